@@ -1,0 +1,46 @@
+# Everything needs only python3 (3.11 or newer) with venv and pip; the environment is made in .venv and made anew only
+# when pyproject.toml changes.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed-dev
+DEMO   := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench traces clean
+
+help:            ## list the targets
+	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+demo: $(DEMO)    ## plan, replay, Gantt chart and comparison on bundled traces, into demo/
+	$(BIN)/pipesim demo --output demo
+
+test: check      ## lint, types, architecture, then all tests
+	$(BIN)/python -m pytest -n auto
+
+check: $(STAMP)  ## ruff, formatting, mypy --strict, architecture test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_architecture.py
+
+bench: $(STAMP)  ## measure; prints the tables that benchmarks/README.md keeps
+	$(BIN)/python benchmarks/run.py
+
+traces: $(DEMO)  ## make the bundled roofline traces anew, byte for byte
+	$(BIN)/python traces/roofline/make.py
+
+clean:           ## remove the environment and everything made
+	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(DEMO): pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(STAMP): pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@ $(DEMO)

@@ -1,0 +1,322 @@
+"""What a model runs on: devices, and links over any graph, switches and NICs included.
+
+    gpu0 ══╗                        ╔══ gpu2        vertices: devices, switches, NICs
+           switch0 ── nic0 ── core ─ ...            links:    bandwidth, latency, duplex
+    gpu1 ══╝                                        media:    what a transfer occupies; a full-duplex link has two
+
+A route has the fewest hops; among those the widest bottleneck; among equals the destinations are dealt out over the
+parallel links in turn, so that a fat tree uses all its cores. Routes depend on the cluster alone.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim import units
+from pipesim.errors import InputError, within
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Points = tuple[tuple[float, float], ...]
+Arc = tuple[int, int, int]  # vertex, link, medium
+Steps = list[Arc | None]
+
+
+DUPLEX = ("full", "half", "one_way", "shared")
+
+
+def _check_name(name: str) -> None:
+    if not name or not name.isprintable():
+        raise InputError(f"the name {name!r} found; printable characters were expected")
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device: its kind names the times in a trace that hold for it. `flops` is its peak, where known."""
+
+    name: str
+    kind: str
+    node: str = ""
+    memory: int = field(default=0, metadata={"parse": lambda value: int(units.size(value))})
+    flops: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        if self.memory < 0 or (self.flops is not None and not 0 < self.flops < np.inf):
+            raise InputError(f"device {self.name!r}: memory and flops must be positive numbers")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A cable between two vertices, bandwidth in bytes/s and latency in seconds.
+
+    `full`: each direction has the whole bandwidth. `half`: both directions take turns on it. `one_way`: only from
+    source to target. `shared`: all links that name the same `medium` share one bandwidth. A `table` of recorded
+    (bytes, seconds) says how long one transfer takes alone, in place of latency + bytes / bandwidth; the bandwidth is
+    then what no transfer exceeds, and what transfers share.
+    """
+
+    source: str
+    target: str
+    bandwidth: float = field(metadata={"parse": units.bandwidth})
+    latency: float = field(default=0.0, metadata={"parse": units.duration})
+    duplex: Literal["full", "half", "one_way", "shared"] = "full"
+    medium: str = ""
+    table: Points = ()
+
+    def __post_init__(self) -> None:
+        with within(f"link {self.source} - {self.target}"):
+            _check_name(self.source)
+            _check_name(self.target)
+            if self.source == self.target:
+                raise InputError("must join two different vertices")
+            if self.duplex not in DUPLEX:
+                raise InputError(f"duplex {self.duplex!r} found; one of {', '.join(DUPLEX)} was expected")
+            if not 0 < self.bandwidth < np.inf:
+                raise InputError(f"bandwidth {self.bandwidth} found; more than 0 bytes/s was expected")
+            if not 0 <= self.latency < np.inf:
+                raise InputError(f"latency {self.latency} found; 0 s or more was expected")
+            if (self.duplex == "shared") != bool(self.medium):
+                raise InputError("duplex = 'shared' and a medium's name belong together")
+            _check_table(self.table)
+
+    @property
+    def delay(self) -> float:
+        """Seconds before the first byte arrives."""
+        return max(0.0, _interpolate(self.table, 0.0)) if self.table else self.latency
+
+    def transmission(self, size: float) -> float:
+        """Seconds that this many bytes take after the first one, alone on the link."""
+        alone = size / self.bandwidth
+        return max(alone, _interpolate(self.table, size) - self.delay) if self.table else alone
+
+
+def _check_table(table: Points) -> None:
+    for (size, seconds), (larger, later) in pairwise(table):
+        if not (0 <= size < larger < np.inf and 0 <= seconds <= later < np.inf):
+            raise InputError(
+                f"table: ({larger}, {later}) after ({size}, {seconds}); bytes must grow and seconds must not shrink"
+            )
+    if len(table) == 1:
+        raise InputError("table: one point found; at least two (bytes, seconds) were expected")
+
+
+def _interpolate(table: Points, size: float) -> float:
+    """Seconds at this size; outside the table its first or last piece goes on."""
+    upper = next((i for i in range(1, len(table) - 1) if table[i][0] >= size), len(table) - 1)
+    (x0, y0), (x1, y1) = table[upper - 1], table[upper]
+    return y0 + (y1 - y0) * (size - x0) / (x1 - x0)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The way from one device to another: the media it occupies, its delay, its bottleneck in bytes/s."""
+
+    links: tuple[int, ...]
+    media: tuple[int, ...]
+    delay: float
+    bandwidth: float
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Devices, and links between them, over any graph. Valid if it exists."""
+
+    FORMAT: ClassVar[str] = "pipesim.cluster"
+    VERSION: ClassVar[int] = 1
+
+    name: str
+    devices: tuple[Device, ...]
+    links: tuple[Link, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.devices:
+            raise InputError("devices: a cluster needs at least one")
+        names = [device.name for device in self.devices]
+        if len(set(names)) < len(names):
+            double = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"devices: the name {double!r} stands twice")
+        seen: set[tuple[str, str]] = set()
+        for index, link in enumerate(self.links):
+            directions = {(link.source, link.target)} | (
+                set() if link.duplex == "one_way" else {(link.target, link.source)}
+            )
+            if directions & seen:
+                raise InputError(f"links[{index}]: {link.source} and {link.target} are already joined by a link")
+            seen |= directions
+        self._check_media()
+
+    def _check_media(self) -> None:
+        capacity: dict[str, float] = {}
+        own = {medium for link in self.links if not link.medium for _, _, medium in _arcs(link)}
+        for index, link in enumerate(self.links):
+            if link.medium in own:
+                raise InputError(
+                    f"links[{index}].medium: {link.medium!r} is also what another link is called by itself"
+                )
+            if link.medium and capacity.setdefault(link.medium, link.bandwidth) != link.bandwidth:
+                raise InputError(
+                    f"links[{index}].bandwidth: {link.bandwidth} found; the other links on medium {link.medium!r} "
+                    f"have {capacity[link.medium]}"
+                )
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Position of each device."""
+        return {device.name: position for position, device in enumerate(self.devices)}
+
+    @cached_property
+    def vertices(self) -> tuple[str, ...]:
+        """Devices first, then switches and NICs in order of first appearance."""
+        names = dict.fromkeys(device.name for device in self.devices)
+        for link in self.links:
+            names |= dict.fromkeys((link.source, link.target))
+        return tuple(names)
+
+    @cached_property
+    def media(self) -> tuple[str, ...]:
+        """What transfers occupy: "a->b" for one direction, "a<->b" for both in turn, or a shared medium's name."""
+        return tuple(self._media_capacity)
+
+    @cached_property
+    def media_bandwidth(self) -> tuple[float, ...]:
+        """Bytes/s of each medium."""
+        return tuple(self._media_capacity.values())
+
+    @cached_property
+    def _media_capacity(self) -> dict[str, float]:
+        return {medium: link.bandwidth for link in self.links for _, _, medium in _arcs(link)}
+
+    @cached_property
+    def _bandwidth(self) -> list[float]:
+        return [link.bandwidth for link in self.links]
+
+    @cached_property
+    def _entering(self) -> list[list[Arc]]:
+        """For each vertex the arcs that enter it, as (from where, link, medium)."""
+        position = {name: i for i, name in enumerate(self.vertices)}
+        medium_index = {name: i for i, name in enumerate(self.media)}
+        entering: list[list[Arc]] = [[] for _ in self.vertices]
+        for number, link in enumerate(self.links):
+            for source, target, medium in _arcs(link):
+                entering[position[target]].append((position[source], number, medium_index[medium]))
+        return entering
+
+    @cached_property
+    def _trees(self) -> dict[int, Steps]:
+        return {}
+
+    def _tree(self, target: int) -> tuple[Steps, list[float]]:
+        """For each vertex the arc to take towards this device, and the bottleneck from there on; 0 where none leads.
+
+        Level by level, from the target outwards: of the arcs to the level before, the widest way is kept, and all
+        that are equally wide. Of those another digit of the destination chooses at each level, so that all parallel
+        paths are used.
+        """
+        count = len(self.vertices)
+        hops, width, step = [-1] * count, [0.0] * count, list[Arc | None]([None] * count)
+        hops[target], width[target] = 0, np.inf
+        level, frontier = 0, [target]
+        while frontier:
+            level += 1
+            reached, widest = [], dict[int, list[Arc]]()
+            for vertex in frontier:
+                for source, link, medium in self._entering[vertex]:
+                    if hops[source] == -1:
+                        hops[source] = level
+                        reached.append(source)
+                    elif hops[source] != level:
+                        continue
+                    wide = min(self._bandwidth[link], width[vertex])
+                    if wide > width[source]:
+                        width[source], widest[source] = wide, []
+                    if wide == width[source]:
+                        widest[source].append((vertex, link, medium))
+            for source in reached:
+                equal = sorted(widest[source])
+                digit = target if level % 2 else target // len(equal)
+                step[source] = equal[digit % len(equal)]
+            frontier = reached
+        return step, width
+
+    def route(self, source: str, target: str) -> Route:
+        """The way from one device to another."""
+        for name in (source, target):
+            if name not in self.index:
+                raise InputError(f"cluster {self.name!r} has no device {name!r}")
+        ends = self.index[source], self.index[target]
+        if ends not in self._routes:
+            self._routes[ends] = self._make_route(*ends)
+        return self._routes[ends]
+
+    @cached_property
+    def _routes(self) -> dict[tuple[int, int], Route]:
+        return {}
+
+    def _make_route(self, source: int, target: int) -> Route:
+        if target not in self._trees:
+            self._trees[target] = self._tree(target)[0]
+        tree = self._trees[target]
+        links: list[int] = []
+        media: list[int] = []
+        vertex = source
+        while vertex != target:
+            step = tree[vertex]
+            if step is None:
+                raise InputError(
+                    f"cluster {self.name!r}: no route from {self.vertices[source]!r} to {self.vertices[target]!r}"
+                )
+            vertex, link, medium = step
+            links.append(link)
+            if medium not in media:  # two hops over one shared medium occupy it once
+                media.append(medium)
+        passed = [self.links[link] for link in links]
+        return Route(
+            tuple(links),
+            tuple(media),
+            sum(link.delay for link in passed),
+            min((link.bandwidth for link in passed), default=np.inf),
+        )
+
+    def timing(self, route: Route, size: float) -> tuple[float, float]:
+        """Seconds of delay and of transmission of this many bytes, alone on the route."""
+        return route.delay, max((self.links[link].transmission(size) for link in route.links), default=0.0)
+
+    @cached_property
+    def bandwidth_matrix(self) -> NDArray[np.float64]:
+        """Bytes/s between devices: the bottleneck of the route, infinite from one to itself, 0 where there is none."""
+        count = len(self.devices)
+        matrix = np.array([self._tree(target)[1][:count] for target in range(count)]).T
+        np.fill_diagonal(matrix, np.inf)
+        return matrix
+
+    @cached_property
+    def graph(self) -> "nx.DiGraph[str]":
+        """The cluster as a networkx graph; devices carry `device`, links their bandwidth and latency."""
+        import networkx as nx  # noqa: PLC0415 - slow to import, and only pictures and analyses need it
+
+        graph: nx.DiGraph[str] = nx.DiGraph(name=self.name)
+        for name in self.vertices:
+            position = self.index.get(name)
+            graph.add_node(name, device=None if position is None else self.devices[position])
+        for link in self.links:
+            for source, target, medium in _arcs(link):
+                graph.add_edge(source, target, bandwidth=link.bandwidth, latency=link.latency, medium=medium)
+        return graph
+
+
+def _arcs(link: Link) -> list[tuple[str, str, str]]:
+    """The directions of a link as (source, target, medium)."""
+    there, back = (link.source, link.target), (link.target, link.source)
+    if link.duplex == "shared":
+        return [(*there, link.medium), (*back, link.medium)]
+    if link.duplex == "half":
+        medium = f"{link.source}<->{link.target}"
+        return [(*there, medium), (*back, medium)]
+    one_way = [(*there, f"{link.source}->{link.target}")]
+    return one_way if link.duplex == "one_way" else [*one_way, (*back, f"{link.target}->{link.source}")]

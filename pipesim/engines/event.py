@@ -1,0 +1,123 @@
+"""The reference engine: a SimPy process per device, and a network manager for all links.
+
+device process      for each task of its lane, in order: wait until nothing is missing, work, tell who waits
+missing[task]       how many of the tasks it needs have not ended
+gate[task]          the event on which a device is parked that has come to a task too early
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+
+import numpy as np
+from simpy import Environment
+from simpy.core import EmptySchedule
+from simpy.events import Event, Timeout
+
+from pipesim.engines.fabric import fabric_for
+from pipesim.errors import DeadlockError
+from pipesim.program import Program
+from pipesim.scenario import finish_time
+from pipesim.timeline import Rates, Timeline
+
+NAME = "event"
+
+
+def run(program: Program, lanes: Sequence[int] | None = None, watch: Callable[[int], None] | None = None) -> Timeline:
+    """Play the program.
+
+    `lanes` is the order in which device processes are created; it must not matter. `watch` is told now and then how
+    many tasks have ended.
+    """
+    replay = _Replay(program)
+    for lane in lanes if lanes is not None else range(len(program.devices)):
+        replay.env.process(replay.device(lane))
+    for task in replay.unbound:
+        replay.fabric.request(task)
+    _play(replay, watch)
+    if replay.running:
+        raise DeadlockError(_stuck(replay))
+    rates = replay.fabric.rates()
+    return Timeline(
+        program,
+        np.array(replay.start, np.int64),
+        np.array(replay.end, np.int64),
+        NAME,
+        _rates(rates) if program.sharing == "fair" else None,
+    )
+
+
+def _play(replay: "_Replay", watch: Callable[[int], None] | None, events: int = 20_000) -> None:
+    if watch is None:
+        replay.env.run()
+        return
+    step = replay.env.step
+    while replay.env.peek() != float("inf"):
+        with suppress(EmptySchedule):
+            for _ in range(events):
+                step()
+        watch(len(replay.program) - replay.running)
+
+
+def _rates(log: list[tuple[int, int, float]]) -> Rates:
+    task, time, rate = zip(*log, strict=True) if log else ((), (), ())
+    return Rates(np.array(task, np.int64), np.array(time, np.int64), np.array(rate, np.float64))
+
+
+class _Replay:
+    """The state of one run: columns as plain lists, which Python reads faster than arrays."""
+
+    def __init__(self, program: Program) -> None:
+        self.env = Environment(initial_time=0)
+        self.program = program
+        self.duration: list[int] = program.duration.tolist()
+        self.on_lane: list[bool] = program.is_compute.tolist()
+        self.missing: list[int] = program.needs.lengths.tolist()
+        dependents = program.needs.inverse(len(program))
+        self.first: list[int] = dependents.starts.tolist()
+        self.dependent: list[int] = dependents.values.tolist()
+        self.start = [-1] * len(program)
+        self.end = [-1] * len(program)
+        self.gate: dict[int, Event] = {}
+        self.running = len(program)
+        self.fabric = fabric_for(program)(self.env, program, self.start, self.done)
+        self.unbound = [t for t, missing in enumerate(self.missing) if not missing and not self.on_lane[t]]
+
+    def device(self, lane: int) -> Generator[Event, None, None]:
+        """The life of a device: its tasks, in order."""
+        env, duration, missing = self.env, self.duration, self.missing
+        speeds = self.program.lane_speeds.get(lane)
+        for task in self.program.order[lane].tolist():
+            if missing[task]:
+                gate = self.gate[task] = Event(env)
+                yield gate
+            now = int(env.now)
+            self.start[task] = now
+            yield Timeout(env, duration[task] if speeds is None else finish_time(speeds, now, duration[task]) - now)
+            self.done(task)
+
+    def done(self, task: int) -> None:
+        """A task has ended: whoever misses nothing any more may go on."""
+        self.end[task] = int(self.env.now)
+        self.running -= 1
+        missing = self.missing
+        for at in range(self.first[task], self.first[task + 1]):
+            waiter = self.dependent[at]
+            missing[waiter] -= 1
+            if not missing[waiter]:
+                if not self.on_lane[waiter]:
+                    self.fabric.request(waiter)
+                elif waiter in self.gate:
+                    self.gate.pop(waiter).succeed()
+
+
+def _stuck(replay: _Replay, shown: int = 8) -> str:
+    """Where every lane stands that did not come to its end, and what it waits for."""
+    program = replay.program
+    lines = [f"{replay.running} of {len(program)} tasks can never start; every lane below waits for another"]
+    for tasks in program.order:
+        waiting = next((t for t in tasks.tolist() if replay.end[t] < 0), None)
+        if waiting is not None:
+            absent = [program.label(t) for t in program.needs[waiting].tolist() if replay.end[t] < 0]
+            lines.append(f"  {program.label(waiting)} waits for {', '.join(absent[:3]) or 'its lane'}")
+    more = len(lines) - 1 - shown
+    return "\n".join(lines[: shown + 1] + ([f"  and {more} more"] if more > 0 else []))

@@ -1,0 +1,142 @@
+"""What is lowered, with what several passes ask of it, and the columns under construction."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim import program as programs
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.errors import InputError
+from pipesim.plan import Plan
+from pipesim.program import BACKWARD, FORWARD, INPUT, WEIGHT, Sharing, Transfers
+from pipesim.ragged import Ragged
+from pipesim.schedule import Schedule
+
+Ints = NDArray[np.int64]
+Column = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How transfers behave, and what stands beside forwards and backwards."""
+
+    sharing: Sharing = "fair"
+    transfers: Transfers = "eager"
+    optimizer_s_per_byte: float = 0.0
+    optimizer_state: float | None = None
+    """Bytes of optimizer state per byte of parameters; None: Adam in the trace's precision."""
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("sharing", programs.SHARINGS), ("transfers", programs.TRANSFERS)):
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} {getattr(self, name)!r} found; one of {', '.join(allowed)} was expected")
+        for name in ("optimizer_s_per_byte", "optimizer_state"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < np.inf:
+                raise InputError(f"{name} {value} found; a finite number, not negative, was expected")
+
+
+DEFAULTS = Options()
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is lowered, and what several passes ask of it."""
+
+    plan: Plan
+    schedule: Schedule
+    costs: Costs
+    cluster: Cluster
+    options: Options
+
+    @cached_property
+    def rank(self) -> dict[str, int]:
+        """The rank of each device."""
+        return {device: rank for rank, device in enumerate(self.plan.devices)}
+
+    @cached_property
+    def first_slot(self) -> list[int]:
+        """The slot of each stage's replica 0."""
+        return [0, *np.cumsum(self.plan.replication).tolist()]
+
+    @cached_property
+    def slot_of(self) -> Ints:
+        """(stage, rank) -> slot, -1 where the rank does not hold the stage."""
+        table = np.full((len(self.plan.stages), len(self.plan.devices)), -1, np.int64)
+        for n, stage in enumerate(self.plan.stages):
+            for replica, device in enumerate(stage.devices):
+                table[n, self.rank[device]] = self.first_slot[n] + replica
+        return table
+
+    @cached_property
+    def slots(self) -> list[tuple[int, int]]:
+        """(stage, rank) of each slot."""
+        return [(n, self.rank[device]) for n, stage in enumerate(self.plan.stages) for device in stage.devices]
+
+    @cached_property
+    def action_at(self) -> Ints:
+        """(forward or backward, slot, microbatch) -> action, -1 where there is none."""
+        schedule = self.schedule
+        table = np.full((2, len(self.slots), self.plan.microbatches), -1, np.int64)
+        slot = self.slot_of[schedule.stage, schedule.rank]
+        for side, kinds in enumerate(([FORWARD], [BACKWARD, INPUT])):
+            rows = np.flatnonzero(np.isin(schedule.kind, kinds))
+            table[side, slot[rows], schedule.microbatch[rows]] = rows
+        return table
+
+    def last_backward(self, slot: int) -> list[int]:
+        """The action that completes a slot's gradients; none where no microbatch passes."""
+        stage, rank = self.slots[slot]
+        row = np.arange(self.schedule.starts[rank], self.schedule.starts[rank + 1])
+        backward = (self.schedule.stage[row] == stage) & np.isin(self.schedule.kind[row], [BACKWARD, WEIGHT])
+        return row[np.flatnonzero(backward)[-1:]].tolist()  # type: ignore[no-any-return]  # a list of int
+
+    def kind(self, rank: int) -> str:
+        """The device kind of a rank."""
+        return self.cluster.devices[self.cluster.index[self.plan.devices[rank]]].kind
+
+    def parameter_bytes(self, stage: int) -> float:
+        """Bytes of a stage's parameters, on each replica."""
+        part = self.plan.stages[stage]
+        return float(self.costs.model.parameter_bytes[part.start : part.stop].sum())
+
+
+@dataclass
+class Tasks:
+    """Columns under construction: arrays that are put one after the other."""
+
+    columns: dict[str, list[Column]] = field(default_factory=dict)
+    routes: list[Ragged] = field(default_factory=list)  # the media of each transfer, in blocks
+    needs: list[tuple[Ints, Ints]] = field(default_factory=list)  # (task, what it waits for)
+    channels: list[tuple[str, float]] = field(default_factory=list)  # under `channel`: the abstract media
+    ring_of: dict[int, Ints] = field(default_factory=dict)  # stage -> its all-reduce tasks
+    optimizer_of: dict[int, int] = field(default_factory=dict)  # slot -> its optimizer task
+    count: int = 0
+
+    def add(self, count: int, **columns: Column | float) -> Ints:
+        """Add tasks; returns their indices."""
+        values = _BLANK | columns
+        for name, value in values.items():
+            self.columns.setdefault(name, []).append(np.broadcast_to(np.asarray(value), (count,)))
+        self.count += count
+        return np.arange(self.count - count, self.count)
+
+
+_BLANK: dict[str, Column | float] = {
+    "kind": -1,
+    "stage": -1,
+    "microbatch": -1,
+    "lane": -1,
+    "source": -1,
+    "target": -1,
+    "duration": 0,
+    "delay": 0,
+    "size": 0.0,
+    "limit": np.inf,
+    "memory_start": 0,
+    "memory_end": 0,
+}

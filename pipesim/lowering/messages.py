@@ -1,0 +1,28 @@
+"""What one message costs, alone on its route."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipesim import units
+from pipesim.lowering.job import Job
+
+
+class Alone(NamedTuple):
+    """One message, alone on its route: nanoseconds in all and before the first byte, bytes, most bytes per ns."""
+
+    duration: int
+    delay: int
+    size: float
+    limit: float
+    media: tuple[int, ...]
+
+
+def alone(job: Job, source: str, target: str, size: float, times: int) -> Alone:
+    """A message of `size` bytes sent `times` times in a row."""
+    route = job.cluster.route(source, target)
+    delay, transmission = (times * part for part in job.cluster.timing(route, size))
+    delay_ns, _ = units.to_ns(np.array([delay, transmission])).tolist()  # refuses what lasts for ever
+    has_table = any(job.cluster.links[link].table for link in route.links)
+    limit = times * size / (transmission * units.NS_PER_S) if has_table and transmission > 0 else np.inf
+    return Alone(delay_ns + units.ns_up(transmission * units.NS_PER_S), delay_ns, times * size, limit, route.media)

@@ -1,0 +1,53 @@
+"""The pass that adds all-reduces: a ring of messages for each replicated stage, after its last backward."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.lowering.job import Job, Tasks
+from pipesim.lowering.messages import alone
+from pipesim.program import ALL_REDUCE
+from pipesim.ragged import Ragged
+
+Ints = NDArray[np.int64]
+
+
+def add_all_reduces(tasks: Tasks, job: Job) -> None:
+    """A ring per replicated stage; optimizer steps wait for it, or for the last backward where there is none."""
+    for n, stage in enumerate(job.plan.stages):
+        k, size = len(stage.devices), job.parameter_bytes(n)
+        slots = range(job.first_slot[n], job.first_slot[n] + k)
+        last = np.array([action for slot in slots for action in job.last_backward(slot)], np.int64)
+        ends = last
+        if k > 1 and size:
+            edges = list(zip(stage.devices, (*stage.devices[1:], stage.devices[0]), strict=True))
+            ends = _add_ring(tasks, job, n, edges)
+            tasks.needs.append((np.repeat(ends, len(last)), np.tile(last, len(ends))))
+        for slot in slots:
+            if slot in tasks.optimizer_of:
+                tasks.needs.append((np.full(len(ends), tasks.optimizer_of[slot]), ends))
+
+
+def _add_ring(tasks: Tasks, job: Job, stage: int, edges: Sequence[tuple[str, str]]) -> Ints:
+    """Each edge carries 2(k-1) messages of 1/k of the parameters."""
+    k, part = len(edges), job.parameter_bytes(stage) / len(edges)
+    if job.options.sharing == "channel":  # all at the pace of the worst pair inside the stage, on no link
+        devices = job.plan.stages[stage].devices
+        worst = max(alone(job, a, b, part, 2 * (k - 1)) for a in devices for b in devices if a != b)
+        messages, edges = [worst._replace(limit=np.inf, media=())], edges[:1]
+    else:
+        messages = [alone(job, a, b, part, 2 * (k - 1)) for a, b in edges]
+    index = tasks.add(
+        len(edges),
+        kind=ALL_REDUCE,
+        stage=stage,
+        source=np.array([job.rank[a] for a, _ in edges]),
+        target=np.array([job.rank[b] for _, b in edges]),
+        duration=np.array([message.duration for message in messages]),
+        delay=np.array([message.delay for message in messages]),
+        size=np.array([message.size for message in messages]),
+        limit=np.array([message.limit for message in messages]),
+    )
+    tasks.routes.append(Ragged.of([message.media for message in messages]))
+    return index

@@ -1,0 +1,161 @@
+"""The pass that adds transfers: activations and gradients at each cut, between all replicas that share a microbatch."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.lowering.job import Job, Tasks
+from pipesim.lowering.messages import Alone, alone
+from pipesim.program import ACTIVATION, GRADIENT
+from pipesim.ragged import Ragged
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Pairs(NamedTuple):
+    """Who hands what to whom: per message its kind, the sender's and the receiver's slot, the microbatch."""
+
+    kind: Ints
+    source: Ints
+    target: Ints
+    microbatch: Ints
+
+    def rows(self, chosen: Ints | NDArray[np.bool_]) -> "Pairs":
+        """Only these messages, in this order."""
+        return Pairs(*(column[chosen] for column in self))
+
+    def ends(self, job: Job) -> tuple[Ints, Ints]:
+        """The actions that make and that use each message."""
+        side = (self.kind == GRADIENT).astype(np.int64)
+        return job.action_at[side, self.source, self.microbatch], job.action_at[side, self.target, self.microbatch]
+
+
+def add_transfers(tasks: Tasks, job: Job) -> None:
+    """What one stage hands to the next; on one device the tensor is there already."""
+    cuts = range(len(job.plan.stages) - 1)
+    blocks = [block for n in cuts for block in (_pairs(job, n, n + 1, ACTIVATION), _pairs(job, n + 1, n, GRADIENT))]
+    if not blocks:
+        return
+    pairs = Pairs(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
+    rank = np.array([rank for _, rank in job.slots])
+    near = rank[pairs.source] == rank[pairs.target]
+    made, used = pairs.rows(near).ends(job)
+    tasks.needs.append((used, made))
+    add = _add_channel_transfers if job.options.sharing == "channel" else _add_pair_transfers
+    if not near.all():
+        add(tasks, job, pairs.rows(~near))
+
+
+def _pairs(job: Job, sender: int, receiver: int, kind: int) -> Pairs:
+    """All replica pairs for every microbatch (split), or the one pair of each microbatch (whole)."""
+    plan, m = job.plan, np.arange(job.plan.microbatches)
+    k, k2 = plan.replication[sender], plan.replication[receiver]
+    if plan.replicas == "whole":
+        source, target, microbatch = m % k, m % k2, m
+    else:
+        grid = np.meshgrid(np.arange(k), np.arange(k2), m, indexing="ij")
+        source, target, microbatch = (axis.ravel() for axis in grid)
+    kinds = np.full(len(microbatch), kind)
+    return Pairs(kinds, source + job.first_slot[sender], target + job.first_slot[receiver], microbatch)
+
+
+def _add_pair_transfers(tasks: Tasks, job: Job, pairs: Pairs) -> None:
+    """One task per message; sorted by microbatch, gradients first: the order in which ties are settled."""
+    pairs = pairs.rows(np.lexsort((pairs.target, pairs.source, pairs.kind == ACTIVATION, pairs.microbatch)))
+    stage_of, rank_of = np.array(job.slots).T
+    timing = Timing.of(job, pairs.source, pairs.target)
+    index = tasks.add(
+        len(pairs.kind),
+        kind=pairs.kind,
+        stage=stage_of[pairs.source],
+        microbatch=pairs.microbatch,
+        source=rank_of[pairs.source],
+        target=rank_of[pairs.target],
+        duration=timing.duration,
+        delay=timing.delay,
+        size=timing.size,
+        limit=timing.limit,
+    )
+    tasks.routes.append(timing.routes)
+    made, used = pairs.ends(job)
+    _connect(tasks, job, index, made, used)
+
+
+def _add_channel_transfers(tasks: Tasks, job: Job, pairs: Pairs) -> None:
+    """One half-duplex machine per stage boundary: a microbatch's messages pass as one block, at the slowest's pace."""
+    stage_of, rank_of = np.array(job.slots).T
+    boundary = np.minimum(stage_of[pairs.source], stage_of[pairs.target])
+    code = (pairs.microbatch * 2 + (pairs.kind == ACTIVATION)) * len(job.plan.stages) + boundary
+    _, first, block = np.unique(code, return_index=True, return_inverse=True)
+    timing = Timing.of(job, pairs.source, pairs.target)
+    duration, delay, size = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64), np.zeros(len(first))
+    np.maximum.at(duration, block, timing.duration)
+    np.maximum.at(delay, block, timing.delay)
+    np.add.at(size, block, timing.size)
+    index = tasks.add(
+        len(first),
+        kind=pairs.kind[first],
+        stage=stage_of[pairs.source[first]],
+        microbatch=pairs.microbatch[first],
+        source=rank_of[pairs.source[first]],
+        target=rank_of[pairs.target[first]],
+        duration=duration,
+        delay=delay,
+        size=size,
+    )
+    used_boundaries, channel = np.unique(boundary[first], return_inverse=True)
+    for n, number in zip(used_boundaries.tolist(), range(len(used_boundaries)), strict=True):
+        most, moving = size[channel == number].max(), (duration - delay)[channel == number].max()
+        tasks.channels.append((f"stage{n}<->stage{n + 1}", float(most / moving) if most else 1.0))
+    tasks.routes.append(Ragged.of_lengths(np.ones(len(first), np.int64), channel.astype(np.int64)))
+    made, used = pairs.ends(job)
+    _connect(tasks, job, index[block], made, used)
+
+
+class Timing(NamedTuple):
+    """What transfers cost alone on their routes."""
+
+    duration: Ints
+    delay: Ints
+    size: Floats
+    limit: Floats
+    routes: Ragged
+
+    @classmethod
+    def of(cls, job: Job, source: Ints, target: Ints) -> "Timing":
+        """Each different (source slot, target slot) is looked up once."""
+        unique, inverse = np.unique(source * len(job.slots) + target, return_inverse=True)
+        found = [_pair_timing(job, *divmod(code, len(job.slots))) for code in unique.tolist()]
+        duration, delay, size, limit = (np.array([row[i] for row in found])[inverse] for i in range(4))
+        return cls(duration, delay, size, limit, Ragged.of([row.media for row in found]).take(inverse))
+
+
+def _pair_timing(job: Job, source: int, target: int) -> Alone:
+    (n, rank), (n2, rank2) = job.slots[source], job.slots[target]
+    return alone(job, job.plan.devices[rank], job.plan.devices[rank2], _pair_bytes(job, n, n2), 1)
+
+
+def _pair_bytes(job: Job, stage: int, other: int) -> float:
+    """Bytes from one replica of a stage to one of the next: 1/(k k') of the cut when microbatches are split."""
+    cut = job.plan.stages[min(stage, other)].stop - 1
+    return float(job.costs.model.cut_bytes[cut]) * job.plan.share(stage) * job.plan.share(other)
+
+
+def _connect(tasks: Tasks, job: Job, transfer: Ints, producer: Ints, consumer: Ints) -> None:
+    """A transfer waits for its producer, its consumer waits for it; what else depends on how messages are posted.
+
+    rendezvous   the receive is posted when the receiver has done all that comes before the consumer
+    blocking     as rendezvous, and the sender goes on only when the message has gone; sends and receives that meet
+                 between two computations are posted together, as batched sends and receives are
+    """
+    tasks.needs += [(transfer, producer), (consumer, transfer)]
+    if job.options.transfers == "eager":
+        return
+    starts = job.schedule.starts
+    has_before = ~np.isin(consumer, starts[:-1])
+    tasks.needs.append((transfer[has_before], consumer[has_before] - 1))
+    if job.options.transfers == "blocking":
+        has_after = ~np.isin(producer + 1, starts[1:])
+        tasks.needs.append((producer[has_after] + 1, transfer[has_after]))

@@ -1,0 +1,31 @@
+"""Equal numbers of layers per stage."""
+
+from pipesim import plan as plans
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.errors import InputError
+from pipesim.model import Model
+from pipesim.plan import Plan, Stage
+
+
+def uniform(model: Model, cluster: Cluster, costs: Costs, microbatches: int, *, stages: int | None = None) -> Plan:
+    """As many layers on each device as on any other, to within one; devices in the cluster's order.
+
+    Optimises nothing; ignores seconds, bytes and links. `stages` defaults to one per device.
+    """
+    del costs  # counts layers only
+    plans.check_microbatches(microbatches)
+    count = min(len(cluster.devices), len(model)) if stages is None else stages
+    if not 1 <= count <= min(len(cluster.devices), len(model)):
+        raise InputError(
+            f"stages = {count} found; 1 to {min(len(cluster.devices), len(model))} was expected "
+            f"({len(cluster.devices)} devices, {len(model)} layers)"
+        )
+    bounds = [n * len(model) // count for n in range(count + 1)]
+    return Plan(
+        model=model.name,
+        layers=len(model),
+        microbatches=microbatches,
+        stages=tuple(Stage(bounds[n], bounds[n + 1], (cluster.devices[n].name,)) for n in range(count)),
+        planner="uniform",
+    )

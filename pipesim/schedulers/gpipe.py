@@ -1,0 +1,28 @@
+"""All forwards, then all backwards (GPipe)."""
+
+import numpy as np
+
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.plan import Plan
+from pipesim.schedule import BACKWARD, FORWARD, Schedule
+
+
+def gpipe(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
+    """Every device does all its forwards, chunk after chunk, then all its backwards, last chunk first.
+
+    Keeps all microbatches in flight at once.
+    """
+    del costs, cluster  # the order is the same whatever things cost
+    rows = []
+    for device, held in zip(plan.devices, plan.chunks, strict=True):
+        passing = {n: np.array(plan.microbatches_of(n, plan.stages[n].devices.index(device)), np.int64) for n in held}
+        cells = [_cells(n, FORWARD, passing[n]) for n in held] + [_cells(n, BACKWARD, passing[n]) for n in held[::-1]]
+        rows.append(np.concatenate(cells))
+    return Schedule.of_arrays(rows)
+
+
+def _cells(
+    stage: int, kind: int, microbatches: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    return np.stack([np.full_like(microbatches, stage), np.full_like(microbatches, kind), microbatches], axis=1)

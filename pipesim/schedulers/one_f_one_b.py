@@ -1,0 +1,57 @@
+"""One forward, one backward (PipeDream-Flush, DAPPLE, Megatron)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.errors import ScheduleError
+from pipesim.plan import Plan
+from pipesim.schedule import BACKWARD, FORWARD, Schedule
+
+Ints = NDArray[np.int64]
+
+
+def one_f_one_b(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
+    """Some forwards to fill the pipeline, then a forward and a backward in turn, then the backwards that are left.
+
+        stage 0    F0 F1 F2 F3 B0 F4 B1 F5 B2    B3    B4    B5       4 stages, 6 microbatches
+        stage 3             F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5
+
+    Stage n of p keeps at most p - n microbatches in flight.
+    """
+    del costs, cluster  # the order is the same whatever things cost
+    several = next((device for device, held in zip(plan.devices, plan.chunks, strict=True) if len(held) > 1), None)
+    if several is not None:
+        raise ScheduleError(f"device {several!r} holds several stages; one_f_one_b orders one stage per device")
+    depths = warm_up_depths(plan)
+    rows = []
+    for device, (n,) in zip(plan.devices, plan.chunks, strict=True):
+        passing = np.array(plan.microbatches_of(n, plan.stages[n].devices.index(device)), np.int64)
+        rows.append(_row(n, passing, min(depths[n], len(passing))))
+    return Schedule.of_arrays(rows)
+
+
+def warm_up_depths(plan: Plan) -> list[int]:
+    """How many microbatches each replica of a stage takes in before its first backward.
+
+    One at the last stage; before it, what all replicas of the next stage take in together, and one more of its own.
+    """
+    if plan.replicas == "split":
+        return list(range(len(plan.stages), 0, -1))
+    depths = [1]
+    for k, following in zip(plan.replication[-2::-1], plan.replication[:0:-1], strict=True):
+        depths.insert(0, 1 + -(-depths[0] * following // k))
+    return depths
+
+
+def _row(stage: int, microbatches: Ints, depth: int) -> Ints:
+    """F x (depth - 1), then F B F B ..., then the last B x (depth - 1)."""
+    count = len(microbatches)
+    forwards = np.arange(count)
+    when_forward = np.where(forwards < depth, forwards, 2 * forwards - depth + 1)
+    when_backward = np.where(forwards <= count - depth, 2 * forwards + depth, forwards + count)
+    row = np.full((2 * count, 3), stage, np.int64)
+    row[when_forward, 1], row[when_forward, 2] = FORWARD, microbatches
+    row[when_backward, 1], row[when_backward, 2] = BACKWARD, microbatches
+    return row

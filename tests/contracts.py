@@ -1,0 +1,116 @@
+"""What every member of a family must do, whoever writes it: one judge per family."""
+
+import itertools
+from collections.abc import Callable
+
+import networkx as nx
+import numpy as np
+
+from pipesim import plan as plans
+from pipesim import schedule as schedules
+from pipesim import serial
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.engines import event
+from pipesim.errors import ScheduleError
+from pipesim.plan import Plan
+from pipesim.program import Program
+from pipesim.schedule import Schedule
+from pipesim.timeline import Timeline
+
+
+def check_topology(cluster: Cluster) -> None:
+    """A topology gives named devices, all joined, with routes that are shortest and then widest, and a file form."""
+    _check_devices(cluster)
+    assert all(link.duplex == "full" for link in cluster.links), "a topology's links are full duplex"
+    _check_routes(cluster)
+    matrix = cluster.bandwidth_matrix
+    assert np.array_equal(matrix, matrix.T), "over full-duplex links the way back is as wide as the way there"
+    for suffix in (".toml", ".json"):
+        data = serial.parse_data(serial.dumps(cluster, suffix), suffix)
+        serial.check_header(data, Cluster.FORMAT, Cluster.VERSION)
+        body = {key: value for key, value in data.items() if key not in {"format", "version"}}
+        assert serial.from_data(Cluster, body) == cluster, f"reading {suffix} gives what was written"
+
+
+def _check_devices(cluster: Cluster) -> None:
+    for device in cluster.devices:
+        assert device.node, f"{device.name} must say on which node it is"
+        assert device.kind
+        assert device.memory >= 0
+        assert device.flops is None or device.flops > 0
+    assert cluster.name
+
+
+def _check_routes(cluster: Cluster) -> None:
+    """Against all shortest paths that networkx finds in the graph."""
+    names = [device.name for device in cluster.devices]
+    for source, target in itertools.permutations(names, 2):
+        route = cluster.route(source, target)
+        path = vertices_of(cluster, source, route.links)
+        assert path[-1] == target, "a route leads from its source to its target"
+        shortest = [list(p) for p in nx.all_shortest_paths(cluster.graph, source, target)]
+        assert path in shortest, "a route has the fewest hops"
+        widest = max(_bottleneck(cluster, p) for p in shortest)
+        assert route.bandwidth == widest == _bottleneck(cluster, path), "among those it is the widest"
+        assert cluster.bandwidth_matrix[cluster.index[source], cluster.index[target]] == widest
+        expected = [cluster.graph.edges[edge]["medium"] for edge in itertools.pairwise(path)]
+        assert [cluster.media[medium] for medium in route.media] == list(dict.fromkeys(expected))
+
+
+def vertices_of(cluster: Cluster, source: str, links: tuple[int, ...]) -> list[str]:
+    """The vertices that links lead through, from the source on."""
+    path = [source]
+    for link in links:
+        ends = {cluster.links[link].source, cluster.links[link].target}
+        assert path[-1] in ends, "each link of a route goes on where the one before ends"
+        path.extend(ends - {path[-1]})
+    return path
+
+
+def _bottleneck(cluster: Cluster, path: list[str]) -> float:
+    return min(cluster.graph.edges[edge]["bandwidth"] for edge in itertools.pairwise(path))
+
+
+def check_planner(planner: Callable[..., Plan], costs: Costs, cluster: Cluster, microbatches: int) -> Plan:
+    """A planner gives a plan that fits, names itself, is the same again, and says what it optimises and ignores."""
+    plan = planner(costs.model, cluster, costs, microbatches)
+    plans.check_fits(plan, costs.model, cluster)
+    assert plan.microbatches == microbatches
+    assert plan.planner, "a plan says who made it"
+    assert plan == planner(costs.model, cluster, costs, microbatches), "the same input gives the same plan"
+    text = (planner.__doc__ or "").lower()
+    assert "ignores" in text, "the docstring says what the planner ignores"
+    data = serial.parse_data(serial.dumps(plan, ".json"), ".json")
+    body = {key: value for key, value in data.items() if key not in {"format", "version"}}
+    assert serial.from_data(Plan, body) == plan
+    return plan
+
+
+def check_scheduler(scheduler: Callable[..., Schedule], plan: Plan, costs: Costs, cluster: Cluster) -> Schedule | None:
+    """A scheduler orders every action of a plan, possibly and always alike, or says why not for this plan."""
+    assert scheduler.__doc__
+    schedule, refusal = _made_or_refused(lambda: scheduler(plan, costs, cluster))
+    if schedule is None:
+        assert len(refusal) > 20, "a refusal says why"
+        return None
+    schedules.check(schedule, plan)
+    assert schedule == scheduler(plan, costs, cluster), "the same input gives the same schedule"
+    assert schedules.parse(str(schedule)) == schedule
+    return schedule
+
+
+def _made_or_refused(make: Callable[[], Schedule]) -> tuple[Schedule | None, str]:
+    try:
+        return make(), ""
+    except ScheduleError as error:
+        return None, str(error)
+
+
+def check_engine(engine: Callable[[Program], Timeline], program: Program) -> Timeline:
+    """An engine obeys the rules, and agrees with the reference to the last bit."""
+    timeline = engine(program)
+    timeline.verify()
+    assert timeline.same_as(event.run(program))
+    assert timeline.engine, "a timeline says who made it"
+    return timeline

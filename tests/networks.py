@@ -1,0 +1,93 @@
+"""Programs written by hand: transfers that become ready at given times over given links, and plain pipelines."""
+
+import numpy as np
+
+from pipesim.cluster import Cluster, Device, Link
+from pipesim.costs import costs_of
+from pipesim.lowering import Options, lower
+from pipesim.plan import Plan, Stage
+from pipesim.program import ACTIVATION, FORWARD, Program
+from pipesim.ragged import Ragged
+from pipesim.schedulers.gpipe import gpipe
+from pipesim.schedulers.one_f_one_b import one_f_one_b
+from pipesim.trace import Trace
+
+NS = 1e-9
+
+
+def network(capacity, flows, sharing, limits=None):
+    """Flow i = (ready ns, bytes, media[, delay ns]); capacity in bytes per ns. Task i readies flow i: task n + i."""
+    count = len(flows)
+    blank, one = np.zeros(2 * count, np.int64), np.arange(count)
+    capacity = np.asarray(capacity, np.float64)
+    delay = np.array([flow[3] if len(flow) > 3 else 0 for flow in flows], np.int64)
+    limit = np.full(count, np.inf) if limits is None else np.asarray(limits, np.float64)
+    rates = [min([limit[i], *capacity[list(flow[2])]]) for i, flow in enumerate(flows)]
+    alone = [int(np.ceil(flow[1] / rate - 1e-6)) for flow, rate in zip(flows, rates, strict=True)]
+    return Program(
+        sharing=sharing,
+        transfers="eager",
+        devices=tuple(f"g{i}" for i in range(count)),
+        media=tuple(f"link{i}" for i in range(len(capacity))),
+        capacity=capacity,
+        kind=np.repeat([FORWARD, ACTIVATION], count),
+        stage=blank,
+        microbatch=np.tile(one, 2),
+        lane=np.concatenate([one, np.full(count, -1)]),
+        source=np.tile(one, 2),
+        target=np.tile(one, 2),
+        duration=np.concatenate([[flow[0] for flow in flows], delay + alone]).astype(np.int64),
+        delay=np.concatenate([blank[:count], delay]),
+        size=np.concatenate([np.zeros(count), [flow[1] for flow in flows]]).astype(np.float64),
+        limit=np.concatenate([np.full(count, np.inf), limit]),
+        order=Ragged.of([[i] for i in range(count)]),
+        needs=Ragged.of([[] for _ in range(count)] + [[i] for i in range(count)]),
+        route=Ragged.of([[] for _ in range(count)] + [list(flow[2]) for flow in flows]),
+        memory_start=blank,
+        memory_end=blank,
+        static_memory=blank[:count],
+        memory=blank[:count],
+        microbatches=count,
+        samples=count,
+        flops=None,
+        peak_flops=None,
+    )
+
+
+def pipeline_trace(forward, backward, hop_bytes=None):
+    """One layer per stage; times in ns, bytes across each hop."""
+    layers = len(forward)
+    return Trace(
+        "by hand",
+        "test",
+        1,
+        {
+            "layer": np.arange(layers),
+            "name": np.array([f"layer{i}" for i in range(layers)], object),
+            "forward_s": np.array(forward) * NS,
+            "backward_s": np.array(backward) * NS,
+            "output_bytes": np.array([*(hop_bytes or [0] * (layers - 1)), 0]),
+            "stash_bytes": np.ones(layers, np.int64),
+        },
+    )
+
+
+def chain(count, latency=None, duplex="full"):
+    """Devices in a row, 1 byte per ns; latency in ns per hop."""
+    devices = tuple(Device(f"g{i}", "any") for i in range(count))
+    latencies = latency or [0] * (count - 1)
+    links = tuple(Link(f"g{i}", f"g{i + 1}", 1e9, latencies[i] * NS, duplex) for i in range(count - 1))
+    return Cluster("chain", devices, links)
+
+
+SCHEDULERS = {"gpipe": gpipe, "one_f_one_b": one_f_one_b}
+
+
+def pipeline(forward, backward, microbatches, schedule, *, hop_bytes=None, latency=None, duplex="full", **options):
+    """A straight pipeline, one layer and one device per stage. `schedule` is a scheduler's name or a Schedule."""
+    count = len(forward)
+    costs = costs_of(pipeline_trace(forward, backward, hop_bytes))
+    stages = tuple(Stage(n, n + 1, (f"g{n}",)) for n in range(count))
+    plan = Plan("by hand", count, microbatches, stages)
+    made = SCHEDULERS[schedule](plan) if isinstance(schedule, str) else schedule
+    return lower(plan, made, costs, chain(count, latency, duplex), Options(**options))

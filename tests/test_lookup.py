@@ -1,0 +1,101 @@
+"""What people call a thing, and the function that makes it."""
+
+import fractions
+
+import pytest
+
+from pipesim import lookup
+from pipesim.errors import InputError, PipesimError, UnknownNameError
+
+FAMILY = {"fraction": "fractions:Fraction", "steps": "itertools:accumulate", "join": "os.path:join"}
+
+
+def halves(count, *, start=0):
+    """A function of this module, to be named from outside."""
+    return [start + i / 2 for i in range(count)]
+
+
+def broken():
+    raise InputError("nothing to make")
+
+
+def test_a_member_of_the_family_is_found_by_its_name():
+    assert lookup.resolve("fraction", FAMILY, "number") is fractions.Fraction
+
+
+def test_arguments_in_the_text_are_bound():
+    assert lookup.resolve("fraction(3)", FAMILY, "number")(4) == fractions.Fraction(3, 4)
+    assert lookup.resolve("fraction(1, denominator=2)", FAMILY, "number")() == fractions.Fraction(1, 2)
+
+
+def test_anybody_s_function_is_named_by_its_module():
+    assert lookup.call(f"{__name__}:halves(3, start=1)", FAMILY, "list") == [1, 1.5, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("name", ("name", [], {})),
+        (" name ", ("name", [], {})),
+        ("name()", ("name", [], {})),
+        (
+            "name(2, -1.5, 'a b', [1, 2], key='25 Gb/s', other=None)",
+            ("name", [2, -1.5, "a b", [1, 2]], {"key": "25 Gb/s", "other": None}),
+        ),
+        ("my.module:function(1)", ("my.module:function", [1], {})),
+    ],
+)
+def test_a_call_is_taken_apart(text, expected):
+    assert lookup.parse_call(text, "thing") == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["name(__import__('os').getcwd())", "name(x)", "name(1 + x)", "name(*[1])", "name(**{'a': 1})", "name(lambda: 1)"],
+)
+def test_nothing_in_the_text_is_ever_evaluated(text):
+    with pytest.raises(InputError):
+        lookup.parse_call(text, "thing")
+
+
+@pytest.mark.parametrize(
+    "text", ["name(", "name(1))", "name(a=1, a=2)", "name[1](2", "(" * 500, "name(1)(2", "name(\x00)", "(1, 2)"]
+)
+def test_text_that_is_no_call_is_refused(text):
+    with pytest.raises(PipesimError):
+        lookup.resolve(text, FAMILY, "thing")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fractoin", "no number is called 'fractoin'; did you mean 'fraction'[?] known are fraction, steps, join"),
+        ("zzz", "no number is called 'zzz'; known are fraction, steps, join"),
+        ("no_such_module_anywhere:f", "cannot import 'no_such_module_anywhere'"),
+        ("math:no_such_function", "module 'math' has no 'no_such_function'"),
+        ("math:pi", "is a float; a function was expected"),
+        (":f", "cannot import"),
+    ],
+)
+def test_an_unknown_name_says_which_are_known_and_which_was_probably_meant(name, message):
+    with pytest.raises(UnknownNameError, match=message):
+        lookup.resolve(name, FAMILY, "number")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fraction(1, 2, 3, 4, 5)", "too many positional arguments"),
+        ("join(wrong=1)", "missing a required argument|unexpected keyword argument 'wrong'"),
+        (f"{__name__}:halves", r"missing a required argument: 'count'; .*\(count, \*, start=0\)"),
+        (f"{__name__}:halves(strat=1)", r"unexpected keyword argument 'strat'; .*\(count, \*, start=0\)"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_with_the_signature(text, message):
+    with pytest.raises(InputError, match=message):
+        lookup.call(text, FAMILY, "number")
+
+
+def test_an_error_while_making_the_thing_says_what_was_asked_for():
+    with pytest.raises(InputError, match=f"list '{__name__}:broken': nothing to make"):
+        lookup.call(f"{__name__}:broken", FAMILY, "list")

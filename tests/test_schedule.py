@@ -1,0 +1,211 @@
+"""A schedule is text; one that passes `check` does every action of its plan once, in an order that can be kept."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strategies
+from pipesim import schedule as schedules
+from pipesim.errors import DeadlockError, FormatError, InputError, ScheduleError
+from pipesim.plan import Plan, Stage
+from pipesim.schedule import FORWARD, Action, Schedule, parse
+from pipesim.schedulers.gpipe import gpipe
+
+PAIR = Plan("m", 2, 2, (Stage(0, 1, ("a",)), Stage(1, 2, ("b",))))
+ONE_F_ONE_B = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1"
+
+actions = st.tuples(st.integers(0, 10**9 - 1), st.integers(0, 3), st.integers(0, 10**9 - 1))
+
+
+@st.composite
+def planned(draw, **options):
+    plan = draw(strategies.plans(draw(st.integers(1, 4)), ["a", "b", "c", "d"][: draw(st.integers(1, 4))], **options))
+    return plan, draw(strategies.schedules(plan))
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.lists(actions, max_size=5), min_size=1, max_size=4).filter(any))
+def test_a_schedule_is_its_text(rows):
+    schedule = Schedule.of(rows)
+    assert parse(str(schedule)) == schedule
+    assert str(parse(str(schedule))) == str(schedule)
+    assert [[tuple(action) for action in row] for row in parse(str(schedule)).rows] == rows
+
+
+def test_the_text_form_has_a_line_per_rank_and_a_letter_per_kind():
+    schedule = Schedule.of([[(0, FORWARD, 2), (0, 1, 2)], [(12, 2, 0), (12, 3, 0)]])
+    assert str(schedule) == "0F2,0B2\n12I0,12W0"
+    assert len(schedule) == 2
+    assert schedule.rank.tolist() == [0, 0, 1, 1]
+    assert str(Action(3, 1, 7)) == "3B7"
+
+
+def test_blanks_and_empty_cells_do_not_matter():
+    """PyTorch writes empty cells where a rank idles."""
+    assert parse(" 0F0 ,, 0B0,\n,1F0,,1B0") == parse("0F0,0B0\n1F0,1B0")
+
+
+def test_schedules_that_differ_in_where_a_row_ends_are_not_equal():
+    assert parse("0F0,0F1\n0F2") != parse("0F0\n0F1,0F2")
+    assert parse("0F0") != "0F0"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty; one line of cells such as 0F0,0F1,0B0,0B1 per rank"),
+        (" \n ", "is empty"),
+        ("0F0,0X1", "line 1: cell 2: '0X1' found; stage, one of F, B, I, W, and microbatch"),
+        ("0F0\n0f1", "line 2: cell 1: '0f1' found"),
+        ("0F", "line 1: cell 1: '0F' found"),
+        ("-1F0", "'-1F0' found"),
+        ("0F0;0F1", "'0F0;0F1' found"),
+        ("F0", "'F0' found"),
+        ("1234567890F0", "'1234567890F0' found"),
+    ],
+)
+def test_text_that_is_no_schedule_is_refused_with_its_cell(text, message):
+    with pytest.raises(InputError, match=message):
+        parse(text)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".toml"])
+@given(rows=st.lists(st.lists(actions, max_size=5), min_size=1, max_size=4).filter(any))
+def test_a_saved_schedule_loads_as_it_was(tmp_path_factory, suffix, rows):
+    """Ranks without actions keep their lines, the last one too."""
+    path = tmp_path_factory.mktemp("schedule") / f"s{suffix}"
+    Schedule.of(rows).save(path)
+    assert Schedule.load(path) == Schedule.of(rows)
+
+
+def test_the_csv_is_the_text_form_alone_as_pytorch_reads_it(tmp_path):
+    parse(ONE_F_ONE_B).save(tmp_path / "s.csv")
+    assert (tmp_path / "s.csv").read_text() == ONE_F_ONE_B + "\n"
+
+
+def test_a_wrong_file_is_refused_with_its_name(tmp_path):
+    (tmp_path / "s.csv").write_text("0F0,junk\n")
+    with pytest.raises(InputError, match=r"s\.csv: line 1: cell 2: 'junk' found"):
+        Schedule.load(tmp_path / "s.csv")
+    (tmp_path / "s.json").write_text('{"format": "pipesim.schedule", "version": 2, "rows": ["0F0"]}')
+    with pytest.raises(FormatError, match=r"s\.json: pipesim\.schedule version 2 is newer"):
+        Schedule.load(tmp_path / "s.json")
+    (tmp_path / "s.json").write_text('{"format": "pipesim.schedule", "version": 1, "rows": ["0F0\\n0B0"]}')
+    with pytest.raises(InputError, match="cell 1"):
+        Schedule.load(tmp_path / "s.json")
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+@given(planned())
+def test_every_order_that_can_be_kept_is_accepted(drawn):
+    """Replicas that split or take whole microbatches, several stages per device, backwards in one or in two parts."""
+    plan, schedule = drawn
+    schedules.check(schedule, plan)
+
+
+@given(planned(), st.data())
+def test_a_schedule_without_one_of_its_actions_or_with_one_twice_is_refused(drawn, data):
+    plan, schedule = drawn
+    rows = schedule.rows
+    rank = data.draw(st.sampled_from([rank for rank, row in enumerate(rows) if row]))
+    at = data.draw(st.integers(0, len(rows[rank]) - 1))
+    cell = rows[rank][at]
+    for spoilt in (rows[rank][:at] + rows[rank][at + 1 :], [*rows[rank], cell]):
+        with pytest.raises(
+            ScheduleError, match=rf"rank {rank} \({plan.devices[rank]}\), stage {cell.stage}|microbatch"
+        ):
+            schedules.check(Schedule.of([*rows[:rank], spoilt, *rows[rank + 1 :]]), plan)
+
+
+@given(planned(), st.data())
+def test_a_backward_before_its_own_forward_is_a_deadlock(drawn, data):
+    plan, schedule = drawn
+    rows = schedule.rows
+    rank = data.draw(st.sampled_from([rank for rank, row in enumerate(rows) if row]))
+    row = rows[rank]
+    forward = row[data.draw(st.sampled_from([i for i, cell in enumerate(row) if cell.kind == FORWARD]))]
+    backward = next(cell for cell in row if cell[::2] == forward[::2] and cell.kind != FORWARD)
+    swap = {forward: backward, backward: forward}
+    rows[rank] = [swap.get(cell, cell) for cell in row]
+    with pytest.raises(DeadlockError, match=f">{backward}<") as caught:
+        schedules.check(Schedule.of(rows), plan)
+    assert f"waits for {forward}, which comes later on the same rank" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0F0,0F1,0B0,0B1", "1 ranks found; 2 were expected, one per device of the plan"),
+        (
+            "0F0,0F1,0B0\n1F0,1B0,1F1,1B1",
+            r"rank 0 \(a\), stage 0, microbatch 1: 1 x 0F1 found; one 0F1 and one 0B1 \(or one 0I1 and one 0W1\)",
+        ),
+        ("0F0,0F1,0B0,0B1,0B1\n1F0,1B0,1F1,1B1", "microbatch 1: 1 x 0F1 and 2 x 0B1 found"),
+        ("0F0,0F1,0B0,0B1\n1F0,1B0", r"rank 1 \(b\), stage 1, microbatch 1: nothing found; one 1F1 and one 1B1"),
+        ("0F0,0F1,0B0,0I1\n1F0,1B0,1F1,1B1", "microbatch 1: 1 x 0F1 and 1 x 0I1 found"),
+        ("0F0,0F1,0B0,0B1,0I1,0W1\n1F0,1B0,1F1,1B1", "1 x 0F1 and 1 x 0B1 and 1 x 0I1 and 1 x 0W1 found"),
+        ("0F0,0F1,0B0,0B1,1F0\n1F0,1B0,1F1,1B1", "rank 0, cell 5: 1F0 found; a does not hold this stage"),
+        ("0F0,0F1,0B0,0B1,7F0\n1F0,1B0,1F1,1B1", "rank 0, cell 5: 7F0 found; a does not hold this stage"),
+        ("0F0,0F1,0F2,0B0,0B1\n1F0,1B0,1F1,1B1", "rank 0, cell 3: 0F2 found; this microbatch does not pass through a"),
+    ],
+)
+def test_what_is_missing_doubled_or_foreign_is_named(text, message):
+    with pytest.raises(ScheduleError, match=message):
+        schedules.check(parse(text), PAIR)
+
+
+def test_whole_replicas_take_their_own_microbatches_only():
+    plan = Plan("m", 2, 3, (Stage(0, 1, ("a", "b")), Stage(1, 2, ("c",))), "whole")
+    last = "1F0,1B0,1F1,1B1,1F2,1B2"
+    schedules.check(parse(f"0F0,0F2,0B0,0B2\n0F1,0B1\n{last}"), plan)
+    with pytest.raises(ScheduleError, match=r"rank 0, cell 1: 0F1 found; this microbatch does not pass through a"):
+        schedules.check(parse(f"0F1,0F2,0B1,0B2\n0F0,0B0\n{last}"), plan)
+
+
+def test_a_rank_may_have_nothing_to_do():
+    """With more whole replicas than microbatches some get none."""
+    plan = Plan("m", 1, 1, (Stage(0, 1, ("a", "b")),), "whole")
+    schedules.check(parse("0F0,0B0\n"), plan)
+
+
+def test_both_parts_of_a_backward_stand_for_a_whole_one():
+    schedules.check(parse("0F0,0F1,0I0,0I1,0W0,0W1\n1F0,1I0,1F1,1I1,1W1,1W0"), PAIR)
+
+
+def test_the_other_stages_wait_for_the_input_gradient_only():
+    """1W0 may come after everything else, and 0B0 still goes on."""
+    schedules.check(parse("0F0,0B0,0F1,0B1\n1F0,1I0,1F1,1I1,1W0,1W1"), PAIR)
+
+
+def test_ranks_that_wait_for_each_other_are_shown_with_what_they_wait_for():
+    """Stage 0 wants the backward of microbatch 0 before it sends microbatch 1; stage 1 does both forwards first."""
+    with pytest.raises(DeadlockError) as caught:
+        schedules.check(parse("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1"), PAIR)
+    assert str(caught.value) == (
+        "the order is impossible: every rank below waits for another (>waiting cell<)\n"
+        "  rank 0: 0F0 >0B0< 0F1 0B1   waits for 1B0 of b\n"
+        "  rank 1: 1F0 >1F1< 1B0 1B1   waits for 0F1 of a"
+    )
+
+
+def test_a_long_row_is_shown_around_the_cell_that_waits():
+    plan = Plan("m", 2, 9, PAIR.stages)
+    rows = gpipe(plan).rows
+    rows[1] = [*rows[1][:-2], rows[1][-1], rows[1][-2]]
+    rows[0] = [*rows[0][:8], rows[0][9], rows[0][8], *rows[0][10:]]
+    with pytest.raises(DeadlockError) as caught:
+        schedules.check(Schedule.of(rows), plan)
+    shown = str(caught.value).split("\n")[1]
+    assert "0F5 0F6 0F7 >0B" in shown
+    assert "0F4" not in shown
+
+
+def test_a_plan_for_very_many_microbatches_asks_for_no_memory():
+    """What is missing is found before a table of all that there should be is made."""
+    huge = Plan("m", 2, 10**15, PAIR.stages)
+    with pytest.raises(ScheduleError, match="microbatch 2: nothing found"):
+        schedules.check(parse(ONE_F_ONE_B), huge)

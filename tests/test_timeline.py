@@ -1,0 +1,143 @@
+"""A timeline is checked from scratch: what is right passes, each planted corruption is found and named."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from networks import network, pipeline
+from pipesim.engines.event import run
+from pipesim.errors import CorruptTimelineError
+from pipesim.timeline import Rates
+from strategies import jobs
+
+
+@pytest.fixture(params=["none", "fifo", "fair"])
+def timeline(request):
+    """Three stages, four microbatches, links that matter."""
+    return run(pipeline([30, 20, 40], [50, 60, 30], 4, "one_f_one_b", hop_bytes=[45, 35], sharing=request.param))
+
+
+def with_start(timeline, task, start):
+    moved = timeline.start.copy()
+    moved[task] = start
+    return replace(timeline, start=moved)
+
+
+def shifted(timeline, task, by):
+    start, end = timeline.start.copy(), timeline.end.copy()
+    start[task] += by
+    end[task] += by
+    return replace(timeline, start=start, end=end)
+
+
+def test_what_the_engine_made_passes(timeline):
+    timeline.verify()
+
+
+def test_a_task_that_never_ran_is_found(timeline):
+    with pytest.raises(CorruptTimelineError, match=r"task 3 .*never ran"):
+        with_start(timeline, 3, -1).verify()
+
+
+def test_a_task_that_starts_before_its_input_is_found(timeline):
+    task = int(np.argmax(timeline.program.microbatch * (timeline.program.stage == 1) * timeline.program.is_compute))
+    early = int(timeline.ready[task]) - int(timeline.start[task]) - 1
+    with pytest.raises(CorruptTimelineError, match="starts before what it needs has ended"):
+        shifted(timeline, task, early).verify()
+
+
+def test_two_tasks_on_one_lane_at_once_are_found(timeline):
+    """The second forward of stage 0 needs nothing but its lane."""
+    task = int(timeline.program.order[0][1])
+    with pytest.raises(
+        CorruptTimelineError, match=r"a start at 30 ns was expected, when its lane's previous task has ended"
+    ):
+        shifted(timeline, task, -5).verify()
+
+
+def test_a_lane_that_idles_without_cause_is_found(timeline):
+    task = int(timeline.program.order[0][-1])
+    with pytest.raises(CorruptTimelineError, match="was expected, when its lane's previous task has ended"):
+        shifted(timeline, task, 7).verify()
+
+
+def test_a_task_that_takes_too_little_time_is_found(timeline):
+    task = int(timeline.program.order[0][-1])
+    ended = timeline.end.copy()
+    ended[task] -= 1
+    with pytest.raises(CorruptTimelineError, match=r"an end at .* was expected"):
+        replace(timeline, end=ended).verify()
+
+
+def test_two_transfers_on_a_link_at_once_are_found():
+    program = network([1.0], [(0, 100, [0]), (0, 100, [0])], "fifo")
+    both = replace(run(program), start=np.array([0, 0, 0, 0]), end=np.array([0, 0, 100, 100]))
+    with pytest.raises(
+        CorruptTimelineError, match=r"a start at 100 ns was expected, when all links of its route are free"
+    ):
+        both.verify()
+
+
+def test_a_transfer_that_overtakes_another_is_found():
+    program = network([1.0], [(0, 100, [0]), (10, 100, [0])], "fifo")
+    swapped = replace(run(program), start=np.array([0, 0, 110, 10]), end=np.array([0, 10, 210, 110]))
+    with pytest.raises(CorruptTimelineError, match="overtakes task 2 on link0"):
+        swapped.verify()
+
+
+def test_rates_over_the_capacity_of_a_link_are_found():
+    timeline = run(network([1.0], [(0, 100, [0]), (0, 100, [0])], "fair"))
+    fast = replace(timeline, end=np.array([0, 0, 100, 100]), rates=replace(timeline.rates, rate=np.array([1.0, 1.0])))
+    with pytest.raises(CorruptTimelineError, match=r"link link0 carries 2e.09 bytes/s at 0 ns; its capacity is 1e.09"):
+        fast.verify()
+
+
+def test_rates_that_do_not_carry_the_bytes_are_found():
+    timeline = run(network([1.0], [(0, 100, [0])], "fair"))
+    slow = replace(timeline, rates=replace(timeline.rates, rate=np.array([0.5])))
+    with pytest.raises(CorruptTimelineError, match=r"its rates carry 50.0 bytes; 100.0 were expected"):
+        slow.verify()
+
+
+def test_fair_sharing_without_rates_cannot_be_checked_and_says_so():
+    timeline = run(network([1.0], [(0, 100, [0])], "fair"))
+    with pytest.raises(CorruptTimelineError, match="no rates were kept"):
+        replace(timeline, rates=None).verify()
+
+
+def test_bytes_moved_count_each_transfer_on_each_link_of_its_route():
+    timeline = run(network([1.0, 1.0], [(0, 100, [0, 1]), (0, 40, [1])], "fair"))
+    assert timeline.moved.tolist() == [100, 140]
+
+
+@settings(max_examples=100)
+@given(jobs(sharings=("fair",)))
+def test_every_rate_that_begins_belongs_to_a_transfer_under_way(job):
+    timeline = run(job.program)
+    rates: Rates = timeline.rates
+    assert (rates.time >= timeline.start[rates.task] + timeline.program.delay[rates.task]).all()
+    assert (rates.time <= timeline.end[rates.task]).all()
+    assert (rates.rate > 0).all()
+
+
+def test_a_frame_has_a_row_for_each_task(timeline):
+    frame = timeline.frame()
+    assert len(frame) == len(timeline.program)
+    assert (frame["end_ns"] - frame["start_ns"]).tolist() == (timeline.end - timeline.start).tolist()
+    assert set(frame["kind"]) == {"forward", "backward", "activation", "gradient"}
+
+
+def test_rates_that_begin_before_the_delay_is_over_are_found():
+    timeline = run(network([1.0], [(0, 100, [0], 10)], "fair"))
+    early = replace(timeline, rates=replace(timeline.rates, time=np.array([0])), end=np.array([0, 100]))
+    with pytest.raises(CorruptTimelineError, match="rates begin at 0 ns, which is not the end of its delay"):
+        early.verify()
+
+
+def test_a_rate_over_the_limit_of_its_transfer_is_found():
+    timeline = run(network([1.0], [(0, 100, [0])], "fair", [0.5]))
+    fast = replace(timeline, rates=replace(timeline.rates, rate=np.array([1.0])), end=np.array([0, 100]))
+    with pytest.raises(CorruptTimelineError, match=r"runs at 1.0 bytes per ns; its limit is 0.5"):
+        fast.verify()
