@@ -1,0 +1,19 @@
+"""Sizes and bandwidths -> Cluster: the devices, switches and NICs of a wiring that has a name.
+
+All bandwidths are numbers of bytes/s or text such as "25 Gb/s", per direction; all links are full duplex. `latency` is
+that of one link, and a route's is the sum over its links. The defaults are orders of magnitude, about 2 us between GPUs
+of one machine and 5 us across a network; give what you have measured, or 0.
+"""
+
+TOPOLOGIES = {
+    "flat": "pipesim.topologies.flat:flat",
+    "servers": "pipesim.topologies.servers:servers",
+    "dgx1_v100": "pipesim.topologies.dgx1_v100:dgx1_v100",
+    "dgx_a100": "pipesim.topologies.dgx_a100:dgx_a100",
+    "hgx_h100": "pipesim.topologies.hgx_h100:hgx_h100",
+    "fat_tree": "pipesim.topologies.fat_tree:fat_tree",
+    "leaf_spine": "pipesim.topologies.leaf_spine:leaf_spine",
+    "ring": "pipesim.topologies.ring:ring",
+    "torus2d": "pipesim.topologies.torus2d:torus2d",
+    "random": "pipesim.topologies.random_graph:random",
+}

@@ -1,0 +1,94 @@
+"""What every topology is made of: checked arguments, and devices of a kind.
+
+Each check takes the argument's name, so that an error says which one is wrong, what was found and what was expected.
+"""
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from pipesim import units
+from pipesim.cluster import Device
+from pipesim.devices import DEVICE_KINDS, device_kind
+from pipesim.errors import InputError, UnknownNameError, shown, within
+
+# A cluster keeps every link and every route that is asked for; beyond these it would not fit into memory.
+MOST_DEVICES = 2**14
+MOST_LINKS = 2**19
+MOST_MEMORY = 2.0**60
+# The precision whose peak rate of work a device states.
+PRECISION = "fp16"
+
+
+def devices(places: Iterable[tuple[str, str]], device: str, memory: float | str | None) -> tuple[Device, ...]:
+    """A device of this kind for each (name, node). `memory` (bytes or "16 GiB"; 0: not known) replaces the kind's."""
+    known, peak = _kind(device, memory is not None)
+    own = known if memory is None else _memory(memory)
+    return tuple(Device(name, device, node, own, peak) for name, node in places)
+
+
+def _kind(name: str, has_memory: bool) -> tuple[int, float | None]:  # noqa: FBT001 - private, called once
+    """Memory and peak of a kind of device; without a peak where the kind is not known, which needs a memory."""
+    if not isinstance(name, str) or not name:
+        raise InputError(f"device: {shown(name)} found; the name of a kind of device was expected")
+    if has_memory and name not in DEVICE_KINDS:
+        return 0, None
+    try:
+        kind = device_kind(name)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"device: {error.message}; another kind needs its memory: memory='16 GiB'") from None
+    return kind.memory, kind.peak.get(PRECISION)
+
+
+def _memory(value: float | str) -> int:
+    found = _quantity("memory", value, units.size)
+    if found > MOST_MEMORY:
+        raise InputError(f"memory: {shown(value)} found; at most 1024 PiB was expected")
+    return int(found)
+
+
+def count(name: str, value: int, least: int = 1, most: int = MOST_DEVICES) -> int:
+    """A whole number within limits."""
+    try:
+        whole = operator.index(value)  # numpy's whole numbers too
+    except TypeError:
+        whole = least - 1
+    if isinstance(value, bool) or not least <= whole <= most:
+        raise InputError(f"{name}: {shown(value)} found; a whole number from {least} to {most} was expected")
+    return whole
+
+
+def number(name: str, value: float, least: float, most: float) -> float:
+    """A number within limits."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise InputError(f"{name}: {shown(value)} found; a number from {least:g} to {most:g} was expected")
+    return float(value)
+
+
+def bandwidth(name: str, value: float | str) -> float:
+    """Bytes per second, more than 0."""
+    found = _quantity(name, value, units.bandwidth)
+    if found == 0:
+        raise InputError(f"{name}: {shown(value)} found; more than 0 bytes/s was expected")
+    return found
+
+
+def latency(name: str, value: float | str) -> float:
+    """Seconds, 0 included."""
+    return _quantity(name, value, units.duration)
+
+
+def size(formula: str, *, devices: int, links: int = 0) -> None:
+    """Refuse a cluster that is too large, told as `formula`, before anything of it is made."""
+    if devices > MOST_DEVICES:
+        raise InputError(f"{formula}: {devices} devices found; at most {MOST_DEVICES} were expected")
+    if links > MOST_LINKS:
+        raise InputError(f"{formula}: {links} links found; at most {MOST_LINKS} were expected")
+
+
+def _quantity(name: str, value: Any, read: Any) -> float:  # noqa: ANN401 - what was passed is anything
+    with within(name):
+        try:
+            return read(value)  # type: ignore[no-any-return]  # one of the functions of `units`
+        except OverflowError:
+            raise InputError(f"{shown(value)} found; a finite number was expected") from None

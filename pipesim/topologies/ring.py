@@ -1,0 +1,27 @@
+"""Devices joined in a circle."""
+
+from pipesim.cluster import Cluster, Link
+from pipesim.topologies import parts
+
+
+def ring(
+    n: int,
+    bandwidth: float | str,
+    *,
+    latency: float | str = "2us",
+    device: str = "v100-16gb",
+    memory: float | str | None = None,
+) -> Cluster:
+    """Every device is joined directly with the next, the last with the first; others are reached through these.
+
+        gpu0 ══ gpu1 ══ gpu2
+         ╚═══════════════╝        two devices have one link, one has none
+
+    `latency` is that of each link: 2 us, as between GPUs of one machine, for every device that is passed or reached.
+    """
+    n = parts.count("n", n)
+    wide, delay = parts.bandwidth("bandwidth", bandwidth), parts.latency("latency", latency)
+    devices = parts.devices(((f"gpu{i}", "node0") for i in range(n)), device, memory)
+    count = n if n > 2 else n - 1
+    links = tuple(Link(f"gpu{i}", f"gpu{(i + 1) % n}", wide, delay) for i in range(count))
+    return Cluster(f"ring-{n}", devices, links)
