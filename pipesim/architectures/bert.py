@@ -1,0 +1,80 @@
+"""BERT: an encoder-only transformer with the two heads of its pre-training.
+
+                                                ┌─ pooler                 is the second sentence the next one?
+    embedding ── block0.attention ── ... ── mlp ┤
+                                                └─ transform ── head      which word was masked?
+
+The pooler stands before the transform; both read the last block.
+"""
+
+from pipesim.architectures import operations, transformer
+from pipesim.architectures.transformer import Shape
+from pipesim.model import Layer, Model
+
+_SEGMENTS = 2
+_CLASSES = 2
+
+
+def bert(
+    layers: int,
+    hidden: int,
+    heads: int,
+    *,
+    vocabulary: int = 30522,
+    sequence: int = 512,
+    positions: int | None = None,
+    microbatch: int = 1,
+    precision: str = "fp16",
+    name: str = "",
+) -> Model:
+    """A BERT of so many blocks. `positions`: rows of the position table, by default one for each token of a sequence.
+
+    Included are the pooler with the next-sentence classifier, and the masked-language head: a linear map with GeLU and
+    norm, then logits for every token with the embedding's matrix, which is counted once, at the embedding.
+    """
+    shape = Shape(microbatch, sequence, hidden, heads, vocabulary, precision)
+    rows = transformer.checked_positions(positions, sequence)
+    body = (transformer.embedding(shape, (rows, _SEGMENTS), norm=True), *transformer.blocks(shape, layers))
+    parts = (
+        *body,
+        _pooler(shape),
+        _transform(shape, reads=len(body) - 1),
+        transformer.head(shape, tied=True, bias=True),
+    )
+    return Model(name or f"bert-{layers}x{hidden}", microbatch, parts, precision)
+
+
+def bert_large(*, microbatch: int = 1, sequence: int = 512, precision: str = "fp16") -> Model:
+    """BERT-large: 24 blocks of hidden size 1024 with 16 heads; sequences of at most 512 tokens."""
+    return bert(
+        24, 1024, 16, positions=512, sequence=sequence, microbatch=microbatch, precision=precision, name="bert-large"
+    )
+
+
+def _pooler(shape: Shape) -> Layer:
+    """Each sample's first token through a linear map with tanh, then to two classes. Keeps what each map reads."""
+    first, hidden = shape.microbatch, shape.hidden
+    parameters = operations.linear_parameters(hidden, hidden) + operations.linear_parameters(hidden, _CLASSES)
+    return Layer(
+        name="pooler",
+        kind="linear",
+        output_bytes=first * _CLASSES * shape.value,
+        parameter_bytes=parameters * shape.value,
+        stash_bytes=first * 2 * hidden * shape.value,
+        forward_flops=float(operations.linear_flops(first, hidden, hidden + _CLASSES)),
+    )
+
+
+def _transform(shape: Shape, reads: int) -> Layer:
+    """Every token through a linear map with GeLU and a norm. Keeps what each of the three reads."""
+    hidden = shape.hidden
+    parameters = operations.linear_parameters(hidden, hidden) + operations.norm_parameters(hidden)
+    return Layer(
+        name="transform",
+        kind="linear",
+        output_bytes=shape.values * shape.value,
+        parameter_bytes=parameters * shape.value,
+        stash_bytes=3 * shape.values * shape.value,
+        inputs=(reads,),
+        forward_flops=float(operations.linear_flops(shape.tokens, hidden, hidden)),
+    )

@@ -1,0 +1,138 @@
+"""The layers that convolutional networks are made of.
+
+    b samples   c, c' channels in and out   k kernel   q places of the kernel in one image   p bytes of a value
+
+    layer   forward FLOPs   parameters                  kept for the backward (stash)
+    conv    2bqk²cc'        k²cc' + c' (bias)           input
+            2bqk²cc'        k²cc' + 2c' (batch norm)    input, and the norm's input (as large as the output)
+    pool    k²bqc           none                        input, and 8 bytes for the place of each maximum
+    mean    bqc (input)     none                        input
+    add     bqc             none                        nothing
+    fc      2bcc'           cc' + c'                    input and output (for ReLU or the loss), dropout's mask
+
+Batch norm and ReLU are part of the layer that they follow. ReLU works in place: its output is kept as the input of the
+layers that read it. A tensor that two layers keep counts at both, since they may stand on different devices.
+"""
+
+from dataclasses import dataclass
+
+from pipesim.architectures import operations
+from pipesim.architectures.operations import INDEX_BYTES, MASK_BYTES
+from pipesim.errors import InputError
+from pipesim.model import Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What lies between two layers: square maps in channels, for each sample of a microbatch."""
+
+    microbatch: int
+    channels: int
+    side: int
+    precision: str
+
+    @property
+    def value(self) -> int:
+        """Bytes of one value."""
+        return operations.value_bytes(self.precision)
+
+    @property
+    def places(self) -> int:
+        """Places in all maps of one channel."""
+        return self.microbatch * self.side**2
+
+    @property
+    def values(self) -> int:
+        """Values in all channels."""
+        return self.places * self.channels
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all values."""
+        return self.values * self.value
+
+    def seen_by(self, name: str, kernel: int, stride: int, padding: int, channels: int) -> "Image":
+        """What a kernel makes of it."""
+        side = operations.places_along(self.side, kernel, stride, padding)
+        if side < 1:
+            raise InputError(f"image is too small: at {name} it is {self.side} wide, and the kernel is {kernel}")
+        return Image(self.microbatch, channels, side, self.precision)
+
+
+def pixels(image: int, microbatch: int, precision: str) -> Image:
+    """The colour images that a network reads."""
+    operations.check_sizes(image=image, microbatch=microbatch)
+    operations.value_bytes(precision)
+    return Image(microbatch, 3, image, precision)
+
+
+def conv(
+    name: str,
+    image: Image,
+    channels: int,
+    kernel: int,
+    *,
+    stride: int = 1,
+    batch_norm: bool,
+    inputs: tuple[int, ...] | None = None,
+) -> tuple[Layer, Image]:
+    """A convolution with a bias or a batch norm, padded so that only the stride makes the image smaller."""
+    out = image.seen_by(name, kernel, stride, kernel // 2, channels)
+    weights = operations.convolution_parameters(kernel, image.channels, channels)
+    others = operations.norm_parameters(channels) if batch_norm else channels
+    layer = Layer(
+        name=name,
+        kind="conv",
+        output_bytes=out.bytes,
+        parameter_bytes=(weights + others) * image.value,
+        stash_bytes=image.bytes + (out.bytes if batch_norm else 0),
+        inputs=inputs,
+        forward_flops=float(operations.convolution_flops(out.places, kernel, image.channels, channels)),
+    )
+    return layer, out
+
+
+def pool(name: str, image: Image, kernel: int, *, stride: int = 2, padding: int = 0) -> tuple[Layer, Image]:
+    """The maximum of each square."""
+    out = image.seen_by(name, kernel, stride, padding, image.channels)
+    layer = Layer(
+        name=name,
+        kind="pool",
+        output_bytes=out.bytes,
+        stash_bytes=image.bytes + out.values * INDEX_BYTES,
+        forward_flops=float(kernel * kernel * out.values),
+    )
+    return layer, out
+
+
+def mean(name: str, image: Image) -> tuple[Layer, Image]:
+    """The mean of each map."""
+    out = Image(image.microbatch, image.channels, 1, image.precision)
+    layer = Layer(
+        name=name,
+        kind="pool",
+        output_bytes=out.bytes,
+        stash_bytes=image.bytes,
+        forward_flops=float(image.values),
+    )
+    return layer, out
+
+
+def add(name: str, image: Image, inputs: tuple[int, int]) -> Layer:
+    """The sum of two layers' outputs."""
+    return Layer(name=name, kind="add", output_bytes=image.bytes, inputs=inputs, forward_flops=float(image.values))
+
+
+def fully_connected(name: str, image: Image, outputs: int, *, dropout: bool) -> tuple[Layer, Image]:
+    """Every output from every value of a sample."""
+    values = image.values // image.microbatch
+    out = Image(image.microbatch, outputs, 1, image.precision)
+    layer = Layer(
+        name=name,
+        kind="fc",
+        output_bytes=out.bytes,
+        parameter_bytes=operations.linear_parameters(values, outputs) * image.value,
+        stash_bytes=image.bytes + out.bytes + (out.values * MASK_BYTES if dropout else 0),
+        forward_flops=float(operations.linear_flops(image.microbatch, values, outputs)),
+    )
+    return layer, out

@@ -1,0 +1,70 @@
+"""The arithmetic that all architectures share: FLOPs, parameters and sizes of single operations.
+
+A multiply-add is 2 FLOPs. Where a layer has matrix products or convolutions, they alone are its FLOPs: norms,
+activation functions, dropout, biases and residual sums inside such a layer take time by the bytes they move, not by
+their arithmetic. Layers that have nothing else (sums, pools, norms, embeddings) count it.
+"""
+
+from pipesim.errors import InputError
+
+PRECISIONS = {"fp16": 2, "fp32": 4}
+"""Bytes of one value, parameter or activation."""
+
+MASK_BYTES = 1
+"""What dropout keeps of each value."""
+INDEX_BYTES = 8
+"""A token's id, or the place of a maximum."""
+
+NORM_FLOPS = 7
+"""Of each value: mean 1, distance from it 1, its square summed 2, scaled by the deviation 1, gain 1, bias 1."""
+
+
+def value_bytes(precision: str) -> int:
+    """Bytes of one value in this precision."""
+    if precision not in PRECISIONS:
+        raise InputError(f"precision = {precision!r} found; {' or '.join(PRECISIONS)} was expected")
+    return PRECISIONS[precision]
+
+
+def check_sizes(**sizes: object) -> None:
+    """Refuse a size that is not a whole number of at least 1, by its name."""
+    for name, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(f"{name} = {value!r} found; a whole number, at least 1, was expected")
+
+
+def check_size_list(name: str, values: object, length: int) -> None:
+    """Refuse what is not a list of this many whole numbers of at least 1."""
+    if not isinstance(values, tuple | list) or len(values) != length:
+        raise InputError(f"{name} = {values!r} found; {length} whole numbers were expected")
+    check_sizes(**{f"{name}[{index}]": value for index, value in enumerate(values)})
+
+
+def linear_flops(rows: int, inputs: int, outputs: int) -> int:
+    """FLOPs of `rows` vectors, `inputs` long, times a matrix."""
+    return 2 * rows * inputs * outputs
+
+
+def linear_parameters(inputs: int, outputs: int) -> int:
+    """A matrix and a bias."""
+    return (inputs + 1) * outputs
+
+
+def norm_parameters(width: int) -> int:
+    """A gain and a bias for each component or channel."""
+    return 2 * width
+
+
+def convolution_flops(places: int, kernel: int, inputs: int, outputs: int) -> int:
+    """FLOPs of a square kernel at so many places, from `inputs` to `outputs` channels."""
+    return 2 * places * kernel * kernel * inputs * outputs
+
+
+def convolution_parameters(kernel: int, inputs: int, outputs: int) -> int:
+    """The kernels, without bias."""
+    return kernel * kernel * inputs * outputs
+
+
+def places_along(size: int, kernel: int, stride: int, padding: int) -> int:
+    """How many places a kernel takes along a side."""
+    return (size + 2 * padding - kernel) // stride + 1

@@ -1,0 +1,308 @@
+import pytest
+
+from pipesim import lookup
+from pipesim.architectures import ARCHITECTURES
+from pipesim.architectures.gpt import gpt
+from pipesim.architectures.resnet import resnet
+from pipesim.errors import InputError
+from pipesim.model import Layer, Model
+
+SMALL = {
+    "gpt": "gpt(3, 24, 4, vocabulary=100, sequence=16)",
+    "bert": "bert(3, 24, 4, vocabulary=100, sequence=16)",
+    "vgg": "vgg((1, 1, 1, 1, 1), image=32, classes=7)",
+    "resnet": "resnet((2, 1, 1, 1), width=4, image=32, classes=7)",
+}
+MEMBERS = [SMALL.get(name, name) for name in ARCHITECTURES]
+PRESETS = [name for name in ARCHITECTURES if name not in SMALL]
+
+
+def build(text, **arguments) -> Model:
+    return lookup.resolve(text, ARCHITECTURES, "architecture")(**arguments)
+
+
+def parameters(model):
+    return int(model.parameter_bytes.sum()) // {"fp16": 2, "fp32": 4}[model.precision]
+
+
+def position(model, name):
+    return [layer.name for layer in model.layers].index(name)
+
+
+# Published totals.
+#   vgg-19, vgg-16, resnet-152, resnet-50: `num_params` of the weights in torchvision.models
+#   gpt2-xl, GPT-2 small: parameters of the released checkpoints gpt2-xl and gpt2 (head tied)
+#   bert-large, BERT-base: parameters of the released checkpoints with both pre-training heads (decoder tied)
+@pytest.mark.parametrize(
+    ("text", "published"),
+    [
+        ("vgg-19", 143_667_240),
+        ("vgg(blocks=(2, 2, 3, 3, 3))", 138_357_544),
+        ("resnet-152", 60_192_808),
+        ("resnet(blocks=(3, 4, 6, 3))", 25_557_032),
+        ("gpt2-xl", 1_557_611_200),
+        ("gpt(layers=12, hidden=768, heads=12)", 124_439_808),
+        ("bert-large", 336_226_108),
+        ("bert(layers=12, hidden=768, heads=12)", 110_106_428),
+    ],
+)
+def test_parameters_are_those_of_the_released_weights(text, published):
+    assert parameters(build(text)) == published
+
+
+def test_parameters_of_gpt3_6_7b_are_those_of_its_paper():
+    """Brown et al., "Language Models are Few-Shot Learners" (2020), table D.1: 6,660 million."""
+    assert parameters(build("gpt3-6.7b")) == pytest.approx(6.660e9, rel=0.01)
+
+
+@pytest.mark.parametrize(("text", "gmac"), [("vgg-19", 19.632), ("resnet-152", 11.514)])
+def test_flops_of_convolutional_networks_are_the_published_ones(text, gmac):
+    """`_ops` of the weights in torchvision.models: billions of multiply-adds at 224x224."""
+    assert build(text).forward_flops == pytest.approx(2e9 * gmac, rel=0.01)
+
+
+def test_flops_of_gpt3_6_7b_are_those_of_its_paper():
+    """Brown et al. (2020), table D.1: 1.20e22 FLOPs for 300e9 tokens, a third of it forward; without the scores."""
+    model = build("gpt3-6.7b")
+    scores = 32 * 4 * 2048**2 * 4096
+    assert (model.forward_flops - scores) / 2048 == pytest.approx(1.20e22 / 300e9 / 3, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("gpt2-xl", (2, 1024, 48, 1600, 50257)),
+        ("gpt3-6.7b", (1, 2048, 32, 4096, 50257)),
+        ("bert-large", (4, 512, 24, 1024, 30522)),
+    ],
+)
+def test_flops_of_transformers_follow_the_published_formula(text, sizes):
+    """Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters" (2021), appendix.
+
+    Forward, of a block 24bsh² + 4bs²h, of the logits 2bshV.
+    """
+    b, s, blocks, h, V = sizes
+    published = blocks * (24 * b * s * h**2 + 4 * b * s**2 * h) + 2 * b * s * h * V
+    assert build(text, microbatch=b).forward_flops == pytest.approx(published, rel=0.01)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_builds_a_model_of_its_own_name(name):
+    assert build(name).name == name
+
+
+@pytest.mark.parametrize("text", MEMBERS)
+def test_twice_the_microbatch_is_twice_the_flops_and_activations_and_the_same_parameters(text):
+    one, two = build(text, microbatch=3), build(text, microbatch=6)
+    assert two.microbatch_size == 6
+    for small, large in zip(one.layers, two.layers, strict=True):
+        assert large.forward_flops == 2 * small.forward_flops > 0
+        assert large.output_bytes == 2 * small.output_bytes > 0
+        assert large.stash_bytes == 2 * small.stash_bytes
+        assert large.parameter_bytes == small.parameter_bytes
+        assert (large.name, large.kind, large.inputs) == (small.name, small.kind, small.inputs)
+
+
+@pytest.mark.parametrize("text", MEMBERS)
+def test_fp32_is_twice_the_bytes_of_fp16_except_for_masks_and_indices(text):
+    half, single = build(text, precision="fp16"), build(text, precision="fp32")
+    assert (half.precision, single.precision) == ("fp16", "fp32")
+    assert single.forward_flops == half.forward_flops
+    for small, large in zip(half.layers, single.layers, strict=True):
+        assert large.output_bytes == 2 * small.output_bytes
+        assert large.parameter_bytes == 2 * small.parameter_bytes
+        assert small.stash_bytes <= large.stash_bytes <= 2 * small.stash_bytes
+
+
+@pytest.mark.parametrize("text", MEMBERS)
+def test_layers_have_names_of_their_own_and_kinds(text):
+    layers = build(text).layers
+    assert len({layer.name for layer in layers}) == len(layers)
+    assert all(layer.kind for layer in layers)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("gpt2-xl", 99), ("gpt3-6.7b", 67), ("bert-large", 52), ("vgg-19", 24), ("resnet-152", 208)]
+)
+def test_there_is_one_layer_for_each_operation(text, count):
+    """Transformers: embedding, two per block, heads. VGG: 16 conv, 5 pool, 3 fc. ResNet: 155 conv, 50 add, 3 others."""
+    assert len(build(text)) == count
+
+
+def test_a_block_keeps_the_activations_of_the_published_formula():
+    """Korthikanti et al. (2022), equation 1: sbh (34 + 5as/h) bytes in fp16, with dropout, scores kept."""
+    model = gpt(1, 96, 8, sequence=32, microbatch=3)
+    s, b, h, a = 32, 3, 96, 8
+    assert model.layers[1].stash_bytes + model.layers[2].stash_bytes == s * b * h * 34 + 5 * a * s * s * b
+
+
+def test_an_untied_head_has_the_matrix_that_a_tied_one_shares():
+    tied, untied = gpt(2, 24, 4, vocabulary=100), gpt(2, 24, 4, vocabulary=100, tied=False)
+    assert tied.layers[-1].parameter_bytes == 0
+    assert untied.layers[-1].parameter_bytes == 24 * 100 * 2
+    assert tied.forward_flops == untied.forward_flops
+
+
+def test_the_position_table_is_as_long_as_said_and_by_default_as_the_sequence():
+    short = gpt(1, 24, 4, sequence=16)
+    long = gpt(1, 24, 4, sequence=16, positions=64)
+    assert long.layers[0].parameter_bytes - short.layers[0].parameter_bytes == (64 - 16) * 24 * 2
+    assert parameters(build("gpt2-xl", sequence=128)) == parameters(build("gpt2-xl"))
+
+
+def test_both_heads_of_bert_read_the_last_block():
+    """The pooler's output goes nowhere, so the cut behind it carries only what the transform reads."""
+    model = build("bert-large")
+    last, pooler, transform = (position(model, name) for name in ("block23.mlp", "pooler", "transform"))
+    assert model.inputs(pooler) == model.inputs(transform) == (last,)
+    assert model.cut_bytes[pooler] == model.layers[last].output_bytes == 512 * 1024 * 2
+
+
+def test_a_convolution_by_hand():
+    """VGG's second convolution: 64 to 64 channels, 3x3, at 224x224, two samples in fp32."""
+    layer = build("vgg-19", microbatch=2, precision="fp32").layers[1]
+    assert layer.name == "conv1_2"
+    assert layer.forward_flops == 2 * (2 * 224 * 224) * 9 * 64 * 64
+    assert layer.parameter_bytes == 4 * (9 * 64 * 64 + 64)
+    assert layer.output_bytes == layer.stash_bytes == 4 * 2 * 64 * 224 * 224
+
+
+def test_a_batch_norm_keeps_its_input_besides_that_of_its_convolution():
+    """ResNet's first convolution: 3 channels of 224x224 to 64 of 112x112."""
+    layer = build("resnet-152").layers[0]
+    assert layer.stash_bytes == 2 * (3 * 224 * 224 + 64 * 112 * 112)
+    assert layer.parameter_bytes == 2 * (49 * 3 * 64 + 2 * 64)
+
+
+def test_a_pool_keeps_its_input_and_the_places_of_the_maxima():
+    """VGG's first pool: 64 channels of 224x224 to 112x112, in fp16; four comparisons for each maximum."""
+    layer = build("vgg-19").layers[2]
+    assert layer.stash_bytes == 2 * 64 * 224 * 224 + 8 * 64 * 112 * 112
+    assert layer.forward_flops == 4 * 64 * 112 * 112
+
+
+def test_a_linear_layer_keeps_input_output_and_the_mask_of_its_dropout():
+    """VGG's last two, from 4096 values to 4096 with dropout and to 1000 classes without."""
+    fc7, fc8 = build("vgg-19", microbatch=3).layers[-2:]
+    assert fc7.stash_bytes == 3 * (2 * 4096 + 2 * 4096 + 4096)
+    assert fc8.stash_bytes == 3 * (2 * 4096 + 2 * 1000)
+    assert fc8.forward_flops == 3 * 2 * 4096 * 1000
+
+
+def test_the_ends_of_a_gpt_by_hand():
+    """Five tokens of 24 values in fp16, 100 words, five positions."""
+    model = gpt(1, 24, 4, vocabulary=100, sequence=5)
+    embedding, *_, norm, head = model.layers
+    assert (embedding.stash_bytes, embedding.forward_flops) == (5 * 8 + 5 * 24, 5 * 24)
+    assert embedding.parameter_bytes == 2 * 24 * (100 + 5)
+    assert (norm.stash_bytes, norm.forward_flops) == (2 * 5 * 24, 7 * 5 * 24)
+    assert (head.stash_bytes, head.output_bytes) == (2 * 5 * (24 + 100), 2 * 5 * 100)
+
+
+def test_the_ends_of_a_bert_by_hand():
+    """Three samples of five tokens of 24 values in fp16."""
+    model = build("bert(1, 24, 4, vocabulary=100, sequence=5, microbatch=3)")
+    embedding, _, _, pooler, transform, head = model.layers
+    tokens, values = 3 * 5, 3 * 5 * 24
+    assert (embedding.stash_bytes, embedding.forward_flops) == (8 * tokens + (1 + 2) * values, (2 + 7) * values)
+    assert (pooler.stash_bytes, pooler.output_bytes) == (3 * 2 * 24 * 2, 3 * 2 * 2)
+    assert pooler.forward_flops == 3 * (2 * 24 * 24 + 2 * 24 * 2)
+    assert (transform.stash_bytes, transform.forward_flops) == (3 * 2 * values, 2 * values * 24)
+    assert head.parameter_bytes == 2 * 100
+
+
+def test_a_skip_counts_at_every_cut_it_crosses():
+    """In a ── b ── c ── add with a skip a ── add, the 10 bytes of a cross three cuts."""
+    model = Model(
+        "toy", 1, (Layer("a", 10), Layer("b", 20), Layer("c", 30), Layer("add", 30, inputs=(2, 0)), Layer("d", 5))
+    )
+    assert model.cut_bytes.tolist() == [10, 20 + 10, 30 + 10, 30, 0]
+
+
+def test_the_skips_of_a_small_resnet_by_hand():
+    """Width 1, image 8: conv1 makes 4x4 (32 bytes), pool1 2x2 (8 bytes), the first group 4 channels of that (32)."""
+    model = resnet((2, 1, 1, 1), width=1, image=8)
+    assert [layer.name for layer in model.layers[:11]] == [
+        "conv1", "pool1",
+        "conv2_1.conv1", "conv2_1.conv2", "conv2_1.conv3", "conv2_1.shortcut", "conv2_1.add",
+        "conv2_2.conv1", "conv2_2.conv2", "conv2_2.conv3", "conv2_2.add",
+    ]  # fmt: skip
+    assert model.cut_bytes[:11].tolist() == [
+        32, 8,
+        8 + 8, 8 + 8, 32 + 8, 32 + 32, 32,
+        8 + 32, 8 + 32, 32 + 32, 32,
+    ]  # fmt: skip
+    assert model.inputs(5) == (1,)
+    assert model.inputs(6) == (4, 5)
+    assert model.inputs(10) == (9, 6)
+
+
+def test_the_skips_of_resnet_152_cross_the_cuts_inside_its_blocks():
+    """conv3_5: 512 channels of 28x28 skip its three convolutions, of 128, 128 and 512 channels."""
+    model = build("resnet-152", microbatch=2)
+    start = position(model, "conv3_4.add")
+    values = [channels * 28 * 28 for channels in (512, 512 + 128, 512 + 128, 512 + 512, 512)]
+    assert model.cut_bytes[start : start + 5].tolist() == [2 * 2 * count for count in values]
+
+
+def test_all_sums_of_resnet_152_add_two_tensors_of_one_size():
+    model = build("resnet-152")
+    sums = [index for index, layer in enumerate(model.layers) if layer.kind == "add"]
+    assert len(sums) == 50
+    for index in sums:
+        sizes = {model.layers[source].output_bytes for source in model.inputs(index)}
+        assert len(model.inputs(index)) == 2
+        assert sizes == {model.layers[index].output_bytes}
+
+
+@pytest.mark.parametrize("name", ["vgg-19", "gpt2-xl", "gpt3-6.7b"])
+def test_a_model_without_skips_hands_on_one_tensor_at_each_cut(name):
+    model = build(name)
+    assert all(model.inputs(index) == (index - 1,) for index in range(1, len(model)))
+    assert model.cut_bytes.tolist() == [*(layer.output_bytes for layer in model.layers[:-1]), 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("gpt(0, 24, 4)", "layers = 0 found"),
+        ("gpt(2, -24, 4)", "hidden = -24 found"),
+        ("gpt(2, 24, 5)", "heads = 5 found; a divisor of hidden = 24"),
+        ("gpt(2, 24, 2.0)", "heads = 2.0 found"),
+        ("gpt(2, 24, 4, vocabulary=0)", "vocabulary = 0 found"),
+        ("gpt(2, 24, 4, sequence='long')", "sequence = 'long' found"),
+        ("gpt(2, 24, 4, sequence=9, positions=8)", "sequence = 9 found; at most positions = 8"),
+        ("gpt(2, 24, 4, positions=0)", "positions = 0 found"),
+        ("gpt(2, 24, 4, tied='no')", "tied = 'no' found"),
+        ("gpt(2, 24, 4, microbatch=True)", "microbatch = True found"),
+        ("gpt(2, 24, 4, precision='fp8')", "precision = 'fp8' found; fp16 or fp32 was expected"),
+        ("bert(2, 24, 4, sequence=0)", "sequence = 0 found"),
+        ("vgg((2, 2, 4, 4))", r"blocks = \(2, 2, 4, 4\) found; 5 whole numbers"),
+        ("vgg((2, 2, 0, 4, 4))", r"blocks\[2\] = 0 found"),
+        ("vgg(19)", "blocks = 19 found"),
+        ("vgg(image=16)", "image is too small: at pool5 it is 1 wide, and the kernel is 2"),
+        ("vgg(precision=16)", "precision = 16 found"),
+        ("resnet(width=0)", "width = 0 found"),
+        ("resnet(classes=0)", "classes = 0 found"),
+        ("resnet(image=0)", "image = 0 found"),
+        ("resnet(microbatch=0)", "microbatch = 0 found"),
+    ],
+)
+def test_a_bad_size_is_refused_by_its_name(text, complaint):
+    with pytest.raises(InputError, match=complaint):
+        lookup.call(text, ARCHITECTURES, "architecture")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_check_their_arguments_too(name):
+    with pytest.raises(InputError, match="microbatch = 0 found"):
+        build(name, microbatch=0)
+    with pytest.raises(InputError, match="precision = 'int4' found"):
+        build(name, precision="int4")
+
+
+@pytest.mark.parametrize(("name", "most"), [("bert-large", 512), ("gpt2-xl", 1024), ("gpt3-6.7b", 2048)])
+def test_sequences_longer_than_a_preset_knows_are_refused(name, most):
+    assert parameters(build(name, sequence=1)) == parameters(build(name, sequence=most))
+    with pytest.raises(InputError, match=f"sequence = {most + 1} found; at most positions = {most}"):
+        build(name, sequence=most + 1)
