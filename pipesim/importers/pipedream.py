@@ -1,0 +1,204 @@
+"""PipeDream's text profiles, and DAPPLE's dialect of them: one line per node of a model's graph, then its edges.
+
+    node4 -- Conv2d(3, 64, ...) -- forward_compute_time=2.2, backward_compute_time=2.8, activation_size=205.0,
+                                   parameter_size=7.0[ -- stage_id=0]                        (all on one line)
+    <indent>node4 -- node5
+
+Times are milliseconds, sizes bytes, for the whole minibatch that was profiled; `[a; b]` is the sum of several tensors.
+"""
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipesim import files, units
+from pipesim.errors import FormatError, InputError, within
+from pipesim.tables import Table
+from pipesim.trace import NO_INPUTS, Trace
+
+_FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
+_NODE = re.compile(r"node(\d{1,18})")
+_MOST = 2.0**63
+
+# Node -> the nodes that it reads, each with the line of the file that says so.
+Edges = dict[int, dict[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """One line of the profile; seconds and bytes."""
+
+    name: str
+    forward_s: float
+    backward_s: float
+    output_bytes: int
+    parameter_bytes: int
+
+
+def pipedream(path: Path, *, samples: int = 1) -> Trace:
+    """The trace in a profile: one microbatch is the whole minibatch that was profiled.
+
+    `samples` says how many samples that minibatch had, which the file does not; with 1 the minibatch is the unit. Nodes
+    whose description starts with "Input" stand for loading data and are dropped. Layers stand in topological order, the
+    smallest node number first. What a layer keeps for its backward is taken to be as large as its output. Stages that
+    the file names, and fields that it has beside the known ones, are ignored.
+    """
+    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
+        raise InputError(f"samples = {samples!r} found; a whole number, at least 1, was expected")
+    text = files.read_text(path)
+    with within(str(path)):
+        nodes, edges = _parse(text)
+        layers = {number: node for number, node in nodes.items() if not node.name.startswith("Input")}
+        if not layers:
+            raise FormatError("has no nodes beside inputs; lines 'nodeN -- description -- ...' were expected")
+        inputs = {number: {s: line for s, line in edges[number].items() if s in layers} for number in layers}
+        return Trace(path.stem, "pipedream", samples, _columns(layers, inputs, _topological(inputs)))
+
+
+def _columns(layers: Mapping[int, _Node], inputs: Edges, order: list[int]) -> Table:
+    nodes = [layers[number] for number in order]
+    position = {number: layer for layer, number in enumerate(order)}
+    times = Counter(node.name for node in nodes)
+    names = [n.name if times[n.name] == 1 else f"{n.name} node{i}" for i, n in zip(order, nodes, strict=True)]
+    read = [_inputs(layer, sorted(position[s] for s in inputs[i])) for layer, i in enumerate(order)]
+    return {
+        "layer": np.arange(len(order)),
+        "name": np.array(names, object),
+        "kind": np.array([node.name.partition("(")[0] for node in nodes], object),
+        "forward_s": np.array([node.forward_s for node in nodes]),
+        "backward_s": np.array([node.backward_s for node in nodes]),
+        "output_bytes": np.array([node.output_bytes for node in nodes]),
+        "stash_bytes": np.array([node.output_bytes for node in nodes]),
+        "parameter_bytes": np.array([node.parameter_bytes for node in nodes]),
+        "inputs": np.array(read, object),
+    }
+
+
+def _inputs(layer: int, sources: list[int]) -> str:
+    """As traces write it: nothing where a layer reads the one before, as all of a chain do."""
+    if sources == list(range(max(layer - 1, 0), layer)):
+        return ""
+    return ";".join(map(str, sources)) or NO_INPUTS
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+
+def _parse(text: str) -> tuple[dict[int, _Node], Edges]:
+    nodes: dict[int, _Node] = {}
+    found: list[tuple[int, int, int]] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        with within(f"line {number}"):
+            if not line.strip():
+                continue
+            if line[0].isspace():
+                found.append((*_edge(line), number))
+            else:
+                name, node = _node(line)
+                if nodes.setdefault(name, node) is not node:
+                    raise FormatError(f"node{name} stands twice")
+    edges: Edges = {name: {} for name in nodes}
+    for source, target, number in found:
+        unknown = next((name for name in (source, target) if name not in nodes), None)
+        if unknown is not None:
+            raise FormatError(f"line {number}: no line describes node{unknown}")
+        edges[target].setdefault(source, number)
+    return nodes, edges
+
+
+def _edge(line: str) -> tuple[int, int]:
+    ends = [_NODE.fullmatch(end.strip()) for end in line.split(" -- ")]
+    if len(ends) != 2 or ends[0] is None or ends[1] is None:
+        raise FormatError(f"{line.strip()[:60]!r} found; an edge 'nodeA -- nodeB' was expected on an indented line")
+    return int(ends[0][1]), int(ends[1][1])
+
+
+def _node(line: str) -> tuple[int, _Node]:
+    """Split on ' -- ', since descriptions contain commas."""
+    parts = [part.strip() for part in line.split(" -- ")]
+    if len(parts) > 3 and parts[-1].startswith("stage_id="):
+        parts.pop()
+    name = _NODE.fullmatch(parts[0])
+    if name is None or len(parts) < 3:
+        raise FormatError(f"{line.strip()[:60]!r} found; 'nodeN -- description -- {_FIELDS[0]}=...' was expected")
+    fields = _fields(parts[-1])
+    forward, backward, activation, parameters = (_number(field, fields[field]) for field in _FIELDS)
+    return int(name[1]), _Node(
+        " -- ".join(parts[1:-1]),
+        units.duration(f"{forward!r} ms"),
+        units.duration(f"{backward!r} ms"),
+        round(activation),
+        round(parameters),
+    )
+
+
+def _fields(text: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or key in fields:
+            raise FormatError(f"{part.strip()[:60]!r} found; each field once, as 'name=number', was expected")
+        fields[key] = value
+    for key in _FIELDS:
+        if key not in fields:
+            raise FormatError(f"missing field {key!r}; found {', '.join(fields)[:120]}")
+    return fields
+
+
+def _number(field: str, text: str) -> float:
+    """A number, or the sum of several in '[a; b]'."""
+    listed = text[1:-1].split(";") if text.startswith("[") and text.endswith("]") else [text]
+    try:
+        numbers = [float(item) for item in listed]
+    except ValueError:
+        raise FormatError(f"{field}: {text[:60]!r} found; a number was expected, or several as '[a; b]'") from None
+    if not all(math.isfinite(number) and number >= 0 for number in numbers) or sum(numbers) >= _MOST:
+        raise FormatError(f"{field}: {text[:60]!r} found; finite numbers, not negative and below 2^63, were expected")
+    return sum(numbers)
+
+
+# --- the graph -------------------------------------------------------------------------------------------------------
+
+
+def _topological(inputs: Edges) -> list[int]:
+    """Take, again and again, the smallest node whose inputs have all been taken (Kahn)."""
+    readers: dict[int, list[int]] = {number: [] for number in inputs}
+    for number, sources in inputs.items():
+        for source in sources:
+            readers[source].append(number)
+    missing = {number: len(sources) for number, sources in inputs.items()}
+    ready = [number for number, count in missing.items() if not count]
+    heapq.heapify(ready)
+    order: list[int] = []
+    while ready:
+        number = heapq.heappop(ready)
+        order.append(number)
+        for reader in readers[number]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, reader)
+    if len(order) < len(inputs):
+        raise _circle(inputs, set(inputs).difference(order))
+    return order
+
+
+def _circle(inputs: Edges, left: Iterable[int]) -> FormatError:
+    """Walk back from a node that was never taken, through others like it, until one comes again."""
+    left = set(left)
+    node, seen = min(left), dict[int, None]()
+    while node not in seen:
+        seen[node] = None
+        node = min(source for source in inputs[node] if source in left)
+    walked = list(seen)
+    circle = [node, *reversed(walked[walked.index(node) :])]
+    line = inputs[circle[1]][circle[0]]
+    shown = [f"node{name}" for name in circle]
+    if len(shown) > 8:
+        shown[4:-3] = ["..."]
+    return FormatError(f"line {line}: the edges go in a circle: {' -> '.join(shown)}")
