@@ -1,0 +1,16 @@
+"""Pictures of timelines, clusters and results, for the screen and for print: .png, .svg or .pdf.
+
+    gantt         who does what when                    gantt_grid    several of them on one time axis
+    memory        bytes in use on each device           link_load     how busy each medium is
+    comparison    iteration times, side by side         cluster       a topology, and its bandwidths
+
+Every function returns a matplotlib figure, and writes it where a path is given. The same values make the same bytes.
+"""
+
+from pipesim.plot.cluster_map import cluster
+from pipesim.plot.comparison_chart import comparison
+from pipesim.plot.gantt_chart import gantt, gantt_grid
+from pipesim.plot.load_chart import link_load
+from pipesim.plot.memory_chart import memory
+
+__all__ = ["cluster", "comparison", "gantt", "gantt_grid", "link_load", "memory"]
