@@ -1,0 +1,99 @@
+"""The command line: it reads names and files, calls one function of `experiment`, and shows what comes back.
+
+Each command is a module, imported when it is called, and imports what it needs inside: --help must not pay for numpy,
+matplotlib or SimPy.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from pipesim import __version__, lookup
+from pipesim.errors import PipesimError
+
+# What `pipesim --help` says of each command, so that none need be imported to say it.
+COMMANDS = {
+    "demo": "Plan, replay, draw and compare a model on two servers.",
+    "show": "What a cluster or a trace holds; without an argument, all names.",
+    "plan": "Split a model over a cluster.",
+    "simulate": "Plan, order and replay one iteration, or many.",
+    "compare": "Several planners and schedulers side by side.",
+    "export": "Write a timeline for Perfetto, pandas and others.",
+}
+
+
+class _Group(click.Group):
+    """The commands, each fetched when it is called; an unknown one is answered with what was probably meant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order in which one meets them."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"pipesim.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One line each, from the table."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with a suggestion."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"no command is called {args[0]!r}; {lookup.suggest(args[0], COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; what is wrong is said in one paragraph, with exit code 2."""
+    try:
+        cli.main(args=None if arguments is None else list(arguments), prog_name="pipesim", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except click.UsageError as error:
+        help_ = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+        click.echo(f"error: {error.format_message()}{help_}", err=True)
+        sys.exit(2)
+    except PipesimError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="pipesim")
+def cli() -> None:
+    """How long will an iteration of pipeline-parallel training take, why, and which plan is best?
+
+    \b
+    TRACE    a folder or file with recorded layer times, or the name of one that comes with pipesim
+    CLUSTER  a .toml or .json file, or an expression such as
+             'servers(2, 8, intra="25GB/s", inter="1GB/s")'
+    'pipesim show' lists the traces, clusters, planners and schedulers that have names.
+
+    \b
+    Examples:
+      pipesim demo
+      pipesim plan bert-large 'flat(4, bandwidth="1GB/s")' --planner balanced
+      pipesim simulate bert-large dgx1_v100 --gantt gantt.png
+      pipesim compare gpt2-xl 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
+
+    \b
+    Tab completion:
+      eval "$(_PIPESIM_COMPLETE=bash_source pipesim)"       (or zsh_source, fish_source)
+    """

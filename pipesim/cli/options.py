@@ -1,0 +1,161 @@
+"""What several commands take, and how they show what they do."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from pipesim.planners import PLANNERS
+from pipesim.schedulers import SCHEDULERS
+from pipesim.topologies import TOPOLOGIES
+
+if TYPE_CHECKING:
+    from pipesim.experiment import Case
+    from pipesim.lowering import Options
+    from pipesim.program import Program
+    from pipesim.scenario import Scenario
+    from pipesim.timeline import Timeline
+
+# As in `pipesim.program`, which is not imported here because --help must be quick; a test compares them.
+SHARINGS = ("none", "fifo", "fair", "channel")
+TRANSFERS = ("eager", "rendezvous", "blocking")
+
+LONG = 100_000  # tasks; a simulation of more may take over a second and shows a progress bar
+
+T = TypeVar("T")
+Command = Callable[..., Any]
+
+
+def complete(names: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
+    """Tab completion from names, and from files where no name fits."""
+
+    def completed(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        found = [CompletionItem(name) for name in names() if name.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="file")]
+
+    return completed
+
+
+def bundled_names() -> list[str]:
+    """The traces that come with pipesim."""
+    from pipesim.experiment import bundled_traces
+
+    return list(bundled_traces())
+
+
+def _stack(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+inputs = _stack(
+    click.argument("trace", shell_complete=complete(bundled_names)),
+    click.argument("cluster", shell_complete=complete(lambda: TOPOLOGIES)),
+)
+sizes = _stack(
+    click.option("--microbatches", "-m", type=int, default=8, show_default=True, help="Microbatches in one iteration."),
+    click.option("--microbatch-size", type=int, help="Samples in a microbatch; default: as in the trace."),
+)
+planner = click.option(
+    "--planner",
+    "-p",
+    default="balanced",
+    show_default=True,
+    shell_complete=complete(lambda: PLANNERS),
+    help="Who splits the model: a name, name(option=value), or module:function.",
+)
+network = _stack(
+    click.option(
+        "--sharing", type=click.Choice(SHARINGS), default="fair", show_default=True, help="How transfers use links."
+    ),
+    click.option(
+        "--transfers", type=click.Choice(TRANSFERS), default="eager", show_default=True, help="When transfers start."
+    ),
+    click.option("--optimizer-s-per-byte", type=float, default=0.0, help="Optimizer step: seconds per parameter byte."),
+    click.option("--optimizer-state", type=float, help="Optimizer state: bytes per parameter byte; default: Adam's."),
+    click.option("--scenario", type=click.Path(), help="TOML file with slow devices and degraded links."),
+    click.option("--engine", default="event", show_default=True, help="Who replays."),
+)
+case = _stack(
+    inputs,
+    planner,
+    click.option("--plan", "plan_file", type=click.Path(), help="A plan from a file, in place of a planner."),
+    click.option(
+        "--scheduler",
+        "-s",
+        default="one_f_one_b",
+        show_default=True,
+        shell_complete=complete(lambda: SCHEDULERS),
+        help="Who orders the microbatches: a name, module:function, or a schedule file (.csv, .json).",
+    ),
+    sizes,
+    network,
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")
+
+
+def lowering_options(given: dict[str, Any]) -> "tuple[Options, Scenario]":
+    """What the options of `network` say."""
+    from pipesim import experiment
+    from pipesim.lowering import Options
+    from pipesim.scenario import CALM
+
+    options = Options(given["sharing"], given["transfers"], given["optimizer_s_per_byte"], given["optimizer_state"])
+    return options, experiment.load_scenario(given["scenario"]) if given["scenario"] else CALM
+
+
+def make_case(given: dict[str, Any]) -> "Case":
+    """What the options of `case` say."""
+    from pipesim import experiment
+
+    plan = experiment.load_plan(given["plan_file"]) if given["plan_file"] else given["planner"]
+    options, scenario = lowering_options(given)
+    return experiment.make_case(
+        given["trace"],
+        given["cluster"],
+        plan,
+        given["scheduler"],
+        given["microbatches"],
+        given["microbatch_size"],
+        options,
+        scenario,
+    )
+
+
+def run(program: "Program", engine: str, *, quiet: bool) -> "Timeline":
+    """Replay, with a progress bar if it takes long and somebody looks."""
+    from pipesim import experiment
+
+    if len(program) < LONG or quiet or not sys.stderr.isatty():
+        return experiment.run(program, engine)
+    with click.progressbar(length=len(program), label="simulating", file=sys.stderr) as bar:
+        return experiment.run(program, engine, watch=lambda ended: bar.update(ended - bar.pos))
+
+
+@contextmanager
+def progress(items: Iterable[T], length: int, label: str, *, quiet: bool) -> Iterator[Iterable[T]]:
+    """The items, with a progress bar if somebody looks."""
+    if quiet or not sys.stderr.isatty():
+        yield items
+    else:
+        with click.progressbar(items, length=length, label=label, file=sys.stderr) as bar:
+            yield bar
+
+
+def echo_json(data: Any) -> None:
+    """Print one JSON object."""
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def wrote(path: str, what: str, *, quiet: bool = False) -> None:
+    """Say what was written where."""
+    if not quiet:
+        click.echo(f"{what} written to {path}")

@@ -1,0 +1,40 @@
+"""pipesim plan."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipesim.cli import options
+
+
+@click.command()
+@options.inputs
+@options.planner
+@options.sizes
+@click.option("--output", "-o", type=click.Path(), help="Also write the plan to this .json or .toml file.")
+@options.as_json
+def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bool, **sizes: Any) -> None:
+    """Split a model over a cluster.
+
+    \b
+    Examples:
+      pipesim plan bert-large 'flat(4, bandwidth="1GB/s")'
+      pipesim plan gpt2-xl dgx1_v100 --planner 'uniform(stages=4)' --json > plan.json
+      pipesim simulate gpt2-xl dgx1_v100 --plan plan.json
+    """
+    from pipesim import experiment, report, serial
+    from pipesim.costs import costs_of
+
+    costs = costs_of(experiment.load_trace(trace), sizes["microbatch_size"])
+    devices = experiment.load_cluster(cluster)
+    began = time.perf_counter()
+    found = experiment.plan_with(planner, costs, devices, sizes["microbatches"])
+    took = time.perf_counter() - began
+    if output:
+        serial.save(found, Path(output))
+    if as_json:
+        options.echo_json(experiment.plan_data(found, took))
+    else:
+        click.echo(report.plan(found, took))

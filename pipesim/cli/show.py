@@ -1,0 +1,89 @@
+"""pipesim show."""
+
+from pathlib import Path
+
+import click
+
+from pipesim.cli import options
+from pipesim.errors import InputError
+from pipesim.planners import PLANNERS
+from pipesim.schedulers import SCHEDULERS
+from pipesim.topologies import TOPOLOGIES
+
+
+@click.command()
+@click.argument(
+    "what", required=False, shell_complete=options.complete(lambda: [*TOPOLOGIES, *options.bundled_names()])
+)
+@click.option("--plot", "plot_file", type=click.Path(), help="Draw the cluster and its bandwidth matrix.")
+@click.option("--output", "-o", type=click.Path(), help="Write the cluster to this .toml or .json file, to edit it.")
+@options.as_json
+def show(what: str | None, plot_file: str | None, output: str | None, as_json: bool) -> None:
+    """What a cluster or a trace holds; without an argument, what has a name.
+
+    \b
+    Examples:
+      pipesim show
+      pipesim show 'servers(2, 8, intra="25GB/s", inter="1GB/s")' --plot cluster.png
+      pipesim show dgx1_v100 --output dgx1.toml
+      pipesim show bert-large
+    """
+    from pipesim import experiment
+
+    if what is None:
+        _names(as_json=as_json)
+    elif what in experiment.bundled_traces() or _is_trace(Path(what)):
+        if plot_file or output:
+            raise InputError("--plot and --output are for clusters")
+        _trace(what, as_json=as_json)
+    else:
+        _cluster(what, plot_file, output, as_json=as_json)
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether this path is a trace rather than a cluster file."""
+    return path.name == "trace.toml" or (path.exists() and path.suffix not in {".toml", ".json"})
+
+
+def _names(*, as_json: bool) -> None:
+    from pipesim import report
+
+    names = {
+        "traces": options.bundled_names(),
+        "clusters": list(TOPOLOGIES),
+        "planners": list(PLANNERS),
+        "schedulers": list(SCHEDULERS),
+    }
+    if as_json:
+        options.echo_json(names)
+    else:
+        click.echo(report.facts((noun, ", ".join(members)) for noun, members in names.items()))
+
+
+def _trace(what: str, *, as_json: bool) -> None:
+    from pipesim import experiment, report
+
+    trace = experiment.load_trace(what)
+    if as_json:
+        options.echo_json(experiment.trace_data(trace))
+    else:
+        click.echo(report.trace(trace))
+
+
+def _cluster(what: str, plot_file: str | None, output: str | None, *, as_json: bool) -> None:
+    from pipesim import experiment, report, serial
+
+    cluster = experiment.load_cluster(what)
+    if output:
+        serial.save(cluster, Path(output))
+    if plot_file:
+        from pipesim import plot
+
+        plot.cluster(cluster, plot_file)
+    if as_json:
+        options.echo_json(experiment.cluster_data(cluster))
+        return
+    click.echo(report.cluster(cluster))
+    for path, noun in ((plot_file, "picture"), (output, "cluster")):
+        if path:
+            options.wrote(path, noun)

@@ -1,0 +1,340 @@
+"""One way through the house, with things called by their names: load, plan, order, lower, replay, compare."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipesim import bounds, lookup, metrics, serial
+from pipesim import plan as plans
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs, Phase, costs_of
+from pipesim.engines import ENGINES
+from pipesim.errors import InputError, PipesimError, within
+from pipesim.importers import IMPORTERS
+from pipesim.importers.detect import importer_for
+from pipesim.lowering import DEFAULTS, Options, lower, redraw
+from pipesim.plan import DERIVED_KEYS, Plan
+from pipesim.planners import PLANNERS
+from pipesim.program import Program
+from pipesim.scenario import CALM, Scenario
+from pipesim.schedule import Schedule
+from pipesim.schedulers import SCHEDULERS
+from pipesim.timeline import Timeline
+from pipesim.topologies import TOPOLOGIES
+from pipesim.trace import Trace
+
+Planner = Callable[..., Plan]
+Scheduler = Callable[..., Schedule]
+
+# Where the traces that come with pipesim are: inside the installed package, or beside it in a checkout.
+_PACKAGE = Path(__file__).parent
+_BUNDLES = (_PACKAGE / "_traces", _PACKAGE.parent / "traces")
+
+
+# --- by name ---------------------------------------------------------------------------------------------------------
+
+
+def bundled_traces() -> dict[str, Path]:
+    """The traces that come with pipesim, by name."""
+    folders = (header.parent for root in _BUNDLES for header in sorted(root.glob("*/*/trace.toml")))
+    found: dict[str, Path] = {}
+    for folder in folders:
+        found.setdefault(folder.name, folder)
+    return found
+
+
+def load_trace(trace: Trace | Path | str) -> Trace:
+    """A trace folder, a file of any importable format, or the name of a trace that comes with pipesim."""
+    if isinstance(trace, Trace):
+        return trace
+    path = Path(trace)
+    if not path.exists():
+        bundled = bundled_traces()
+        if str(trace) not in bundled:
+            raise InputError(
+                f"no trace at {str(trace)!r}, and none is called so; {lookup.suggest(str(trace), bundled)}"
+            )
+        path = bundled[str(trace)]
+    importer: Callable[[Path], Trace] = lookup.function_named(importer_for(path), IMPORTERS, "format")
+    return importer(path)
+
+
+def load_cluster(cluster: Cluster | Path | str) -> Cluster:
+    """A cluster file, or an expression such as `servers(2, 8, intra="25GB/s", inter="1GB/s")`."""
+    if isinstance(cluster, Cluster):
+        return cluster
+    if isinstance(cluster, Path) or cluster.endswith((".toml", ".json")):
+        return serial.load(Cluster, Path(cluster))
+    made: Cluster = lookup.call(cluster, TOPOLOGIES, "cluster")
+    return made
+
+
+def load_plan(path: Path | str) -> Plan:
+    """A plan as `pipesim plan --json` prints it, or as `serial.save` writes it."""
+    return serial.load(Plan, Path(path), ignore=DERIVED_KEYS)
+
+
+def load_scenario(path: Path | str) -> Scenario:
+    """Slow devices and degraded links from a file."""
+    return serial.load(Scenario, Path(path))
+
+
+def make_plan(
+    trace: Trace | Path | str,
+    cluster: Cluster | Path | str,
+    planner: Planner | str = "balanced",
+    microbatches: int = 8,
+    microbatch_size: int | None = None,
+) -> Plan:
+    """Split a model over a cluster."""
+    costs = costs_of(load_trace(trace), microbatch_size)
+    return plan_with(planner, costs, load_cluster(cluster), microbatches)
+
+
+def plan_with(planner: Planner | str, costs: Costs, cluster: Cluster, microbatches: int) -> Plan:
+    """The plan of a planner, by name or as a function; refused unless it fits model and cluster."""
+    function: Planner = lookup.resolve(planner, PLANNERS, "planner") if isinstance(planner, str) else planner
+    with _named("planner", planner):
+        plan = function(costs.model, cluster, costs, microbatches)
+        if not isinstance(plan, Plan):
+            raise InputError(f"returned a {type(plan).__name__}; a Plan was expected")
+        plans.check_fits(plan, costs.model, cluster)
+    return plan
+
+
+def schedule_with(scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster) -> Schedule:
+    """The schedule of a scheduler: by name, as a function, ready made, or in a file."""
+    if isinstance(scheduler, Schedule):
+        return scheduler
+    if isinstance(scheduler, str) and scheduler.endswith((".csv", ".json", ".toml")):
+        return Schedule.load(scheduler)
+    function: Scheduler = (
+        lookup.resolve(scheduler, SCHEDULERS, "scheduler") if isinstance(scheduler, str) else scheduler
+    )
+    with _named("scheduler", scheduler):
+        schedule = function(plan, costs, cluster)
+        if not isinstance(schedule, Schedule):
+            raise InputError(f"returned a {type(schedule).__name__}; a Schedule was expected")
+    return schedule
+
+
+def _named(noun: str, member: object) -> Any:  # noqa: ANN401 - a context manager
+    return within(f"{noun} {member!r}" if isinstance(member, str) else noun)
+
+
+def run(program: Program, engine: str = "event", watch: Callable[[int], None] | None = None) -> Timeline:
+    """Replay a program on an engine; `watch` is told now and then how many tasks have ended."""
+    function: Callable[..., Timeline] = lookup.function_named(engine, ENGINES, "engine")
+    return function(program, watch=watch)
+
+
+# --- one simulation --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is simulated: a plan and a schedule for it, with the costs and the cluster they were made for."""
+
+    plan: Plan
+    schedule: Schedule
+    costs: Costs
+    cluster: Cluster
+    options: Options = DEFAULTS
+    scenario: Scenario = CALM
+
+    def program(self) -> Program:
+        """All tasks of one iteration."""
+        return lower(self.plan, self.schedule, self.costs, self.cluster, self.options, scenario=self.scenario)
+
+    def bound(self) -> float:
+        """Seconds that no unsplit schedule of this plan can beat."""
+        return bounds.schedule_bound(self.plan, self.costs, self.cluster)
+
+
+def make_case(  # noqa: PLR0917 - the nouns of a simulation, in the order of the pipeline
+    trace: Trace | Path | str,
+    cluster: Cluster | Path | str,
+    plan: Plan | Planner | str = "balanced",
+    scheduler: Scheduler | Schedule | str = "one_f_one_b",
+    microbatches: int = 8,
+    microbatch_size: int | None = None,
+    options: Options = DEFAULTS,
+    scenario: Scenario = CALM,
+) -> Case:
+    """Load, plan and order; `plan` is a Plan or what makes one."""
+    costs, cluster = costs_of(load_trace(trace), microbatch_size), load_cluster(cluster)
+    made = plan if isinstance(plan, Plan) else plan_with(plan, costs, cluster, microbatches)
+    plans.check_fits(made, costs.model, cluster)
+    return Case(made, schedule_with(scheduler, made, costs, cluster), costs, cluster, options, scenario)
+
+
+def simulate(  # noqa: PLR0917 - as `make_case`
+    trace: Trace | Path | str,
+    cluster: Cluster | Path | str,
+    plan: Plan | Planner | str = "balanced",
+    scheduler: Scheduler | Schedule | str = "one_f_one_b",
+    microbatches: int = 8,
+    microbatch_size: int | None = None,
+    scenario: Scenario | Path | str = CALM,
+    engine: str = "event",
+    **options: Any,  # noqa: ANN401 - the fields of Options
+) -> Timeline:
+    """Plan, order and replay one iteration.
+
+    `plan` is a Plan, a planner's name or a planner; it decides the microbatches if it is a Plan. `options` are those of
+    `Options`: sharing, transfers, optimizer_s_per_byte, optimizer_state.
+    """
+    calm = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    case = make_case(trace, cluster, plan, scheduler, microbatches, microbatch_size, Options(**options), calm)
+    return run(case.program(), engine)
+
+
+# --- many simulations ------------------------------------------------------------------------------------------------
+
+
+def check_replay(case: Case, iterations: int, seed: int, jitter: float) -> None:
+    """Refuse a replay that cannot be drawn, or in which nothing would vary."""
+    if iterations < 1:
+        raise InputError(f"iterations = {iterations} found; at least 1 was expected")
+    if not 0 <= jitter < np.inf:
+        raise InputError(f"jitter = {jitter} found; 0 or more was expected (0.05: times vary by 5 %)")
+    if seed < 0:
+        raise InputError(f"seed = {seed} found; 0 or more was expected")
+    if not case.costs.is_random and not jitter:
+        raise InputError(
+            f"the trace of {case.costs.model.name!r} has one sample per layer, so every iteration would be the same; "
+            "say how much times vary with jitter (0.05: by 5 %)"
+        )
+
+
+def replay(
+    case: Case, iterations: int, seed: int = 0, jitter: float = 0.0, engine: str = "event"
+) -> Iterator[float]:  # fmt: skip
+    """Seconds of one iteration after the other, every layer's time drawn anew from its samples for every microbatch.
+
+    Iteration i depends on the seed and on i alone, not on how many there are.
+    """
+    check_replay(case, iterations, seed, jitter)
+    program = case.program()
+    for child in np.random.SeedSequence(seed).spawn(iterations):
+        drawn = redraw(
+            program, case.plan, case.costs, case.cluster, rng=np.random.default_rng(child), jitter=jitter
+        )  # fmt: skip
+        yield metrics.iteration_time(run(drawn, engine))
+
+
+def replay_statistics(seconds: Iterable[float], seed: int = 0) -> dict[str, float]:
+    """Mean, percentiles and a confidence interval of what `replay` yields."""
+    return metrics.statistics(np.fromiter(seconds, np.float64), np.random.default_rng(seed))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a comparison: a planner with a scheduler, and what came of it or why nothing did."""
+
+    planner: str
+    scheduler: str
+    timeline: Timeline | None = None
+    bound_s: float | None = None
+    error: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain numbers and text."""
+        head: dict[str, Any] = {"planner": self.planner, "scheduler": self.scheduler}
+        if self.timeline is None:
+            return head | {"error": self.error}
+        peak = metrics.peak_memory(self.timeline)
+        return head | {
+            "iteration_time_s": metrics.iteration_time(self.timeline),
+            "throughput_samples_per_s": metrics.throughput(self.timeline),
+            "bubble": metrics.bubble(self.timeline),
+            "schedule_bound_s": self.bound_s,
+            "peak_memory_bytes": int(peak.max()),
+            "fits_memory": metrics.fits_memory(self.timeline),
+            "devices": len(self.timeline.program.devices),
+            "tasks": len(self.timeline.program),
+            "engine": self.timeline.engine,
+        }
+
+
+def compare(  # noqa: PLR0917 - as `make_case`
+    trace: Trace | Path | str,
+    cluster: Cluster | Path | str,
+    planners: Sequence[str] = tuple(PLANNERS),
+    schedulers: Sequence[str] = tuple(SCHEDULERS),
+    microbatches: int = 8,
+    microbatch_size: int | None = None,
+    options: Options = DEFAULTS,
+    scenario: Scenario = CALM,
+    engine: str = "event",
+) -> Iterator[Row]:
+    """Every planner with every scheduler, one row after the other. What fails is a row that says why."""
+    for name in planners:  # a name that nobody has is a slip of the pen, not a result
+        lookup.resolve(name, PLANNERS, "planner")
+    for name in schedulers:
+        lookup.resolve(name, SCHEDULERS, "scheduler")
+    trace, cluster = load_trace(trace), load_cluster(cluster)
+    for planner in planners:
+        for scheduler in schedulers:
+            try:
+                case = make_case(trace, cluster, planner, scheduler, microbatches, microbatch_size, options, scenario)
+                yield Row(planner, scheduler, run(case.program(), engine), case.bound())
+            except PipesimError as error:
+                yield Row(planner, scheduler, error=str(error))
+
+
+def best(rows: Sequence[Row]) -> Row | None:
+    """The fastest row that fits in memory, else the fastest."""
+    done = [row for row in rows if row.timeline is not None]
+    return min(done, key=_rank, default=None)
+
+
+def _rank(row: Row) -> tuple[bool, int]:
+    timeline = row.timeline
+    return (True, 0) if timeline is None else (not metrics.fits_memory(timeline), timeline.makespan)
+
+
+def plan_data(plan: Plan, planning_s: float | None = None) -> dict[str, Any]:
+    """A plan as `pipesim plan --json` prints it: the plan's own keys, and those derived from it."""
+    head = {"format": Plan.FORMAT, "version": Plan.VERSION, **serial.to_data(plan)}
+    return head | {"replication": list(plan.replication), "cuts": list(plan.cuts), "planning_s": planning_s}
+
+
+def simulation_data(case: Case, timeline: Timeline) -> dict[str, Any]:
+    """A simulation as `pipesim simulate --json` prints it."""
+    own = {
+        "model": case.costs.model.name,
+        "cluster": case.cluster.name,
+        "planner": case.plan.planner,
+        "replication": list(case.plan.replication),
+        "cuts": list(case.plan.cuts),
+        "schedule_bound_s": case.bound(),
+        "fits_memory": metrics.fits_memory(timeline),
+    }
+    return metrics.summary(timeline) | own
+
+
+def cluster_data(cluster: Cluster) -> dict[str, Any]:
+    """A cluster as `pipesim show --json` prints it: its file form, and the bandwidth between devices."""
+    matrix = [[None if np.isinf(value) else value for value in row] for row in cluster.bandwidth_matrix.tolist()]
+    head = {"format": Cluster.FORMAT, "version": Cluster.VERSION, **serial.to_data(cluster)}
+    return head | {"bandwidth_matrix": matrix}
+
+
+def trace_data(trace: Trace) -> dict[str, Any]:
+    """A trace as `pipesim show --json` prints it: where it comes from, and its layers' costs by device kind."""
+    costs = costs_of(trace)
+    layers = [serial.to_data(layer) for layer in costs.model.layers]
+    phases: tuple[Phase, ...] = ("forward", "backward")
+    return {
+        "model": trace.model,
+        "source": trace.source,
+        "machine": trace.machine,
+        "microbatch_size": trace.microbatch_size,
+        "device_kinds": list(trace.device_kinds),
+        "layers": layers,
+        "seconds": {kind: {phase: costs.seconds(phase, kind).tolist() for phase in phases} for kind in costs.kinds},
+    }

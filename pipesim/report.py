@@ -1,0 +1,270 @@
+"""Words: what a person reads in the terminal."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipesim import units
+from pipesim.cluster import Cluster
+from pipesim.plan import Plan
+from pipesim.program import LETTERS, Program
+from pipesim.timeline import Timeline
+from pipesim.trace import Trace
+
+_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+
+
+def seconds(value: float | None) -> str:
+    """Four digits and a unit: 385.0 ms."""
+    if value is None:
+        return "-"
+    scale, unit = next(((scale, unit) for scale, unit in _TIMES if value >= scale), (1e-9, "ns"))
+    return f"{_digits(value / scale)} {unit}" if value else "0 s"
+
+
+def size(value: float | None) -> str:
+    """Bytes in powers of 1024: 14.65 GiB."""
+    if value is None:
+        return "-"
+    sign, value = ("-" if value < 0 else ""), abs(value)
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if value >= 1024**power:
+            return f"{sign}{_digits(value / 1024**power)} {unit}"
+    return f"{sign}{value:.0f} B"
+
+
+def rate(value: float, unit: str = "B/s") -> str:
+    """A rate in powers of 1000: 12.50 GB/s."""
+    if not np.isfinite(value):
+        return "-"
+    scale, prefix = next(((scale, prefix) for scale, prefix in _SCALES if value >= scale), (1.0, ""))
+    return f"{_digits(value / scale)} {prefix}{unit}"
+
+
+def percent(value: float | None) -> str:
+    """A share as 12.3 %."""
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def _digits(value: float) -> str:
+    """Four significant digits, no exponent."""
+    return f"{value:.{max(0, 3 - int(np.floor(np.log10(value)))) if value >= 1 else 3}f}"
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """Columns under their headers, the first `left` of them flush left, the others flush right."""
+    lines = [list(headers), *(list(row) for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(headers))]
+    lines.insert(1, ["─" * width for width in widths])
+    return "\n".join(
+        "  ".join(
+            cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """Names and values, one pair a line."""
+    shown = list(pairs)
+    width = max(len(name) for name, _ in shown)
+    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in shown)
+
+
+def plan(plan: Plan, planning_s: float | None = None) -> str:
+    """A plan, stage by stage."""
+    rows = [
+        [str(n), f"{s.start} to {s.stop - 1}", str(s.stop - s.start), _some(s.devices)]
+        for n, s in enumerate(plan.stages)
+    ]
+    head = [
+        ("model", f"{plan.model} ({plan.layers} layers)"),
+        ("planner", plan.planner or "-"),
+        ("microbatches", str(plan.microbatches)),
+    ]
+    if plan.objective_s is not None:
+        head.append(("objective", seconds(plan.objective_s)))
+    if planning_s is not None:
+        head.append(("planned in", seconds(planning_s)))
+    return f"{facts(head)}\n\n{table(['stage', 'layers', 'count', 'devices'], rows, left=1)}"
+
+
+def _some(names: Sequence[str], most: int = 4) -> str:
+    """A few names, and how many there are."""
+    return ", ".join(names) if len(names) <= most else f"{names[0]} ... {names[-1]} ({len(names)})"
+
+
+def simulation(data: Mapping[str, Any], most: int = 16) -> str:
+    """What `experiment.simulation_data` says: the iteration, its devices, its busiest links."""
+    idle, longest, over = (
+        percent(data["bubble"][name]) for name in ("idle_share", "longest_stage", "actual_over_ideal")
+    )
+    how = f"sharing {data['sharing']}, {data['transfers']} transfers, {data['engine']} engine"
+    head = [
+        ("iteration time", seconds(data["iteration_time_s"])),
+        ("throughput", f"{data['throughput_samples_per_s']:.1f} samples/s"),
+        ("FLOP/s utilisation", percent(data["flops_utilisation"])),
+        ("bubble", f"{idle} idle (1 - ideal / longest stage: {longest}, actual / ideal - 1: {over})"),
+        ("bound for this plan", seconds(data["schedule_bound_s"])),
+        ("memory", "fits" if data["fits_memory"] else "DOES NOT FIT (see headroom)"),
+        ("simulated", f"{data['tasks']:,} tasks, {how}"),
+    ]
+    total = data["iteration_time_s"] or 1.0
+    spent = [(name.replace("_", " "), s) for name, s in data["critical_path_s"].items() if s]
+    path = table(["critical path", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent])
+    return "\n\n".join([facts(head), path, _devices(data["devices"], most), *_links(data["links"])])
+
+
+def _devices(devices: Mapping[str, Mapping[str, Any]], most: int) -> str:
+    rows = [
+        [
+            name,
+            percent(d["busy_share"]),
+            seconds(d["exposed_communication_s"]),
+            seconds(d["exposed_all_reduce_s"]),
+            str(d["peak_in_flight"]),
+            size(d["peak_memory_bytes"]),
+            size(d["memory_headroom_bytes"]),
+        ]
+        for name, d in list(devices.items())[:most]
+    ]
+    text = table(
+        ["device", "busy", "exposed comm.", "exposed all-reduce", "in flight", "peak memory", "headroom"], rows
+    )
+    return text + (f"\n... and {len(devices) - most} more devices" if len(devices) > most else "")
+
+
+def _links(links: Mapping[str, Mapping[str, float]], most: int = 5) -> list[str]:
+    busiest = sorted(links.items(), key=lambda item: (-item[1]["busy_share"], item[0]))[:most]
+    rows = [[name, size(x["bytes"]), percent(x["busy_share"]), percent(x["load_share"])] for name, x in busiest]
+    return [table(["busiest links", "carried", "busy", "of capacity"], rows)] if rows else []
+
+
+def comparison(rows: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None) -> str:
+    """One line per planner and scheduler; the best is starred, failures say why."""
+    lines = []
+    for row in rows:
+        if "error" in row:
+            lines.append([row["planner"], row["scheduler"], "failed", "", "", "", "", ""])
+            continue
+        time, bound = row["iteration_time_s"], row["schedule_bound_s"]
+        lines.append(
+            [
+                row["planner"],
+                row["scheduler"] + (" *" if row == best else ""),
+                seconds(time),
+                f"{row['throughput_samples_per_s']:.1f}",
+                percent(row["bubble"]["idle_share"]),
+                f"+{percent(time / bound - 1)}" if bound else "-",
+                size(row["peak_memory_bytes"]),
+                "yes" if row["fits_memory"] else "NO",
+            ]
+        )
+    headers = ["planner", "scheduler", "iteration", "samples/s", "idle", "over bound", "peak memory", "fits"]
+    failures = [f"{row['planner']} + {row['scheduler']}: {row['error']}" for row in rows if "error" in row]
+    legend = "* fastest that fits in memory" if best and best["fits_memory"] else "* fastest; none fits in memory"
+    return "\n".join([table(headers, lines, left=2), *([legend] if best else []), *failures])
+
+
+def statistics(data: Mapping[str, float]) -> str:
+    """What `experiment.replay_statistics` says."""
+    return facts(
+        [
+            ("iterations", f"{data['iterations']:.0f}"),
+            ("mean", seconds(data["mean_s"])),
+            ("95 % confidence", f"{seconds(data['ci95_low_s'])} to {seconds(data['ci95_high_s'])}"),
+            ("p50, p95, p99", ", ".join(seconds(data[name]) for name in ("p50_s", "p95_s", "p99_s"))),
+            ("least, most", f"{seconds(data['min_s'])}, {seconds(data['max_s'])}"),
+        ]
+    )
+
+
+def cluster(cluster: Cluster, most: int = 16) -> str:
+    """What a cluster has, and the bandwidth between its devices."""
+    kinds = {
+        kind: sum(d.kind == kind for d in cluster.devices) for kind in dict.fromkeys(d.kind for d in cluster.devices)
+    }
+    nodes = len({device.node for device in cluster.devices})
+    matrix = cluster.bandwidth_matrix
+    between = matrix[~np.eye(len(matrix), dtype=bool)]
+    head = [
+        ("cluster", cluster.name),
+        ("devices", ", ".join(f"{count} x {kind}" for kind, count in kinds.items())),
+        ("memory", " or ".join(size(m) for m in dict.fromkeys(d.memory for d in cluster.devices)) + " each"),
+        ("nodes", str(nodes)),
+        ("other vertices", str(len(cluster.vertices) - len(cluster.devices))),
+        ("links", f"{len(cluster.links)} ({len(cluster.media)} directions or media)"),
+    ]
+    if len(between):
+        head.append(("bandwidth", f"{rate(between.min())} to {rate(between.max())} between two devices"))
+    names = [device.name for device in cluster.devices[:most]]
+    rows = [
+        [name, *("·" if i == j else f"{matrix[i, j] / 1e9:.4g}" for j in range(len(names)))]
+        for i, name in enumerate(names)
+    ]
+    more = f"\n... {len(matrix) - most} more devices; draw all of them with --plot FILE" if len(matrix) > most else ""
+    return f"{facts(head)}\n\n{table(['GB/s', *map(_short, names)], rows)}{more}"
+
+
+def _short(name: str) -> str:
+    """A name that fits above a column: node1.gpu3 -> 1.3."""
+    digits = [part.lstrip("abcdefghijklmnopqrstuvwxyz_-") or part for part in name.split(".")]
+    return ".".join(digits)
+
+
+def trace(trace: Trace, most: int = 12) -> str:
+    """What a trace holds."""
+    layers = trace.layers
+    first = np.unique(layers["layer"], return_index=True)[1]
+    head = [
+        ("model", f"{trace.model} ({trace.layer_count} layers)"),
+        ("parameters", size(float(layers["parameter_bytes"][first].sum()))),
+        ("source", trace.source + (f" ({trace.machine})" if trace.machine else "")),
+        ("device kinds", ", ".join(trace.device_kinds)),
+        ("microbatch sizes", ", ".join(map(str, np.unique(layers["microbatch_size"]).tolist()))),
+        ("rows", f"{len(layers['layer']):,} of layers, {len(trace.transfers['bytes']):,} of transfers"),
+    ]
+    rows = [
+        [
+            str(layers["layer"][i]),
+            layers["name"][i],
+            layers["kind"][i],
+            seconds(float(layers["forward_s"][i])),
+            size(float(layers["output_bytes"][i])),
+            size(float(layers["parameter_bytes"][i])),
+        ]
+        for i in first[:most].tolist()
+    ]
+    more = f"\n... and {len(first) - most} more layers" if len(first) > most else ""
+    return f"{facts(head)}\n\n{table(['layer', 'name', 'kind', 'forward', 'output', 'parameters'], rows, left=3)}{more}"
+
+
+def gantt(timeline: Timeline, slot_ns: int | None = None, columns: int = 110) -> str:
+    """A Gantt chart in text: what each device does in the middle of each slot of time, as letter and microbatch.
+
+    gpu0  F0 F1 .  .  .  B0 B0 B1 B1
+    gpu1  .  F0 B0 B0 F1 B1 B1 .  .
+    """
+    program, names = timeline.program, timeline.program.devices
+    width = max(len(_cell(program, task)) for task in program.order.values.tolist()) + 1
+    left = max(map(len, names)) + 2
+    slots = max((columns - left) // width, 1)
+    slot = slot_ns or max(-(-timeline.makespan // slots), 1)
+    middles = np.arange(slot // 2, timeline.makespan, slot)
+    lines = []
+    for name, lane in zip(names, program.order, strict=True):
+        at = np.searchsorted(timeline.start[lane], middles, side="right") - 1
+        busy = (at >= 0) & (middles < timeline.end[lane[at]]) if len(lane) else np.zeros(len(middles), bool)
+        cells = [
+            _cell(program, int(lane[i])) if working else "."
+            for i, working in zip(at.tolist(), busy.tolist(), strict=True)
+        ]
+        lines.append(name.ljust(left) + "".join(cell.ljust(width) for cell in cells).rstrip())
+    return "\n".join([*lines, f"one column: {seconds(units.to_s(slot))}"])
+
+
+def _cell(program: Program, task: int) -> str:
+    microbatch = int(program.microbatch[task])
+    return f"{LETTERS[int(program.kind[task])]}{microbatch if microbatch >= 0 else ''}"

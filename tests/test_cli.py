@@ -1,0 +1,290 @@
+"""The command line as a person meets it: exit codes, messages, files, JSON."""
+
+import itertools
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mutations import corpus, mutations
+from pipesim import experiment, program
+from pipesim.cli import COMMANDS, main, options
+from pipesim.planners import PLANNERS
+from pipesim.schedulers import SCHEDULERS
+
+FLAT = 'flat(4, bandwidth="1GB/s")'
+SMALL = ["bert-large", FLAT, "--microbatches", "4"]
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command in this process: (exit code, standard output, standard error)."""
+
+    def call(*arguments):
+        code = 0
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            code = stop.code or 0
+        return code, *capsys.readouterr()
+
+    return call
+
+
+# --- help ------------------------------------------------------------------------------------------------------------
+
+
+def test_help_names_every_command_and_each_teaches_by_example(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    for name in COMMANDS:
+        assert name in out
+        code, text, _ = run(name, "--help")
+        assert code == 0
+        assert re.search(rf"Examples?:\n\s+pipesim {name}", text), f"{name} --help shows an example"
+
+
+def test_help_is_quick_beside_what_it_does_not_import():
+    """Side by side with an interpreter that imports numpy and pandas: help is faster than that."""
+
+    def seconds(*command):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, *command], check=True, capture_output=True)
+        return time.perf_counter() - began
+
+    pairs = [(seconds("-m", "pipesim", "--help"), seconds("-c", "import numpy, pandas")) for _ in range(3)]
+    assert min(a for a, _ in pairs) < min(b for _, b in pairs)
+
+
+def test_the_words_of_the_options_are_those_of_the_program():
+    assert options.SHARINGS == program.SHARINGS
+    assert options.TRANSFERS == program.TRANSFERS
+
+
+def test_version_is_printed(run):
+    assert run("--version")[1].startswith("pipesim, version ")
+
+
+def test_names_are_completed():
+    context = {"_PIPESIM_COMPLETE": "bash_complete", "COMP_WORDS": "pipesim plan bert", "COMP_CWORD": "2", "PATH": ""}
+    script = "from pipesim.cli import cli; cli(prog_name='pipesim')"
+    done = subprocess.run([sys.executable, "-c", script], env=context, capture_output=True, text=True, check=False)
+    assert "bert-large" in done.stdout
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+WRONG = {
+    "unknown command": (["simulat"], "did you mean 'simulate'"),
+    "unknown trace": (["plan", "bert-lrge", FLAT], "did you mean 'bert-large'"),
+    "unknown topology": (["plan", "bert-large", "flot(4)"], "did you mean 'flat'"),
+    "unknown planner": (["plan", "bert-large", FLAT, "-p", "balance"], "did you mean 'balanced'"),
+    "unknown scheduler": (["simulate", "bert-large", FLAT, "-s", "one_f_oneb"], "did you mean 'one_f_one_b'"),
+    "unknown sharing": (["simulate", "bert-large", FLAT, "--sharing", "unfair"], "'unfair'"),
+    "unknown engine": (["simulate", "bert-large", FLAT, "--engine", "vent"], "did you mean 'event'"),
+    "missing argument": (["plan", "bert-large"], "Missing argument 'CLUSTER'"),
+    "arguments that do not fit": (["plan", "bert-large", "flat(4)"], "missing a required argument: 'bandwidth'"),
+    "no such option": (["plan", "bert-large", FLAT, "-p", "uniform(size=3)"], "unexpected keyword argument 'size'"),
+    "no microbatches": (["plan", "bert-large", FLAT, "-m", "0"], "microbatches = 0 found"),
+    "a microbatch of nothing": (["plan", "bert-large", FLAT, "--microbatch-size", "0"], "microbatch size 0 found"),
+    "no such file": (["simulate", "bert-large", FLAT, "--plan", "none.json"], "none.json: no such file"),
+    "no such cluster file": (["show", "none.toml"], "none.toml: no such file"),
+    "a picture of no kind": (["simulate", *SMALL, "--gantt", "gantt.bmp"], ".png"),
+    "an export of no kind": (["export", *SMALL, "-o", "timeline.xyz"], "timeline.xyz"),
+    "nothing varies": (["simulate", *SMALL, "-n", "3"], "jitter"),
+    "a planner that cannot be imported": (["plan", "bert-large", FLAT, "-p", "no.such:planner"], "cannot import"),
+    "a trace of other devices": (["plan", "bert-large", 'flat(2, bandwidth=1e9, device="h100-80gb")'], "h100-80gb"),
+    "all comparisons fail": (["compare", *SMALL, "-p", "uniform(stages=9)"], "stages = 9 found; 1 to 4 was expected"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_said_in_one_paragraph_with_exit_code_2(what, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments, expected = WRONG[what]
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert expected in err
+    assert "Traceback" not in err + out
+    assert "\n\n" not in err.strip()
+    assert not list(tmp_path.iterdir()), "nothing half-written is left behind"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """One valid file of each format, and the command that reads it."""
+    folder = tmp_path_factory.mktemp("corpus")
+    return corpus(folder)
+
+
+COMMAND_OF = {
+    "trace toml": lambda path: ["show", path.parent],
+    "layers csv": lambda path: ["show", path.parent],
+    "transfers csv": lambda path: ["show", path.parent],
+    "profile txt": lambda path: ["show", path],
+    "cluster toml": lambda path: ["show", path],
+    "cluster json": lambda path: ["show", path],
+    "plan json": lambda path: ["simulate", *SMALL, "--plan", path],
+    "schedule csv": lambda path: ["simulate", *SMALL, "--scheduler", path],
+    "scenario toml": lambda path: ["simulate", *SMALL, "--scenario", path],
+}
+
+
+@pytest.mark.parametrize("name", COMMAND_OF)
+def test_mutated_files_are_refused_or_read_but_never_crash(name, files, run, tmp_path):
+    """The same mutations as for the library, through the commands that read such files."""
+    rng = random.Random(11)
+    folder = tmp_path / "spoilt"
+    shutil.copytree(files[name].parent, folder)
+    place = folder / files[name].name
+    for kind, data in itertools.islice(mutations(files[name].read_bytes(), rng), 25):
+        place.write_bytes(data)
+        code, out, err = run(*COMMAND_OF[name](place))
+        assert code in {0, 2}, kind
+        assert "Traceback" not in err + out, kind
+        assert (code == 2) == err.startswith("error: "), f"{kind}: {err}"
+
+
+# --- what comes out --------------------------------------------------------------------------------------------------
+
+
+def test_simulate_prints_one_json_object_with_what_is_promised(run):
+    code, out, _ = run("simulate", *SMALL, "--sharing", "fifo", "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert {"iteration_time_s", "bubble", "peak_memory_bytes", "devices", "tasks", "engine"} <= set(data)
+    assert set(data["bubble"]) == {"idle_share", "longest_stage", "actual_over_ideal"}
+    assert set(data["peak_memory_bytes"]) == {"gpu0", "gpu1", "gpu2", "gpu3"}
+    timeline = experiment.simulate("bert-large", FLAT, microbatches=4, sharing="fifo")
+    assert data["iteration_time_s"] == timeline.makespan / 1e9
+
+
+def test_a_printed_plan_can_be_simulated(run, tmp_path):
+    code, out, _ = run("plan", "bert-large", FLAT, "--planner", "uniform", "--json")
+    file = tmp_path / "plan.json"
+    file.write_text(out, encoding="utf-8")
+    data = json.loads(out)
+    assert (data["planner"], data["replication"], len(data["cuts"])) == ("uniform", [1, 1, 1, 1], 3)
+    code, out, _ = run("simulate", "bert-large", FLAT, "--plan", file, "--json")
+    assert code == 0
+    assert json.loads(out)["cuts"] == data["cuts"]
+
+
+def test_the_plans_own_microbatches_count(run, tmp_path):
+    run("plan", "bert-large", FLAT, "-m", "3", "-o", tmp_path / "plan.toml")
+    assert (
+        json.loads(run("simulate", "bert-large", FLAT, "--plan", tmp_path / "plan.toml", "--json")[1])["microbatches"]
+        == 3
+    )
+
+
+def test_replays_report_their_statistics(run):
+    _, out, _ = run("simulate", *SMALL, "-n", "5", "--jitter", "0.1", "--seed", "2", "--json")
+    replay = json.loads(out)["replay"]
+    assert {"mean_s", "p50_s", "p95_s", "p99_s", "ci95_low_s", "ci95_high_s", "seed", "jitter"} <= set(replay)
+    assert out == run("simulate", *SMALL, "-n", "5", "--jitter", "0.1", "--seed", "2", "--json")[1]
+
+
+def test_every_command_has_a_text_form(run, tmp_path):
+    for arguments, expected in (
+        (["show"], "bert-large"),
+        (["show", FLAT], "4 x v100-16gb"),
+        (["show", "bert-large"], "roofline"),
+        (["plan", "bert-large", FLAT], "gpu3"),
+        (["simulate", *SMALL, "--verify"], "verified"),
+        (["compare", *SMALL], "fastest that fits in memory"),
+        (["export", *SMALL, "-o", tmp_path / "t.csv"], "timeline written to"),
+    ):
+        code, out, _ = run(*arguments)
+        assert code == 0
+        assert expected in out
+
+
+def test_compare_takes_all_names_by_default(run):
+    rows = json.loads(run("compare", *SMALL, "--json")[1])["rows"]
+    assert [(row["planner"], row["scheduler"]) for row in rows] == [(p, s) for p in PLANNERS for s in SCHEDULERS]
+
+
+def test_every_picture_and_export_is_written(run, tmp_path):
+    names = ["gantt.png", "memory.svg", "links.pdf", "trace.json"]
+    gantt, memory, links, trace = (tmp_path / name for name in names)
+    code, out, _ = run(
+        "simulate",
+        *SMALL,
+        "--gantt",
+        gantt,
+        "--links",
+        "--critical",
+        "--memory-plot",
+        memory,
+        "--links-plot",
+        links,
+        "-o",
+        trace,
+    )
+    assert code == 0
+    assert all(str(path) in out for path in (gantt, memory, links, trace))
+    run("compare", *SMALL, "--plot", tmp_path / "bars.png", "--gantt", tmp_path / "gantts.png")
+    run("show", FLAT, "--plot", tmp_path / "cluster.png", "-o", tmp_path / "cluster.toml")
+    run("export", *SMALL, "-o", tmp_path / "timeline.parquet")
+    expected = {*names, "bars.png", "gantts.png", "cluster.png", "cluster.toml", "timeline.parquet"}
+    assert {path.name for path in tmp_path.iterdir()} == expected
+    assert json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+    assert experiment.load_cluster(str(tmp_path / "cluster.toml")) == experiment.load_cluster(FLAT)
+
+
+def test_the_demo_shows_every_step(run, tmp_path):
+    code, out, _ = run("demo", "--output", tmp_path / "demo")
+    assert code == 0
+    assert [line.split()[2] for line in out.splitlines() if line.startswith("$ pipesim")] == [
+        "show",
+        "plan",
+        "simulate",
+        "compare",
+    ]
+    written = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert written >= {
+        "plan.json",
+        "gantt.png",
+        "memory.png",
+        "perfetto.json",
+        "comparison.png",
+        "gantts.png",
+        "cluster.png",
+    }
+
+
+def test_the_demo_answers_in_json_too(run, tmp_path):
+    code, out, _ = run("demo", "--output", tmp_path / "demo", "--json")
+    assert code == 0
+    answers = json.loads(out)
+    assert list(answers) == ["show", "plan", "simulate", "compare"]
+    assert answers["simulate"]["cuts"] == answers["plan"]["cuts"]
+
+
+def test_the_same_command_prints_the_same_bytes_whatever_the_hash_seed():
+    def printed(seed):
+        command = [
+            sys.executable,
+            "-m",
+            "pipesim",
+            "simulate",
+            "resnet-152",
+            'servers(2, 2, "25GB/s", "1GB/s")',
+            "--json",
+        ]
+        return subprocess.run(command, env={"PYTHONHASHSEED": seed, "PATH": ""}, check=True, capture_output=True).stdout
+
+    assert printed("1") == printed("2")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = f"{sys.executable} -m pipesim simulate bert-large dgx1_v100 --json | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)  # noqa: S602 - a pipe is the point
+    assert done.stdout == "{\n"
+    assert not done.stderr
