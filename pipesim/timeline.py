@@ -270,14 +270,19 @@ def _verify_capacity(timeline: Timeline, task: Ints, time: Ints, until: Ints, ra
     medium = program.route.values[program.route.starts[task[piece]] + offset]
     lasting = until[piece] > time[piece]
     piece, medium = piece[lasting], medium[lasting]
-    when = np.concatenate([time[piece], until[piece]])
-    change = np.concatenate([rate[piece], -rate[piece]])
-    link = np.concatenate([medium, medium])
-    order = np.lexsort((change, when, link))  # at one instant what ends makes room first
-    link, when, change = link[order], when[order], change[order]
-    load = np.cumsum(change)  # every rate that begins also ends, so each link's sum starts anew at 0
+    # Where a link's own speed changes its load must fit anew: a change of nothing makes that moment looked at.
+    turns = [(m, t) for m, speeds in program.media_speeds.items() for t in speeds.times]
+    turn = np.array(turns, np.int64).reshape(-1, 2)
+    link = np.concatenate([medium, medium, turn[:, 0]])
+    when = np.concatenate([time[piece], until[piece], turn[:, 1]])
+    change = np.concatenate([rate[piece], -rate[piece], np.zeros(len(turn))])
+    order = np.lexsort((when, link))
+    link, when = link[order], when[order]
+    load = np.cumsum(change[order])  # every rate that begins also ends, so each link's sum starts anew at 0
+    settled = np.append((link[1:] != link[:-1]) | (when[1:] != when[:-1]), np.ones(len(link[:1]), bool))
+    link, when, load = link[settled], when[settled], load[settled]  # what holds once all of an instant has happened
     capacity = program.capacity[link]
-    if program.media_speeds:
+    if turns:
         speed = [program.media_speed(m, t) for m, t in zip(link.tolist(), when.tolist(), strict=True)]
         capacity = capacity * np.array(speed)
     over = load > capacity * (1 + 1e-6)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from networks import network, pipeline
 from pipesim.engines.event import run
 from pipesim.errors import CorruptTimelineError
+from pipesim.scenario import Speeds
 from pipesim.timeline import Rates
 from strategies import jobs
 
@@ -141,3 +142,26 @@ def test_a_rate_over_the_limit_of_its_transfer_is_found():
     fast = replace(timeline, rates=replace(timeline.rates, rate=np.array([1.0])), end=np.array([0, 100]))
     with pytest.raises(CorruptTimelineError, match=r"runs at 1.0 bytes per ns; its limit is 0.5"):
         fast.verify()
+
+
+def degraded(rate_after, end):
+    """Two flows of 1000 bytes on one link of 1 byte per ns that drops to `fraction` at 500."""
+    program = replace(
+        network([1.0], [(0, 1000, [0]), (0, 1000, [0])], "fair"), media_speeds={0: Speeds((0, 500), (1.0, rate_after))}
+    )
+    timeline = run(program)
+    assert timeline.end.tolist()[2:] == [end, end]
+    return timeline
+
+
+def test_a_link_that_drops_while_it_is_shared_passes():
+    """Until 500 each has sent 250; the other 750 go at 0.15 each. Both rates change at one instant."""
+    degraded(0.3, 500 + 5000).verify()
+
+
+def test_flows_that_go_on_as_if_their_link_had_not_dropped_are_found():
+    """At 0.5 each they fill the whole link, of which 0.6 is left from 500 on; nothing else changes at that moment."""
+    timeline = degraded(0.6, 500 + 2500)
+    rates = Rates(np.array([2, 3]), np.array([0, 0]), np.array([0.5, 0.5]))
+    with pytest.raises(CorruptTimelineError, match=r"carries 1e[+]09 bytes/s at 500 ns; its capacity is 6e[+]08"):
+        replace(timeline, end=np.array([0, 0, 2000, 2000]), rates=rates).verify()
