@@ -2,7 +2,7 @@
 
 bubble      idle_share            1 - busy time of all devices / (devices x makespan)
             longest_stage         1 - ideal / longest stage      (a stage lasts from its first start to its last end)
-            actual_over_ideal     makespan / ideal - 1           (ideal: the busy time of the busiest device)
+            actual_over_ideal     makespan / ideal - 1           (ideal: the busiest device's time, optimizer included)
 
 exposed     communication         a device stands idle while what its next task waits for is being transferred
             all-reduce            a device stands idle while its gradients are being reduced
@@ -143,7 +143,8 @@ def exposed_all_reduce(timeline: Timeline) -> Ints:
     reducing = program.kind == ALL_REDUCE
     exposed = np.zeros(len(program.devices), np.int64)
     for device, lane in enumerate(program.order):
-        held = np.unique(program.stage[lane])
+        ring = reducing & ((program.source == device) | (program.target == device))
+        held = np.concatenate([program.stage[lane], program.stage[ring]])
         rows = np.flatnonzero(reducing & np.isin(program.stage, held))
         start, end = _union(timeline.start[rows], timeline.end[rows])
         working = _work_before(timeline, lane, end) - _work_before(timeline, lane, start)

@@ -146,6 +146,11 @@ class Program:
             return _from_plain(data)
 
 
+_PER_TASK = tuple(
+    "stage microbatch lane source target duration delay size limit needs route memory_start memory_end".split()  # noqa: SIM905 - names read best in one line
+)
+
+
 def check(program: Program) -> None:
     """Refuse columns that do not fit together."""
     _check_lengths(program, len(program.kind), len(program.devices), len(program.media))
@@ -187,11 +192,6 @@ def _check_values(program: Program, tasks: int, lanes: int, media: int) -> None:
             raise InputError(f"{name}: {column.min()} found; more than 0 was expected")
     if (program.duration < program.delay).any():
         raise InputError("duration: shorter than the delay, which is a part of it")
-
-
-_PER_TASK = tuple(
-    "stage microbatch lane source target duration delay size limit needs route memory_start memory_end".split()  # noqa: SIM905 - names read best in one line
-)
 
 
 def _check_range(name: str, column: NDArray[Any], least: int, most: int | None) -> None:

@@ -32,7 +32,6 @@ _RATES = (
 _TIMES = {
     unit: Decimal(10) ** power for unit, power in zip(["s", "ms", "us", "µs", "ns"], [0, -3, -6, -6, -9], strict=True)
 }
-_WORK_RATES = {prefix + "FLOP/s": scale for prefix, scale in _DECIMAL.items()}
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
 
@@ -50,11 +49,6 @@ def size(value: float | str) -> float:
 def duration(value: float | str) -> float:
     """Seconds from a number of seconds or from text such as "5us"."""
     return _quantity(value, _TIMES, "a time", "5us")
-
-
-def work_rate(value: float | str) -> float:
-    """FLOP per second from a number or from text such as "125 TFLOP/s"."""
-    return _quantity(value, _WORK_RATES, "a rate of work", "125 TFLOP/s")
 
 
 def _quantity(value: float | str, scales: dict[str, Decimal], what: str, example: str) -> float:

@@ -54,8 +54,8 @@ def network(capacity, flows, sharing, limits=None):
     )
 
 
-def pipeline_trace(forward, backward, hop_bytes=None):
-    """One layer per stage; times in ns, bytes across each hop."""
+def pipeline_trace(forward, backward, hop_bytes=None, parameters=0):
+    """One layer per stage; times in ns, bytes across each hop, bytes of parameters of each layer."""
     layers = len(forward)
     return Trace(
         "by hand",
@@ -68,6 +68,7 @@ def pipeline_trace(forward, backward, hop_bytes=None):
             "backward_s": np.array(backward) * NS,
             "output_bytes": np.array([*(hop_bytes or [0] * (layers - 1)), 0]),
             "stash_bytes": np.ones(layers, np.int64),
+            "parameter_bytes": np.full(layers, parameters),
         },
     )
 
@@ -83,10 +84,12 @@ def chain(count, latency=None, duplex="full"):
 SCHEDULERS = {"gpipe": gpipe, "one_f_one_b": one_f_one_b}
 
 
-def pipeline(forward, backward, microbatches, schedule, *, hop_bytes=None, latency=None, duplex="full", **options):
+def pipeline(
+    forward, backward, microbatches, schedule, *, hop_bytes=None, latency=None, duplex="full", parameters=0, **options
+):
     """A straight pipeline, one layer and one device per stage. `schedule` is a scheduler's name or a Schedule."""
     count = len(forward)
-    costs = costs_of(pipeline_trace(forward, backward, hop_bytes))
+    costs = costs_of(pipeline_trace(forward, backward, hop_bytes, parameters))
     stages = tuple(Stage(n, n + 1, (f"g{n}",)) for n in range(count))
     plan = Plan("by hand", count, microbatches, stages)
     made = SCHEDULERS[schedule](plan) if isinstance(schedule, str) else schedule

@@ -262,8 +262,11 @@ def jobs(draw, *, sharings=SHARINGS, transfers=("eager",), calm=False, split_bac
     cluster = draw(clusters())
     plan = draw(plans(trace.layer_count, [device.name for device in cluster.devices]))
     schedule = draw(schedules(plan, split_backwards=split_backwards))
+    chosen = draw(options(sharings, transfers))
     scenario = CALM if calm else draw(scenarios(cluster))
-    return Job(plan, schedule, costs_of(trace), cluster, draw(options(sharings, transfers)), scenario)
+    if chosen.sharing == "channel":  # has no links that could be degraded
+        scenario = Scenario(scenario.slow)
+    return Job(plan, schedule, costs_of(trace), cluster, chosen, scenario)
 
 
 @st.composite

@@ -14,6 +14,7 @@ from pipesim.engines.event import run
 from pipesim.errors import DeadlockError
 from pipesim.lowering import lower
 from pipesim.ragged import Ragged
+from pipesim.scenario import Speeds
 from pipesim.schedule import parse
 from strategies import even_jobs, jobs
 
@@ -81,6 +82,28 @@ def test_1f1b_with_measured_times_ends_when_it_should():
 @given(jobs())
 def test_every_timeline_obeys_the_rules(job):
     run(job.program).verify()
+
+
+@settings(max_examples=200)
+@given(jobs(transfers=("rendezvous", "blocking")))
+def test_every_timeline_in_which_both_ends_must_meet_obeys_the_rules_or_nobody_can_go_on(job):
+    """A drawn order may be one in which everybody waits to send before anybody receives."""
+    try:
+        timeline = run(job.program)
+    except DeadlockError:
+        return
+    timeline.verify()
+
+
+@settings(max_examples=100)
+@given(jobs(sharings=("fair",)), st.integers(0, 40), st.integers(1, 9))
+def test_links_that_are_degraded_at_any_moment_obey_the_rules(job, moment, tenths):
+    """Windows that begin while flows are under way, on every medium."""
+    program = job.program
+    span = max(run(program).makespan, 1)
+    speeds = Speeds((0, 1 + span * moment // 40), (1.0, tenths / 10))
+    slow = replace(program, media_speeds=dict.fromkeys(range(len(program.media)), speeds))
+    run(slow).verify()
 
 
 @settings(max_examples=400)
@@ -174,10 +197,13 @@ def test_known_schedules_come_to_an_end_whoever_must_meet(transfers, drawn, sche
     assert timeline.makespan >= eager.makespan
 
 
-@given(drawn=pipelines(), scheduler=st.sampled_from(["gpipe", "one_f_one_b"]))
-def test_no_lane_computes_while_it_takes_part_in_a_blocking_transfer(drawn, scheduler):
+@given(drawn=pipelines(), scheduler=st.sampled_from(["gpipe", "one_f_one_b"]), step=st.sampled_from([0.0, 1e-9]))
+def test_no_lane_computes_while_it_takes_part_in_a_blocking_transfer(drawn, scheduler, step):
+    """Not even the optimizer's step, on a device whose last gradient is still on its way."""
     f, b, c, m = drawn
-    timeline = run(pipeline(f, b, m, scheduler, hop_bytes=c, transfers="blocking"))
+    timeline = run(
+        pipeline(f, b, m, scheduler, hop_bytes=c, transfers="blocking", parameters=10, optimizer_s_per_byte=step)
+    )
     program = timeline.program
     for task in np.flatnonzero(~program.is_compute):
         for lane in (program.source[task], program.target[task]):

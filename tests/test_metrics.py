@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from networks import network, pipeline
+from networks import chain, network, pipeline, pipeline_trace
 from pipesim import metrics
+from pipesim.costs import costs_of
 from pipesim.engines.event import run
+from pipesim.lowering import lower
+from pipesim.plan import Plan, Stage
 from pipesim.program import ALL_REDUCE, BACKWARD, FORWARD, WEIGHT
+from pipesim.schedulers.one_f_one_b import one_f_one_b
 from strategies import even_jobs, jobs
 
 
@@ -136,6 +140,14 @@ def test_exposed_all_reduce_is_reducing_while_idle(job):
             working = any(timeline.start[t] <= a and b <= timeline.end[t] for t in lane)
             exposed += int(b - a) if reducing and not working else 0
         assert metrics.exposed_all_reduce(timeline)[device] == exposed
+
+
+def test_a_replica_without_a_microbatch_is_exposed_to_its_ring():
+    """One whole microbatch on two replicas: the second has nothing to do but to reduce."""
+    costs = costs_of(pipeline_trace([10], [10], parameters=100))
+    plan = Plan("by hand", 1, 1, (Stage(0, 1, ("g0", "g1")),), "whole")
+    timeline = run(lower(plan, one_f_one_b(plan), costs, chain(2)))
+    assert metrics.exposed_all_reduce(timeline).tolist() == [100, 100], "2 (k-1) messages of 50 bytes at 1 byte per ns"
 
 
 def test_the_critical_path_by_hand():

@@ -44,15 +44,13 @@ def test_a_bandwidth_is_bytes_per_second(text, expected):
         (units.duration, "7ns", 7e-9),
         (units.duration, ".5 s", 0.5),
         (units.duration, 0.25, 0.25),
-        (units.work_rate, "125 TFLOP/s", 125e12),
-        (units.work_rate, "1 PFLOP/s", 1e15),
     ],
 )
 def test_sizes_times_and_rates_of_work_in_base_units(function, text, expected):
     assert function(text) == pytest.approx(expected, rel=1e-15)
 
 
-@pytest.mark.parametrize("function", [units.bandwidth, units.size, units.duration, units.work_rate])
+@pytest.mark.parametrize("function", [units.bandwidth, units.size, units.duration])
 @pytest.mark.parametrize(
     "value", ["", "fast", "-1", -1, -0.1, "1e400", math.nan, math.inf, "nan", "5 parsec", "5 5", True, None, [1], "٣ x"]
 )

@@ -20,6 +20,7 @@ from pipesim import schedule as schedules
 from pipesim import units
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
+from pipesim.errors import RefusedError
 from pipesim.lowering.compute import add_compute, add_optimizer, add_own_needs, redraw
 from pipesim.lowering.job import DEFAULTS, Job, Options, Tasks
 from pipesim.lowering.rings import add_all_reduces
@@ -30,7 +31,7 @@ from pipesim.ragged import Ragged
 from pipesim.scenario import CALM, STEADY, Scenario, Speeds
 from pipesim.schedule import Schedule
 
-__all__ = ["DEFAULTS", "Options", "lower", "redraw"]
+__all__ = ["DEFAULTS", "Options", "lower", "redraw", "state_factor"]
 
 Ints = NDArray[np.int64]
 
@@ -90,7 +91,7 @@ def _assemble(tasks: Tasks, job: Job, scenario: Scenario) -> Program:
         flops=None if model.forward_flops is None else 3 * model.forward_flops * job.plan.microbatches,
         peak_flops=float(sum(d.flops for d in devices if d.flops)) if all(d.flops for d in devices) else None,
         lane_speeds=_changing(dict(enumerate(map(scenario.of_device, job.plan.devices)))),
-        media_speeds={} if on_channels else _media_speeds(job, scenario),
+        media_speeds=_media_speeds(job, scenario),
     )
     programs.check(program)
     return program
@@ -115,11 +116,16 @@ def _routes(without: int, routes: list[Ragged]) -> Ragged:
 
 def _static_memory(job: Job) -> Ints:
     """Parameters, gradients and optimizer state of all stages on each device."""
-    state = job.options.optimizer_state
-    if state is None:
-        state = OPTIMIZER_STATE.get(job.costs.model.precision, OPTIMIZER_STATE_OTHERWISE)
+    factor = state_factor(job.costs.model.precision, job.options.optimizer_state)
     held = [sum(job.parameter_bytes(n) for n in stages) for stages in job.plan.chunks]
-    return np.rint(np.array(held) * (2 + state)).astype(np.int64)
+    return np.rint(np.array(held) * factor).astype(np.int64)
+
+
+def state_factor(precision: str, optimizer_state: float | None = None) -> float:
+    """Bytes held per byte of parameters: the parameters, their gradients, and the optimizer's state."""
+    if optimizer_state is None:
+        optimizer_state = OPTIMIZER_STATE.get(precision, OPTIMIZER_STATE_OTHERWISE)
+    return 2 + optimizer_state
 
 
 def _changing(speeds: dict[int, Speeds]) -> dict[int, Speeds]:
@@ -127,5 +133,7 @@ def _changing(speeds: dict[int, Speeds]) -> dict[int, Speeds]:
 
 
 def _media_speeds(job: Job, scenario: Scenario) -> dict[int, Speeds]:
+    if job.options.sharing == "channel" and scenario.degraded:
+        raise RefusedError("sharing 'channel' has no links that could be degraded; use fair, fifo or none")
     position = {name: i for i, name in enumerate(job.cluster.media)}
     return {position[name]: speeds for name, speeds in scenario.of_media(job.cluster).items()}

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipesim import units
-from pipesim.lowering.job import Job
+from pipesim.cluster import Cluster
 
 
 class Alone(NamedTuple):
@@ -18,11 +18,11 @@ class Alone(NamedTuple):
     media: tuple[int, ...]
 
 
-def alone(job: Job, source: str, target: str, size: float, times: int) -> Alone:
+def alone(cluster: Cluster, source: str, target: str, size: float, times: int) -> Alone:
     """A message of `size` bytes sent `times` times in a row."""
-    route = job.cluster.route(source, target)
-    delay, transmission = (times * part for part in job.cluster.timing(route, size))
+    route = cluster.route(source, target)
+    delay, transmission = (times * part for part in cluster.timing(route, size))
     delay_ns, _ = units.to_ns(np.array([delay, transmission])).tolist()  # refuses what lasts for ever
-    has_table = any(job.cluster.links[link].table for link in route.links)
+    has_table = any(cluster.links[link].table for link in route.links)
     limit = times * size / (transmission * units.NS_PER_S) if has_table and transmission > 0 else np.inf
     return Alone(delay_ns + units.ns_up(transmission * units.NS_PER_S), delay_ns, times * size, limit, route.media)

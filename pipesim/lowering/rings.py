@@ -34,10 +34,10 @@ def _add_ring(tasks: Tasks, job: Job, stage: int, edges: Sequence[tuple[str, str
     k, part = len(edges), job.parameter_bytes(stage) / len(edges)
     if job.options.sharing == "channel":  # all at the pace of the worst pair inside the stage, on no link
         devices = job.plan.stages[stage].devices
-        worst = max(alone(job, a, b, part, 2 * (k - 1)) for a in devices for b in devices if a != b)
+        worst = max(alone(job.cluster, a, b, part, 2 * (k - 1)) for a in devices for b in devices if a != b)
         messages, edges = [worst._replace(limit=np.inf, media=())], edges[:1]
     else:
-        messages = [alone(job, a, b, part, 2 * (k - 1)) for a, b in edges]
+        messages = [alone(job.cluster, a, b, part, 2 * (k - 1)) for a, b in edges]
     index = tasks.add(
         len(edges),
         kind=ALL_REDUCE,

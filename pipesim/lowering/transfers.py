@@ -134,7 +134,7 @@ class Timing(NamedTuple):
 
 def _pair_timing(job: Job, source: int, target: int) -> Alone:
     (n, rank), (n2, rank2) = job.slots[source], job.slots[target]
-    return alone(job, job.plan.devices[rank], job.plan.devices[rank2], _pair_bytes(job, n, n2), 1)
+    return alone(job.cluster, job.plan.devices[rank], job.plan.devices[rank2], _pair_bytes(job, n, n2), 1)
 
 
 def _pair_bytes(job: Job, stage: int, other: int) -> float:
@@ -157,5 +157,15 @@ def _connect(tasks: Tasks, job: Job, transfer: Ints, producer: Ints, consumer: I
     has_before = ~np.isin(consumer, starts[:-1])
     tasks.needs.append((transfer[has_before], consumer[has_before] - 1))
     if job.options.transfers == "blocking":
-        has_after = ~np.isin(producer + 1, starts[1:])
-        tasks.needs.append((producer[has_after] + 1, transfer[has_after]))
+        after, has_after = _next_on_lane(tasks, job, producer)
+        tasks.needs.append((after[has_after], transfer[has_after]))
+
+
+def _next_on_lane(tasks: Tasks, job: Job, action: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """What a rank does after an action, the optimizer's step included, and whether it does anything."""
+    ends = job.schedule.starts[1:]
+    step = np.full(len(ends), -1, np.int64)  # the first optimizer step of each rank: of the slot whose task comes first
+    for slot, task in sorted(tasks.optimizer_of.items(), key=lambda item: -item[1]):
+        step[job.slots[slot][1]] = task
+    after = np.where(np.isin(action + 1, ends), step[job.schedule.rank[action]], action + 1)
+    return after, after >= 0

@@ -1,9 +1,7 @@
 """NVIDIA DGX A100: eight GPUs on NVSwitch, a NIC for each."""
 
-from dataclasses import replace
-
 from pipesim.cluster import Cluster
-from pipesim.topologies.servers import servers
+from pipesim.topologies.servers import nvswitch
 
 # Third generation NVLink: 12 links of 50 GB/s, both directions together, is 300 GB/s per direction.
 NVSWITCH = "300 GB/s"
@@ -25,16 +23,14 @@ def dgx_a100(
     Several nodes join at a core switch that never blocks; one node has no NICs. `latency` is that of each GPU's link to
     the NVSwitch: 2 us within a node; `network_latency` that of each NIC's link to the core: 5 us between nodes.
     """
-    cluster = servers(
+    return nvswitch(
+        "dgx_a100",
         nodes,
-        8,
         NVSWITCH,
         inter,
-        nics=8,
-        pcie=PCIE,
+        PCIE,
         latency=latency,
         network_latency=network_latency,
         device=device,
         memory=memory,
     )
-    return replace(cluster, name=f"dgx_a100-{nodes}")

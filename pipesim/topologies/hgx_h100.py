@@ -1,9 +1,7 @@
 """NVIDIA HGX H100: eight GPUs on NVSwitch, a NIC for each."""
 
-from dataclasses import replace
-
 from pipesim.cluster import Cluster
-from pipesim.topologies.servers import servers
+from pipesim.topologies.servers import nvswitch
 
 # Fourth generation NVLink: 18 links of 50 GB/s, both directions together, is 450 GB/s per direction.
 NVSWITCH = "450 GB/s"
@@ -25,16 +23,14 @@ def hgx_h100(
     Several nodes join at a core switch that never blocks; one node has no NICs. `latency` is that of each GPU's link to
     the NVSwitch: 2 us within a node; `network_latency` that of each NIC's link to the core: 5 us between nodes.
     """
-    cluster = servers(
+    return nvswitch(
+        "hgx_h100",
         nodes,
-        8,
         NVSWITCH,
         inter,
-        nics=8,
-        pcie=PCIE,
+        PCIE,
         latency=latency,
         network_latency=network_latency,
         device=device,
         memory=memory,
     )
-    return replace(cluster, name=f"hgx_h100-{nodes}")

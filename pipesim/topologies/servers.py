@@ -1,5 +1,8 @@
 """Servers of several devices, joined by their NICs at a core switch."""
 
+from dataclasses import replace
+from typing import Any
+
 from pipesim.cluster import Cluster, Link
 from pipesim.topologies import parts
 
@@ -59,3 +62,10 @@ def _ways_to_nics(node: str, per_node: int, nics: int, wide: float) -> list[Link
         else:
             links += [Link(gpu, port, wide), Link(port, nic, wide)]
     return links
+
+
+def nvswitch(
+    name: str, nodes: int, intra: str, inter: float | str, pcie: float, **common: Any  # noqa: ANN401 - as `servers` takes them
+) -> Cluster:  # fmt: skip
+    """Nodes of eight GPUs on NVSwitch, each with a NIC of its own."""
+    return replace(servers(nodes, 8, intra, inter, nics=8, pcie=pcie, **common), name=f"{name}-{nodes}")
