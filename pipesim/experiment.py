@@ -1,5 +1,6 @@
 """One way through the house, with things called by their names: load, plan, order, lower, replay, compare."""
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,7 @@ def load_trace(trace: Trace | Path | str) -> Trace:
     if isinstance(trace, Trace):
         return trace
     path = Path(trace)
-    if not path.exists():
+    if not str(trace) or not path.exists():
         bundled = bundled_traces()
         if str(trace) not in bundled:
             raise InputError(
@@ -97,7 +98,9 @@ def make_plan(
 def plan_with(planner: Planner | str, costs: Costs, cluster: Cluster, microbatches: int) -> Plan:
     """The plan of a planner, by name or as a function; refused unless it fits model and cluster."""
     function: Planner = lookup.resolve(planner, PLANNERS, "planner") if isinstance(planner, str) else planner
+    _check_kinds(costs, cluster)
     with _named("planner", planner):
+        _check_takes(function, "model, cluster, costs, microbatches")
         plan = function(costs.model, cluster, costs, microbatches)
         if not isinstance(plan, Plan):
             raise InputError(f"returned a {type(plan).__name__}; a Plan was expected")
@@ -115,10 +118,25 @@ def schedule_with(scheduler: Scheduler | Schedule | str, plan: Plan, costs: Cost
         lookup.resolve(scheduler, SCHEDULERS, "scheduler") if isinstance(scheduler, str) else scheduler
     )
     with _named("scheduler", scheduler):
+        _check_takes(function, "plan, costs, cluster")
         schedule = function(plan, costs, cluster)
         if not isinstance(schedule, Schedule):
             raise InputError(f"returned a {type(schedule).__name__}; a Schedule was expected")
     return schedule
+
+
+def _check_takes(function: Callable[..., object], arguments: str) -> None:
+    """Refuse a function that cannot be called with these arguments."""
+    try:
+        inspect.signature(function).bind(*arguments.split(", "))
+    except (TypeError, ValueError):
+        raise InputError(f"cannot be called with ({arguments})") from None
+
+
+def _check_kinds(costs: Costs, cluster: Cluster) -> None:
+    """Refuse devices that the trace has no times for, before anybody plans with them."""
+    for device in cluster.devices:
+        costs.recorded_kind(device.kind)
 
 
 def _named(noun: str, member: object) -> Any:  # noqa: ANN401 - a context manager
@@ -168,6 +186,7 @@ def make_case(  # noqa: PLR0917 - the nouns of a simulation, in the order of the
     costs, cluster = costs_of(load_trace(trace), microbatch_size), load_cluster(cluster)
     made = plan if isinstance(plan, Plan) else plan_with(plan, costs, cluster, microbatches)
     plans.check_fits(made, costs.model, cluster)
+    _check_kinds(costs, cluster)
     return Case(made, schedule_with(scheduler, made, costs, cluster), costs, cluster, options, scenario)
 
 
@@ -277,6 +296,7 @@ def compare(  # noqa: PLR0917 - as `make_case`
     for name in schedulers:
         lookup.resolve(name, SCHEDULERS, "scheduler")
     trace, cluster = load_trace(trace), load_cluster(cluster)
+    _check_kinds(costs_of(trace), cluster)
     for planner in planners:
         for scheduler in schedulers:
             try:

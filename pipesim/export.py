@@ -26,13 +26,18 @@ _ZIP_LEVEL = 3  # higher ones take longer than all the rest and save little
 
 def export(timeline: Timeline, path: Path | str, format: str | None = None) -> None:  # noqa: A002 - what users call it
     """Write a timeline as the suffix of the path says, or as `format` does: one of FORMATS."""
+    FORMATS[check_path(path, format)].write(timeline, Path(path))
+
+
+def check_path(path: Path | str, format: str | None = None) -> str:  # noqa: A002 - as above
+    """The format of a file name, or an error that names the known ones."""
     path = Path(path)
     if format is not None and format not in FORMATS:
         raise UnknownNameError(f"no format is called {format!r}; {lookup.suggest(format, FORMATS)}")
     name = format or next((name for name, known in FORMATS.items() if _ends(path, known.suffixes)), None)
     if name is None or not _ends(path, FORMATS[name].suffixes):
         raise _wrong_suffix(path, name)
-    FORMATS[name].write(timeline, path)
+    return name
 
 
 def _ends(path: Path, suffixes: tuple[str, ...]) -> bool:

@@ -27,7 +27,7 @@ def resolve(text: str, family: Family, noun: str) -> Callable[..., Any]:
     try:
         inspect.signature(function).bind_partial(*positional, **keywords)
     except TypeError as error:
-        raise InputError(f"{noun} {text!r}: {error}; {name}{inspect.signature(function)}") from None
+        raise InputError(f"{noun} {text!r}: {error}; {_usage(name, function)}") from None
     return functools.partial(function, *positional, **keywords)
 
 
@@ -39,9 +39,18 @@ def call(text: str, family: Family, noun: str) -> Any:  # noqa: ANN401 - what th
     except TypeError as error:
         name = text.partition("(")[0].strip()
         original = function.func if isinstance(function, functools.partial) else function
-        raise InputError(f"{noun} {text!r}: {error}; {name}{inspect.signature(original)}") from None
+        raise InputError(f"{noun} {text!r}: {error}; {_usage(name, original)}") from None
     with within(f"{noun} {text!r}"):
         return function()
+
+
+def _usage(name: str, function: Callable[..., Any]) -> str:
+    """How to write it: where what comes first is given by the program, only the options."""
+    parameters = inspect.signature(function).parameters.values()
+    options = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    given = options if any(p.annotation is not p.empty and p.name == "costs" for p in parameters) else parameters
+    shown = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in given]
+    return f"write {name}({', '.join(shown)})"
 
 
 def function_named(name: str, family: Family, noun: str) -> Callable[..., Any]:

@@ -127,6 +127,17 @@ def check_fits(plan: Plan, model: Model, cluster: Cluster) -> None:
                 raise PlanError(f"stages[{n}].devices[{i}]: cluster {cluster.name!r} has no device {device!r}")
 
 
+def check_stages(stages: int | None, model: Model, cluster: Cluster) -> int:
+    """The number of stages to make, one device each: as many as there can be, or as many as asked for."""
+    most = min(len(cluster.devices), len(model))
+    count = most if stages is None else stages
+    if not 1 <= count <= most:
+        raise InputError(
+            f"stages = {count} found; 1 to {most} was expected ({len(cluster.devices)} devices, {len(model)} layers)"
+        )
+    return count
+
+
 def check_microbatches(microbatches: int) -> None:
     """Refuse a number of microbatches that nothing can be planned for."""
     if microbatches < 1:

@@ -96,6 +96,13 @@ def _some(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names) if len(names) <= most else f"{names[0]} ... {names[-1]} ({len(names)})"
 
 
+# The critical path follows what each task needed last; a busy device shows as waiting, not as work of others.
+_SPENT = {
+    "waiting_for_lane": "waiting for a lane, behind others",
+    "waiting_for_link": "waiting for a link, behind others",
+}
+
+
 def simulation(data: Mapping[str, Any], most: int = 16) -> str:
     """What `experiment.simulation_data` says: the iteration, its devices, its busiest links."""
     idle, longest, over = (
@@ -112,8 +119,10 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
         ("simulated", f"{data['tasks']:,} tasks, {how}"),
     ]
     total = data["iteration_time_s"] or 1.0
-    spent = [(name.replace("_", " "), s) for name, s in data["critical_path_s"].items() if s]
-    path = table(["critical path", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent])
+    spent = [(_SPENT.get(name, name.replace("_", " ")), s) for name, s in data["critical_path_s"].items() if s]
+    path = table(
+        ["critical path (of the data)", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent]
+    )
     return "\n\n".join([facts(head), path, _devices(data["devices"], most), *_links(data["links"])])
 
 
@@ -142,10 +151,10 @@ def _links(links: Mapping[str, Mapping[str, float]], most: int = 5) -> list[str]
     return [table(["busiest links", "carried", "busy", "of capacity"], rows)] if rows else []
 
 
-def comparison(rows: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None) -> str:
-    """One line per planner and scheduler; the best is starred, failures say why."""
+def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
+    """One line per planner and scheduler; the best, given by its index, is starred; failures say why."""
     lines = []
-    for row in rows:
+    for index, row in enumerate(rows):
         if "error" in row:
             lines.append([row["planner"], row["scheduler"], "failed", "", "", "", "", ""])
             continue
@@ -153,7 +162,7 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None
         lines.append(
             [
                 row["planner"],
-                row["scheduler"] + (" *" if row == best else ""),
+                row["scheduler"] + (" *" if index == best else ""),
                 seconds(time),
                 f"{row['throughput_samples_per_s']:.1f}",
                 percent(row["bubble"]["idle_share"]),
@@ -164,8 +173,10 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None
         )
     headers = ["planner", "scheduler", "iteration", "samples/s", "idle", "over bound", "peak memory", "fits"]
     failures = [f"{row['planner']} + {row['scheduler']}: {row['error']}" for row in rows if "error" in row]
-    legend = "* fastest that fits in memory" if best and best["fits_memory"] else "* fastest; none fits in memory"
-    return "\n".join([table(headers, lines, left=2), *([legend] if best else []), *failures])
+    legend = []
+    if best is not None:
+        legend = ["* fastest that fits in memory" if rows[best]["fits_memory"] else "* fastest; none fits in memory"]
+    return "\n".join([table(headers, lines, left=2), *legend, *failures])
 
 
 def statistics(data: Mapping[str, float]) -> str:
@@ -192,13 +203,17 @@ def cluster(cluster: Cluster, most: int = 16) -> str:
     head = [
         ("cluster", cluster.name),
         ("devices", ", ".join(f"{count} x {kind}" for kind, count in kinds.items())),
-        ("memory", " or ".join(size(m) for m in dict.fromkeys(d.memory for d in cluster.devices)) + " each"),
+        (
+            "memory",
+            " or ".join(size(m) if m else "unknown" for m in dict.fromkeys(d.memory for d in cluster.devices))
+            + " each",
+        ),
         ("nodes", str(nodes)),
         ("other vertices", str(len(cluster.vertices) - len(cluster.devices))),
         ("links", f"{len(cluster.links)} ({len(cluster.media)} directions or media)"),
     ]
     if len(between):
-        head.append(("bandwidth", f"{rate(between.min())} to {rate(between.max())} between two devices"))
+        head.append(("bandwidth", f"{_least(between.min())} to {rate(between.max())} between two devices"))
     names = [device.name for device in cluster.devices[:most]]
     rows = [
         [name, *("·" if i == j else f"{matrix[i, j] / 1e9:.4g}" for j in range(len(names)))]
@@ -206,6 +221,10 @@ def cluster(cluster: Cluster, most: int = 16) -> str:
     ]
     more = f"\n... {len(matrix) - most} more devices; draw all of them with --plot FILE" if len(matrix) > most else ""
     return f"{facts(head)}\n\n{table(['GB/s', *map(_short, names)], rows)}{more}"
+
+
+def _least(bandwidth: float) -> str:
+    return rate(bandwidth) if bandwidth else "no route"
 
 
 def _short(name: str) -> str:

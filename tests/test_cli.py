@@ -99,6 +99,26 @@ WRONG = {
     "nothing varies": (["simulate", *SMALL, "-n", "3"], "jitter"),
     "a planner that cannot be imported": (["plan", "bert-large", FLAT, "-p", "no.such:planner"], "cannot import"),
     "a trace of other devices": (["plan", "bert-large", 'flat(2, bandwidth=1e9, device="h100-80gb")'], "h100-80gb"),
+    "a planner that is none": (
+        ["plan", "bert-large", FLAT, "-p", "os:getcwd"],
+        "cannot be called with (model, cluster",
+    ),
+    "a scheduler that is none": (
+        ["simulate", *SMALL, "-s", "os:getcwd"],
+        "cannot be called with (plan, costs, cluster)",
+    ),
+    "a name of nothing": (["show", "bert-larg"], "did you mean 'bert-large'"),
+    "no trace": (["plan", "", FLAT], "no trace at ''"),
+    "jitter without iterations": (
+        ["simulate", *SMALL, "--jitter", "0.1"],
+        "--jitter has no effect without --iterations",
+    ),
+    "links without a chart": (["simulate", *SMALL, "--links"], "--links has no effect without --gantt"),
+    "microbatches beside a plan": (
+        ["simulate", *SMALL, "--plan", "p.json"],
+        "--microbatches has no effect beside --plan",
+    ),
+    "a second file of no kind": (["simulate", *SMALL, "--gantt", "g.png", "-o", "g.png"], "g.png"),
     "all comparisons fail": (["compare", *SMALL, "-p", "uniform(stages=9)"], "stages = 9 found; 1 to 4 was expected"),
 }
 
@@ -129,7 +149,7 @@ COMMAND_OF = {
     "profile txt": lambda path: ["show", path],
     "cluster toml": lambda path: ["show", path],
     "cluster json": lambda path: ["show", path],
-    "plan json": lambda path: ["simulate", *SMALL, "--plan", path],
+    "plan json": lambda path: ["simulate", *SMALL[:2], "--plan", path],
     "schedule csv": lambda path: ["simulate", *SMALL, "--scheduler", path],
     "scenario toml": lambda path: ["simulate", *SMALL, "--scenario", path],
 }
@@ -281,6 +301,17 @@ def test_the_same_command_prints_the_same_bytes_whatever_the_hash_seed():
         return subprocess.run(command, env={"PYTHONHASHSEED": seed, "PATH": ""}, check=True, capture_output=True).stdout
 
     assert printed("1") == printed("2")
+
+
+def test_an_output_that_cannot_be_written_is_said():
+    command = f"{sys.executable} -m pipesim show > /dev/full"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - a shell opens it
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot write the output")
+
+
+def test_without_a_command_help_is_shown(run):
+    assert run() == run("--help")
 
 
 def test_a_reader_that_has_seen_enough_is_no_error():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from networks import chain, pipeline_trace
 from pipesim import experiment, metrics, serial
 from pipesim.cluster import Cluster
-from pipesim.errors import InputError, PlanError, UnknownNameError
+from pipesim.errors import InputError, PlanError, RefusedError, UnknownNameError
 from pipesim.plan import Plan
 from pipesim.schedule import Schedule
 from pipesim.schedulers.gpipe import gpipe
@@ -177,6 +177,12 @@ def test_a_scenario_for_other_devices_is_refused(tmp_path):
             chain(1),
             scenario=scenario(tmp_path, '[[degraded]]\nsource = "a"\ntarget = "b"\nfraction = 0.5\n'),
         )
+
+
+def test_an_abstract_channel_has_no_link_to_degrade(tmp_path):
+    bad = scenario(tmp_path, '[[degraded]]\nsource = "g0"\ntarget = "g1"\nfraction = 0.5\n')
+    with pytest.raises(RefusedError, match="sharing 'channel' has no links that could be degraded"):
+        experiment.simulate(pipeline_trace([1, 1], [1, 1], [1]), chain(2), scenario=bad, sharing="channel")
 
 
 # --- comparing -------------------------------------------------------------------------------------------------------

@@ -69,7 +69,9 @@ def test_the_first_look_has_the_numbers_it_states():
     folder = ROOT / "experiments" / "first-look"
     with (folder / "expected.csv").open(encoding="utf-8", newline="") as file:
         expected = list(csv.DictReader(file))
-    rows = experiment.compare("bert-large", 'servers(2, 4, intra="25GB/s", inter="10Gb/s")')
+    rows = experiment.compare(
+        "bert-large", 'servers(2, 4, intra="25GB/s", inter="10Gb/s")', ["uniform", "balanced"], ["gpipe", "one_f_one_b"]
+    )
     found = [row.as_data() for row in rows]
     columns = ("planner", "scheduler", "iteration_time_s", "peak_memory_bytes")
     assert expected == [{name: str(row[name]) for name in columns} for row in found]

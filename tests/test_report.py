@@ -85,7 +85,7 @@ def test_failures_are_shown_with_their_reason_and_the_best_is_starred():
     rows = list(
         experiment.compare(even_trace(4), 'flat(2, bandwidth="1GB/s")', ["uniform(stages=3)", "balanced"], ["gpipe"])
     )
-    data, best = [row.as_data() for row in rows], experiment.best(rows).as_data()
+    data, best = [row.as_data() for row in rows], rows.index(experiment.best(rows))
     text = report.comparison(data, best)
     assert "uniform(stages=3) + gpipe: planner 'uniform(stages=3)': stages = 3 found; 1 to 2 was expected" in text
     assert next(line for line in text.splitlines() if "*" in line).startswith("balanced")

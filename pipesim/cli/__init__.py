@@ -57,8 +57,9 @@ class _Group(click.Group):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; what is wrong is said in one paragraph, with exit code 2."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        cli.main(args=None if arguments is None else list(arguments), prog_name="pipesim", standalone_mode=False)
+        cli.main(args=words or ["--help"], prog_name="pipesim", standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
@@ -73,6 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # whoever reads our output has seen enough
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        click.echo(f"error: cannot write the output: {error.strerror or error}", err=True)
+        sys.exit(2)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

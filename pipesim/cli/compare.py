@@ -1,5 +1,6 @@
 """pipesim compare."""
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,24 +14,20 @@ if TYPE_CHECKING:
     from pipesim.experiment import Row
 
 
+def _several(
+    name: str, short: str, target: str, family: Mapping[str, str]
+) -> Callable[[options.Command], options.Command]:
+    """An option that may be given several times, and means all members of a family when it is not."""
+    complete = options.complete(lambda: family)
+    return click.option(
+        name, short, target, multiple=True, shell_complete=complete, help="May be given several times; default: all."
+    )
+
+
 @click.command()
 @options.inputs
-@click.option(
-    "--planner",
-    "-p",
-    "planners",
-    multiple=True,
-    shell_complete=options.complete(lambda: PLANNERS),
-    help="May be given several times; default: all.",
-)
-@click.option(
-    "--scheduler",
-    "-s",
-    "schedulers",
-    multiple=True,
-    shell_complete=options.complete(lambda: SCHEDULERS),
-    help="May be given several times; default: all.",
-)
+@_several("--planner", "-p", "planners", PLANNERS)
+@_several("--scheduler", "-s", "schedulers", SCHEDULERS)
 @options.sizes
 @options.network
 @click.option("--plot", "plot_file", type=click.Path(), help="Draw the iteration times as bars.")
@@ -48,6 +45,7 @@ def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: boo
 
     planners, schedulers = planners or tuple(PLANNERS), schedulers or tuple(SCHEDULERS)
     lowering, scenario = options.lowering_options(given)
+    options.check_outputs(pictures=[given["plot_file"], given["gantt"]])
     found = experiment.compare(
         given["trace"],
         given["cluster"],
@@ -64,10 +62,11 @@ def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: boo
     if not any(row.timeline for row in rows):
         raise InputError("; ".join(dict.fromkeys(row.error for row in rows)))
     best = experiment.best(rows)
-    data, starred = [row.as_data() for row in rows], best.as_data() if best else None
+    starred = next((index for index, row in enumerate(rows) if row is best), None)
+    data = [row.as_data() for row in rows]
     _draw(rows, best, given, quiet=as_json)
     if as_json:
-        options.echo_json({"rows": data, "best": starred})
+        options.echo_json({"rows": data, "best": None if starred is None else data[starred]})
     else:
         click.echo(report.comparison(data, starred))
 

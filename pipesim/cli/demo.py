@@ -12,6 +12,7 @@ import click
 from pipesim.cli import options
 
 TRACE = "bert-large"
+PAIRS = ["-p", "uniform", "-p", "balanced", "-s", "gpipe", "-s", "one_f_one_b"]
 CLUSTER = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
 
 
@@ -45,7 +46,7 @@ def _steps(folder: Path) -> list[list[str]]:
         ["show", CLUSTER, "--plot", picture],
         ["plan", TRACE, CLUSTER, "--output", plan],
         ["simulate", TRACE, CLUSTER, "--plan", plan, "--gantt", gantt, "--memory-plot", memory, "--output", perfetto],
-        ["compare", TRACE, CLUSTER, "--plot", bars, "--gantt", gantts],
+        ["compare", TRACE, CLUSTER, *PAIRS, "--plot", bars, "--gantt", gantts],
     ]
 
 

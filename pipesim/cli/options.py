@@ -116,7 +116,9 @@ def make_case(given: dict[str, Any]) -> "Case":
     """What the options of `case` say."""
     from pipesim import experiment
 
-    plan = experiment.load_plan(given["plan_file"]) if given["plan_file"] else given["planner"]
+    plan_file = given["plan_file"]
+    check_given("beside --plan", is_there=not plan_file, without=("planner", "microbatches"))
+    plan = experiment.load_plan(plan_file) if plan_file else given["planner"]
     options, scenario = lowering_options(given)
     return experiment.make_case(
         given["trace"],
@@ -128,6 +130,27 @@ def make_case(given: dict[str, Any]) -> "Case":
         options,
         scenario,
     )
+
+
+def check_given(needed: str, *, is_there: bool, without: tuple[str, ...]) -> None:
+    """Refuse options that would have no effect: those in `without` mean nothing where `needed` is not given."""
+    context = click.get_current_context()
+    for name in without:
+        if not is_there and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} has no effect {needed}", context)
+
+
+def check_outputs(*, pictures: list[str | None], exports: str | None = None, file_format: str | None = None) -> None:
+    """Refuse file names that nothing can be written to, before anything is simulated."""
+    if any(pictures):
+        from pipesim import plot
+
+        for path in filter(None, pictures):
+            plot.check_path(path)
+    if exports:
+        from pipesim import export
+
+        export.check_path(exports, file_format)
 
 
 def run(program: "Program", engine: str, *, quiet: bool) -> "Timeline":

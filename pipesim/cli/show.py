@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from pipesim import lookup
 from pipesim.cli import options
 from pipesim.errors import InputError
 from pipesim.planners import PLANNERS
@@ -32,12 +33,22 @@ def show(what: str | None, plot_file: str | None, output: str | None, as_json: b
 
     if what is None:
         _names(as_json=as_json)
+    elif _is_no_name(what):
+        known = [*TOPOLOGIES, *options.bundled_names()]
+        raise InputError(f"no cluster or trace is called {what!r}; {lookup.suggest(what, known)}")
     elif what in experiment.bundled_traces() or _is_trace(Path(what)):
         if plot_file or output:
             raise InputError("--plot and --output are for clusters")
         _trace(what, as_json=as_json)
     else:
+        options.check_outputs(pictures=[plot_file])
         _cluster(what, plot_file, output, as_json=as_json)
+
+
+def _is_no_name(what: str) -> bool:
+    """Whether this is neither a file, nor an expression, nor a name that anything has."""
+    looks_like_one = not set("(:/") & set(what) and not what.endswith((".toml", ".json"))
+    return looks_like_one and what not in {*TOPOLOGIES, *options.bundled_names()} and not Path(what).exists()
 
 
 def _is_trace(path: Path) -> bool:

@@ -39,6 +39,9 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
     """
     from pipesim import experiment, report
 
+    options.check_given("without --iterations", is_there=iterations is not None, without=("seed", "jitter"))
+    options.check_given("without --gantt", is_there=bool(given["gantt"]), without=("links", "critical"))
+    options.check_outputs(pictures=[given[n] for n in ("gantt", "memory_plot", "links_plot")], exports=given["output"])
     case = options.make_case(given)
     if iterations is not None:  # refused before anything is written
         experiment.check_replay(case, iterations, seed, jitter)

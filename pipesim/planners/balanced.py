@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 from pipesim import plan as plans
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
-from pipesim.errors import InputError
 from pipesim.model import Model
 from pipesim.plan import Plan, Stage
 
@@ -18,12 +17,7 @@ def balanced(model: Model, cluster: Cluster, costs: Costs, microbatches: int, *,
     `stages` defaults to one per device. The objective is microbatches times the slowest stage.
     """
     plans.check_microbatches(microbatches)
-    most = min(len(cluster.devices), len(model))
-    count = most if stages is None else stages
-    if not 1 <= count <= most:
-        raise InputError(
-            f"stages = {count} found; 1 to {most} was expected ({len(cluster.devices)} devices, {len(model)} layers)"
-        )
+    count = plans.check_stages(stages, model, cluster)
     devices = cluster.devices[:count]
     work = np.array([costs.forward(device.kind) + costs.backward(device.kind) for device in devices])
     bounds, bottleneck = chains_on_chains(work)

@@ -3,7 +3,6 @@
 from pipesim import plan as plans
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
-from pipesim.errors import InputError
 from pipesim.model import Model
 from pipesim.plan import Plan, Stage
 
@@ -15,12 +14,7 @@ def uniform(model: Model, cluster: Cluster, costs: Costs, microbatches: int, *, 
     """
     del costs  # counts layers only
     plans.check_microbatches(microbatches)
-    count = min(len(cluster.devices), len(model)) if stages is None else stages
-    if not 1 <= count <= min(len(cluster.devices), len(model)):
-        raise InputError(
-            f"stages = {count} found; 1 to {min(len(cluster.devices), len(model))} was expected "
-            f"({len(cluster.devices)} devices, {len(model)} layers)"
-        )
+    count = plans.check_stages(stages, model, cluster)
     bounds = [n * len(model) // count for n in range(count + 1)]
     return Plan(
         model=model.name,

@@ -12,5 +12,6 @@ from pipesim.plot.comparison_chart import comparison
 from pipesim.plot.gantt_chart import gantt, gantt_grid
 from pipesim.plot.load_chart import link_load
 from pipesim.plot.memory_chart import memory
+from pipesim.plot.paper import check_path
 
-__all__ = ["cluster", "comparison", "gantt", "gantt_grid", "link_load", "memory"]
+__all__ = ["check_path", "cluster", "comparison", "gantt", "gantt_grid", "link_load", "memory"]

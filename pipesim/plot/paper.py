@@ -65,13 +65,19 @@ _STYLE: dict[str, Any] = {
 }
 
 
-def drawn(path: Path | str | None, draw: Callable[[], "Figure"]) -> "Figure":
-    """What `draw` makes in the style of all pictures, written to `path` where one is given."""
-    target = None if path is None else Path(path)
-    if target is not None and target.suffix.lower() not in _METADATA:
+def check_path(path: Path | str) -> Path:
+    """Refuse a file name that is no picture's."""
+    target = Path(path)
+    if target.suffix.lower() not in _METADATA:
         raise InputError(
             f"{target}: cannot draw a {target.suffix or 'file without suffix'}; use {', '.join(_METADATA)}"
         )
+    return target
+
+
+def drawn(path: Path | str | None, draw: Callable[[], "Figure"]) -> "Figure":
+    """What `draw` makes in the style of all pictures, written to `path` where one is given."""
+    target = None if path is None else check_path(path)
     with _style():
         figure = draw()
         if target is not None:
