@@ -11,8 +11,8 @@ engines only add time.
 
 Rooms, top to bottom. A room imports only rooms above it or to its left; those marked * never each other.
 
-    errors units files · serial lookup ragged tables tracks · devices trace model cluster · costs
-    plan schedule scenario · program lowering · timeline · metrics curves bounds
+    errors units files · serial lookup ragged tables tracks kernels · devices trace model cluster · costs
+    plan schedule scenario · program lowering · timeline · metrics curves channels bounds
     importers* architectures* topologies* planners* schedulers* engines* · report* plot* export* · experiment · cli
 
 Words:

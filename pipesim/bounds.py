@@ -1,13 +1,27 @@
-"""What no schedule can beat, for a given plan."""
+"""What no plan, or no schedule, can beat.
+
+For stages 1..S on disjoint devices, any order of microbatches and any schedule that does not split the backward:
+
+    head_n = sum over k < n of ( F_k + cF_k + cB_k + B_k )      what must pass before stage n starts and after it ends
+    T     >= M (F_n + B_n) + max( head_n , A_n )                for every stage n
+
+(The forward part of head_n comes before A_n too; we use the weaker bound, which needs only one number carried along.)
+For a guessed T a dynamic program over all contiguous plans, with the best bandwidth of the cluster in every cF, cB and
+A and the fastest kind of device everywhere, finds the least head; a smaller head is never worse, so it is exact, and T
+is bisected.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs, Phase
+from pipesim.kernels import compiled
 from pipesim.plan import Plan
 
 Floats = NDArray[np.float64]
+
+PRECISION = 1e-5  # relative; the certificate is the end of the last interval that no plan reaches
 
 
 def stage_seconds(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> Floats:
@@ -39,3 +53,83 @@ def schedule_bound(plan: Plan, costs: Costs, cluster: Cluster) -> float:
     replicas = np.array(plan.replication) if plan.replicas == "whole" else np.ones(len(plan.stages))
     passing = np.ceil(plan.microbatches / replicas)
     return float((passing * both + head).max())
+
+
+def plan_bound(costs: Costs, cluster: Cluster, microbatches: int) -> float:
+    """Seconds that every plan of one stage per device needs, on any order of devices, with any unsplit schedule.
+
+    Holds for replicas that split microbatches and for those that take them whole. Times are rounded to nanoseconds in a
+    simulation; what that can gain is taken off.
+    """
+    tables = _tables(costs, cluster)
+    low = total_work(costs, cluster, microbatches)
+    high = max(low, float(microbatches * tables[0][1, -1])) * (1 + PRECISION)
+    if _reachable(tables, microbatches, low):
+        high = low
+    while high - low > PRECISION * high:
+        middle = (low + high) / 2
+        if _reachable(tables, microbatches, middle):
+            high = middle
+        else:
+            low = middle
+    return max(0.0, low - (2 * microbatches + 4 * len(cluster.devices)) * 1e-9)
+
+
+def total_work(costs: Costs, cluster: Cluster, microbatches: int) -> float:
+    """All work over all devices, each as fast as the fastest: a bound for chunks on one device too."""
+    fastest = np.min([_both(costs, kind, 1 / len(cluster.devices)) for kind in _kinds(cluster)], axis=0)
+    return float(microbatches * fastest.sum())
+
+
+def _kinds(cluster: Cluster) -> list[str]:
+    return list(dict.fromkeys(device.kind for device in cluster.devices))
+
+
+def _both(costs: Costs, kind: str, share: float) -> Floats:
+    backward = np.minimum(costs.backward(kind, share), costs.seconds("backward_first", kind, share))
+    return costs.forward(kind, share) + backward
+
+
+def _tables(costs: Costs, cluster: Cluster) -> tuple[Floats, Floats, Floats]:
+    """Everything at its best: seconds of stages [r, l], of cuts [l], and of all-reduces [r, l], as prefix sums over l.
+
+    Stages: per microbatch on r devices. The cut before layer l: both ways, between two single devices.
+    """
+    devices, model = len(cluster.devices), costs.model
+    between = cluster.bandwidth_matrix[~np.eye(devices, dtype=bool)]
+    widest = float(between.max(initial=0.0)) or np.inf
+    seconds = np.zeros((devices + 1, len(model) + 1))
+    reduce = np.zeros((devices + 1, len(model) + 1))
+    for r in range(1, devices + 1):
+        best = np.min([_both(costs, kind, 1 / r) for kind in _kinds(cluster)], axis=0)
+        seconds[r, 1:] = np.cumsum(best)
+        reduce[r, 1:] = 2 * (r - 1) / r * np.cumsum(model.parameter_bytes) / widest
+    return seconds, np.concatenate([[0.0], 2 * model.cut_bytes / widest]), reduce
+
+
+def _reachable(tables: tuple[Floats, Floats, Floats], microbatches: int, target: float) -> bool:
+    return bool(compiled(reachable)(*tables, microbatches, target))
+
+
+def reachable(seconds: Floats, cut: Floats, reduce: Floats, microbatches: int, target: float) -> bool:
+    """Whether some plan breaks no stage's inequality for T = target.
+
+    head[l, i, r]     least F + B of all stages and channels up to layer l, on i devices, r of them in the last stage
+    before[l, i, r']  the same with the channel to a next stage of r' devices: what passes before that one starts
+    """
+    devices, layers = seconds.shape[0] - 1, seconds.shape[1] - 1
+    head = np.full((layers + 1, devices + 1, devices + 1), np.inf)
+    for l in range(layers):  # noqa: E741 - the letter of the formulas
+        for i in range(devices):
+            for k in range(1, devices - i + 1):
+                before = 0.0 if l == 0 and i == 0 else np.inf
+                for r in range(1, i + 1):
+                    before = min(before, head[l, i, r] + cut[l] / (r * k))
+                if before == np.inf:
+                    continue
+                for end in range(l + 1, layers + 1):
+                    work = seconds[k, end] - seconds[k, l]
+                    if microbatches * work + max(before, reduce[k, end] - reduce[k, l]) > target:
+                        break  # more layers only make it worse
+                    head[end, i + k, k] = min(head[end, i + k, k], before + work)
+    return bool((head[layers] < np.inf).any())

@@ -1,8 +1,9 @@
 """One way through the house, with things called by their names: load, plan, order, lower, replay, compare."""
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,8 @@ def plan_with(planner: Planner | str, costs: Costs, cluster: Cluster, microbatch
     _check_kinds(costs, cluster)
     with _named("planner", planner):
         _check_takes(function, "model, cluster, costs, microbatches")
-        plan = function(costs.model, cluster, costs, microbatches)
+        given = _given_costs(function, costs, cluster)
+        plan = function(costs.model, cluster, costs, microbatches, **given)
         if not isinstance(plan, Plan):
             raise InputError(f"returned a {type(plan).__name__}; a Plan was expected")
         plans.check_fits(plan, costs.model, cluster)
@@ -123,6 +125,35 @@ def schedule_with(scheduler: Scheduler | Schedule | str, plan: Plan, costs: Cost
         if not isinstance(schedule, Schedule):
             raise InputError(f"returned a {type(schedule).__name__}; a Schedule was expected")
     return schedule
+
+
+def _given_costs(function: Planner, costs: Costs, cluster: Cluster) -> dict[str, Callable[[Plan], float]]:
+    """The simulated seconds of a plan, for planners that ask for an `estimate` or for the `exact` time."""
+    parameters = inspect.signature(function).parameters
+    known = {
+        "estimate": functools.partial(estimated_seconds, costs, cluster),
+        "exact": functools.partial(simulated_seconds, costs, cluster),
+    }
+    return {name: cost for name, cost in known.items() if name in parameters and parameters[name].default is None}
+
+
+# What simulated plans are priced with: the best of these schedules on the contended network.
+PRICED_WITH = ("pe", "one_f_one_b")
+FEW = 8  # microbatches; the time of more is estimated from those of 8 and 16
+
+
+def simulated_seconds(costs: Costs, cluster: Cluster, plan: Plan) -> float:
+    """Seconds of an iteration under fair sharing, with the best of a few schedules."""
+    schedules = (schedule_with(name, plan, costs, cluster) for name in PRICED_WITH)
+    return min(metrics.iteration_time(run(lower(plan, schedule, costs, cluster))) for schedule in schedules)
+
+
+def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan) -> float:
+    """As `simulated_seconds`, with many microbatches extrapolated from few: in steady state each takes as long."""
+    if plan.microbatches <= 2 * FEW:
+        return simulated_seconds(costs, cluster, plan)
+    short, longer = (simulated_seconds(costs, cluster, replace(plan, microbatches=count)) for count in (FEW, 2 * FEW))
+    return longer + (plan.microbatches - 2 * FEW) * (longer - short) / FEW
 
 
 def _check_takes(function: Callable[..., object], arguments: str) -> None:
@@ -257,6 +288,7 @@ class Row:
     planner: str
     scheduler: str
     timeline: Timeline | None = None
+    schedule_bound_s: float | None = None
     bound_s: float | None = None
     error: str = ""
 
@@ -270,7 +302,8 @@ class Row:
             "iteration_time_s": metrics.iteration_time(self.timeline),
             "throughput_samples_per_s": metrics.throughput(self.timeline),
             "bubble": metrics.bubble(self.timeline),
-            "schedule_bound_s": self.bound_s,
+            "schedule_bound_s": self.schedule_bound_s,
+            "bound_s": self.bound_s,
             "peak_memory_bytes": int(peak.max()),
             "fits_memory": metrics.fits_memory(self.timeline),
             "devices": len(self.timeline.program.devices),
@@ -296,12 +329,20 @@ def compare(  # noqa: PLR0917 - as `make_case`
     for name in schedulers:
         lookup.resolve(name, SCHEDULERS, "scheduler")
     trace, cluster = load_trace(trace), load_cluster(cluster)
-    _check_kinds(costs_of(trace), cluster)
+    costs = costs_of(trace, microbatch_size)
+    _check_kinds(costs, cluster)
+    bound = bounds.plan_bound(costs, cluster, microbatches)
     for planner in planners:
+        try:
+            plan = plan_with(planner, costs, cluster, microbatches)
+        except PipesimError as error:
+            yield from (Row(planner, scheduler, error=str(error)) for scheduler in schedulers)
+            continue
         for scheduler in schedulers:
             try:
-                case = make_case(trace, cluster, planner, scheduler, microbatches, microbatch_size, options, scenario)
-                yield Row(planner, scheduler, run(case.program(), engine), case.bound())
+                schedule = schedule_with(scheduler, plan, costs, cluster)
+                case = Case(plan, schedule, costs, cluster, options, scenario)
+                yield Row(planner, scheduler, run(case.program(), engine), case.bound(), bound)
             except PipesimError as error:
                 yield Row(planner, scheduler, error=str(error))
 
@@ -317,10 +358,11 @@ def _rank(row: Row) -> tuple[bool, int]:
     return (True, 0) if timeline is None else (not metrics.fits_memory(timeline), timeline.makespan)
 
 
-def plan_data(plan: Plan, planning_s: float | None = None) -> dict[str, Any]:
+def plan_data(plan: Plan, bound_s: float | None = None, planning_s: float | None = None) -> dict[str, Any]:
     """A plan as `pipesim plan --json` prints it: the plan's own keys, and those derived from it."""
     head = {"format": Plan.FORMAT, "version": Plan.VERSION, **serial.to_data(plan)}
-    return head | {"replication": list(plan.replication), "cuts": list(plan.cuts), "planning_s": planning_s}
+    derived = {"replication": list(plan.replication), "cuts": list(plan.cuts)}
+    return head | derived | {"bound_s": bound_s, "planning_s": planning_s}
 
 
 def simulation_data(case: Case, timeline: Timeline) -> dict[str, Any]:
@@ -332,9 +374,19 @@ def simulation_data(case: Case, timeline: Timeline) -> dict[str, Any]:
         "replication": list(case.plan.replication),
         "cuts": list(case.plan.cuts),
         "schedule_bound_s": case.bound(),
+        "bound_s": bounds.plan_bound(case.costs, case.cluster, case.plan.microbatches),
+        "channel_time_s": channel_seconds(case, timeline),
         "fits_memory": metrics.fits_memory(timeline),
     }
     return metrics.summary(timeline) | own
+
+
+def channel_seconds(case: Case, timeline: Timeline) -> float:
+    """Seconds of the same schedule on the abstract network that planners assume: what contention costs is the rest."""
+    if case.options.sharing == "channel":
+        return metrics.iteration_time(timeline)
+    abstract = replace(case, options=replace(case.options, sharing="channel"), scenario=Scenario(case.scenario.slow))
+    return metrics.iteration_time(run(abstract.program()))
 
 
 def cluster_data(cluster: Cluster) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{name.ljust(width)}  {value}" for name, value in shown)
 
 
-def plan(plan: Plan, planning_s: float | None = None) -> str:
+def plan(plan: Plan, bound_s: float | None = None, planning_s: float | None = None) -> str:
     """A plan, stage by stage."""
     rows = [
         [str(n), f"{s.start} to {s.stop - 1}", str(s.stop - s.start), _some(s.devices)]
@@ -86,6 +86,8 @@ def plan(plan: Plan, planning_s: float | None = None) -> str:
     ]
     if plan.objective_s is not None:
         head.append(("objective", seconds(plan.objective_s)))
+    if bound_s is not None:
+        head.append(("no plan beats", seconds(bound_s)))
     if planning_s is not None:
         head.append(("planned in", seconds(planning_s)))
     return f"{facts(head)}\n\n{table(['stage', 'layers', 'count', 'devices'], rows, left=1)}"
@@ -114,7 +116,8 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
         ("throughput", f"{data['throughput_samples_per_s']:.1f} samples/s"),
         ("FLOP/s utilisation", percent(data["flops_utilisation"])),
         ("bubble", f"{idle} idle (1 - ideal / longest stage: {longest}, actual / ideal - 1: {over})"),
-        ("bound for this plan", seconds(data["schedule_bound_s"])),
+        ("bounds", f"{seconds(data['bound_s'])} for any plan, {seconds(data['schedule_bound_s'])} for this one"),
+        ("without contention", f"{seconds(data['channel_time_s'])} (abstract channels)"),
         ("memory", "fits" if data["fits_memory"] else "DOES NOT FIT (see headroom)"),
         ("simulated", f"{data['tasks']:,} tasks, {how}"),
     ]
@@ -158,7 +161,7 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
         if "error" in row:
             lines.append([row["planner"], row["scheduler"], "failed", "", "", "", "", ""])
             continue
-        time, bound = row["iteration_time_s"], row["schedule_bound_s"]
+        time, bound = row["iteration_time_s"], row["bound_s"]
         lines.append(
             [
                 row["planner"],
@@ -171,7 +174,7 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
                 "yes" if row["fits_memory"] else "NO",
             ]
         )
-    headers = ["planner", "scheduler", "iteration", "samples/s", "idle", "over bound", "peak memory", "fits"]
+    headers = ["planner", "scheduler", "iteration", "samples/s", "idle", "gap to bound", "peak memory", "fits"]
     failures = [f"{row['planner']} + {row['scheduler']}: {row['error']}" for row in rows if "error" in row]
     legend = []
     if best is not None:

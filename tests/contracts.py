@@ -1,5 +1,7 @@
 """What every member of a family must do, whoever writes it: one judge per family."""
 
+import functools
+import inspect
 import itertools
 from collections.abc import Callable
 
@@ -12,7 +14,7 @@ from pipesim import serial
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
 from pipesim.engines import event
-from pipesim.errors import ScheduleError
+from pipesim.errors import InputError, ScheduleError
 from pipesim.plan import Plan
 from pipesim.program import Program
 from pipesim.schedule import Schedule
@@ -72,19 +74,35 @@ def _bottleneck(cluster: Cluster, path: list[str]) -> float:
     return min(cluster.graph.edges[edge]["bandwidth"] for edge in itertools.pairwise(path))
 
 
-def check_planner(planner: Callable[..., Plan], costs: Costs, cluster: Cluster, microbatches: int) -> Plan:
-    """A planner gives a plan that fits, names itself, is the same again, and says what it optimises and ignores."""
-    plan = planner(costs.model, cluster, costs, microbatches)
+def check_planner(planner: Callable[..., Plan], costs: Costs, cluster: Cluster, microbatches: int) -> Plan | None:
+    """A planner gives a plan that fits, names itself, is the same again, and says what it optimises and ignores.
+
+    None from a planner that holds to the devices' memory and says that nothing fits there.
+    """
+    plan, refusal = _plan_or_refusal(lambda: planner(costs.model, cluster, costs, microbatches))
+    if plan is None:
+        assert "memory_limit" in inspect.signature(planner).parameters, "only a planner with a limit may find no plan"
+        assert "no plan fits the memory" in refusal
+        assert "bytes short" in refusal
+        assert check_planner(functools.partial(planner, memory_limit=False), costs, cluster, microbatches)
+        return None
     plans.check_fits(plan, costs.model, cluster)
     assert plan.microbatches == microbatches
     assert plan.planner, "a plan says who made it"
     assert plan == planner(costs.model, cluster, costs, microbatches), "the same input gives the same plan"
-    text = (planner.__doc__ or "").lower()
+    text = (getattr(planner, "func", planner).__doc__ or "").lower()
     assert "ignores" in text, "the docstring says what the planner ignores"
     data = serial.parse_data(serial.dumps(plan, ".json"), ".json")
     body = {key: value for key, value in data.items() if key not in {"format", "version"}}
     assert serial.from_data(Plan, body) == plan
     return plan
+
+
+def _plan_or_refusal(make: Callable[[], Plan]) -> tuple[Plan | None, str]:
+    try:
+        return make(), ""
+    except InputError as error:
+        return None, str(error)
 
 
 def check_scheduler(scheduler: Callable[..., Schedule], plan: Plan, costs: Costs, cluster: Cluster) -> Schedule | None:

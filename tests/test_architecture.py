@@ -16,13 +16,13 @@ PACKAGE = Path(__file__).parents[1] / "pipesim"
 # Rows from top to bottom. A room imports rooms above it and those to its left, but no starred one of its own row.
 MAP = """
 errors units files
-serial lookup ragged tables tracks
+serial lookup ragged tables tracks kernels
 devices trace model cluster
 costs
 plan schedule scenario
 program lowering
 timeline
-metrics curves bounds
+metrics curves channels bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 report* plot* export*
 experiment
@@ -36,14 +36,14 @@ STARRED = {room.strip("*") for row in ROWS for room in row if room.endswith("*")
 # Foreign library -> the rooms that may import it.
 GUESTS = {
     "simpy": {"engines"},
-    "numba": {"engines", "planners"},
+    "numba": {"kernels"},
     "matplotlib": {"plot"},
     "torch": {"recorders"},
     "click": {"cli"},
     "networkx": {"cluster", "topologies", "plot"},
 }
 # Libraries that cost so much time to import that nobody pays for them before using them.
-LAZY = {"pandas", "pyarrow", "torch"}
+LAZY = {"numba", "pandas", "pyarrow", "torch"}
 # What the command line must not import only to say what it can do.
 HEAVY = {"numpy", "pandas", "matplotlib", "networkx", "numba", "pyarrow", "simpy", "torch"}
 
@@ -147,7 +147,7 @@ def test_a_module_imports_only_from_rooms_above_its_own(room, path):
         ("planners", "from ..engines import event", "planners and engines never import each other"),
         ("planners", "from .. import engines", "planners and engines never import each other"),
         ("metrics", "import simpy", "simpy belongs in engines"),
-        ("schedulers", "import numba", "numba belongs in engines or planners"),
+        ("schedulers", "import numba", "numba belongs in kernels"),
         ("report", "import matplotlib.pyplot as plt", "matplotlib belongs in plot"),
         ("trace", "def f():\n    import torch", "torch belongs in recorders"),
         ("experiment", "from click import echo", "click belongs in cli"),
@@ -165,7 +165,10 @@ def test_the_keeper_of_the_map_sees_what_is_wrong(room, line, message):
     [
         ("timeline", "from pipesim import files, plan, units"),
         ("units", "import math\nfrom pipesim.errors import InputError"),
-        ("planners", "from pipesim.planners.parts import helper\nfrom . import parts\nimport numba"),
+        (
+            "planners",
+            "from pipesim.planners.parts import helper\nfrom . import parts\nfrom pipesim.kernels import compiled",
+        ),
         ("experiment", "from pipesim.planners import PLANNERS\nfrom pipesim.engines import ENGINES"),
         ("plot", "import matplotlib.pyplot\nimport networkx"),
         ("export", "def f():\n    import pandas"),

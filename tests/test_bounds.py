@@ -1,14 +1,23 @@
-"""No schedule beats the bound, and some reach it."""
+"""No schedule and no plan beats its bound, and some reach it."""
 
+import itertools
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from networks import chain, pipeline, pipeline_trace
-from pipesim import metrics
-from pipesim.bounds import schedule_bound
+from pipesim import bounds, metrics
+from pipesim.bounds import plan_bound, schedule_bound, total_work
 from pipesim.costs import costs_of
 from pipesim.engines.event import run
+from pipesim.errors import DeadlockError
+from pipesim.experiment import load_cluster
+from pipesim.kernels import compiled
+from pipesim.lowering import Options, lower
 from pipesim.plan import Plan, Stage
+from pipesim.schedule import BACKWARD, FORWARD, Schedule
 from strategies import jobs
 
 
@@ -32,3 +41,96 @@ def test_whole_replicas_share_the_microbatches():
     """Five microbatches of 3 ns on two replicas: one has three of them."""
     plan = Plan("by hand", 1, 5, (Stage(0, 1, ("g0", "g1")),), "whole")
     assert schedule_bound(plan, costs_of(pipeline_trace([1], [2])), chain(2)) == pytest.approx(9e-9)
+
+
+# --- against every plan and every schedule ---------------------------------------------------------------------------
+
+
+def every_plan(layers, devices, microbatches):
+    """All contiguous plans on some or all of the devices, in every order."""
+    for used in range(1, devices + 1):
+        for chosen in itertools.permutations([f"gpu{i}" for i in range(devices)], used):
+            for stages in range(1, min(layers, used) + 1):
+                for cuts in itertools.combinations(range(1, layers), stages - 1):
+                    for ends in itertools.combinations(range(1, used), stages - 1):
+                        bounds, edges = [0, *cuts, layers], [0, *ends, used]
+                        parts = [
+                            Stage(bounds[n], bounds[n + 1], tuple(chosen[edges[n] : edges[n + 1]]))
+                            for n in range(stages)
+                        ]
+                        for replicas in ("split", "whole"):
+                            yield Plan("m", layers, microbatches, tuple(parts), replicas)
+
+
+def every_row(stage, microbatches):
+    """All orders of forwards and whole backwards of one device, microbatches in their order."""
+    for kinds in set(itertools.permutations([FORWARD] * len(microbatches) + [BACKWARD] * len(microbatches))):
+        counts = [0, 0]
+        row = []
+        for kind in kinds:
+            if kind == BACKWARD and counts[1] >= counts[0]:
+                break
+            row.append((stage, kind, microbatches[counts[kind]]))
+            counts[kind] += 1
+        else:
+            yield row
+
+
+def best_schedule(plan, costs, cluster):
+    """The least time over every schedule, with transfers that have every link for themselves."""
+    rows = []
+    for rank, (n,) in enumerate(plan.chunks):
+        replica = plan.stages[n].devices.index(plan.devices[rank])
+        rows.append(list(every_row(n, list(plan.microbatches_of(n, replica)))))
+    least = np.inf
+    for chosen in itertools.product(*rows):
+        try:
+            program = lower(plan, Schedule.of(chosen), costs, cluster, Options("none"))
+        except DeadlockError:
+            continue
+        least = min(least, metrics.iteration_time(run(program)))
+    return least
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_no_plan_on_any_order_of_devices_with_any_schedule_beats_the_certificate(seed):
+    """Three layers, two devices, two microbatches: every plan, and every order of forwards and backwards."""
+    rng = np.random.default_rng(seed)
+    layers, devices, microbatches = 3, 2, 2
+    forward, backward = (rng.integers(1, 50, layers).tolist() for _ in range(2))
+    trace = pipeline_trace(forward, backward, rng.integers(0, 40, layers - 1).tolist(), int(rng.integers(0, 60)))
+    costs, cluster = costs_of(trace), load_cluster(f"flat({devices}, bandwidth=1e9, latency=0)")
+    bound = plan_bound(costs, cluster, microbatches)
+    best = min(best_schedule(plan, costs, cluster) for plan in every_plan(layers, devices, microbatches))
+    assert bound <= best
+    assert bound >= total_work(costs, cluster, microbatches) * (1 - 1e-4) - 1e-6
+
+
+@settings(max_examples=150)
+@given(jobs(sharings=("none", "fair"), calm=True, split_backwards=False))
+def test_no_drawn_plan_and_schedule_beats_the_certificate(job):
+    if max(map(len, job.plan.chunks)) == 1:
+        bound = plan_bound(job.costs, job.cluster, job.plan.microbatches)
+        assert metrics.iteration_time(run(job.program)) >= bound
+
+
+@settings(max_examples=100)
+@given(jobs(calm=True))
+def test_the_certificate_is_at_least_the_work_over_all_devices(job):
+    work = total_work(job.costs, job.cluster, job.plan.microbatches)
+    assert plan_bound(job.costs, job.cluster, job.plan.microbatches) >= work * (1 - 1e-4) - 1e-6
+
+
+def test_one_device_needs_all_the_work_and_no_more():
+    costs = costs_of(pipeline_trace([10, 20], [30, 40], [5]))
+    found = plan_bound(costs, load_cluster("flat(1, bandwidth=1e9)"), 10)
+    assert found == pytest.approx(1000e-9, rel=0.05)
+
+
+@settings(max_examples=60)
+@given(jobs(calm=True), st.floats(0.1, 3))
+def test_the_compiled_kernel_is_its_plain_twin(job, share):
+    tables = bounds._tables(job.costs, job.cluster)
+    target = share * float(job.plan.microbatches * tables[0][1, -1])
+    count = job.plan.microbatches
+    assert compiled(bounds.reachable)(*tables, count, target) == bounds.reachable(*tables, count, target)

@@ -53,7 +53,7 @@ def test_an_expression_is_parsed_and_never_evaluated():
 def test_a_plan_is_printed_so_that_it_can_be_loaded_again(tmp_path):
     plan = experiment.make_plan("vgg-19", FLAT, "balanced", 8)
     file = tmp_path / "plan.json"
-    file.write_text(json.dumps(experiment.plan_data(plan, 0.1)), encoding="utf-8")
+    file.write_text(json.dumps(experiment.plan_data(plan, 0.05, 0.1)), encoding="utf-8")
     assert experiment.load_plan(file) == plan
 
 

@@ -24,7 +24,7 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
       pipesim plan gpt2-xl dgx1_v100 --planner 'uniform(stages=4)' --json > plan.json
       pipesim simulate gpt2-xl dgx1_v100 --plan plan.json
     """
-    from pipesim import experiment, report, serial
+    from pipesim import bounds, experiment, report, serial
     from pipesim.costs import costs_of
 
     costs = costs_of(experiment.load_trace(trace), sizes["microbatch_size"])
@@ -34,7 +34,8 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
     took = time.perf_counter() - began
     if output:
         serial.save(found, Path(output))
+    bound = bounds.plan_bound(costs, devices, sizes["microbatches"])
     if as_json:
-        options.echo_json(experiment.plan_data(found, took))
+        options.echo_json(experiment.plan_data(found, bound, took))
     else:
-        click.echo(report.plan(found, took))
+        click.echo(report.plan(found, bound, took))

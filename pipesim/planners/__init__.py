@@ -6,4 +6,16 @@ A planner that wants to simulate is given a `cost` function; none imports an eng
 PLANNERS = {
     "uniform": "pipesim.planners.uniform:uniform",
     "balanced": "pipesim.planners.balanced:balanced",
+    "data_parallel": "pipesim.planners.data_parallel:data_parallel",
+    "gpipe": "pipesim.planners.gpipe:gpipe",
+    "pipedream": "pipesim.planners.pipedream:pipedream",
+    "dapple": "pipesim.planners.dapple:dapple",
+    "megatron": "pipesim.planners.megatron:megatron",
+    "hetpipe": "pipesim.planners.hetpipe:hetpipe",
+    "alpa": "pipesim.planners.alpa:alpa",
+    "piper": "pipesim.planners.piper:piper",
+    "annealing": "pipesim.planners.annealing:annealing",
+    "brute": "pipesim.planners.brute:brute",
+    "spp": "pipesim.planners.spp:spp",
+    "spp_plus": "pipesim.planners.spp_plus:spp_plus",
 }

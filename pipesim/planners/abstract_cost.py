@@ -1,0 +1,24 @@
+"""What searching planners minimise unless told otherwise: the time of the abstract pipeline under PE."""
+
+from collections.abc import Callable
+
+from pipesim import units
+from pipesim.channels import cycle_order, execute, pipeline_of
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.kernels import compiled
+from pipesim.plan import Plan
+
+Cost = Callable[[Plan], float]
+
+
+def abstract_cost(costs: Costs, cluster: Cluster, evaluations: int) -> Cost:
+    """Plan -> seconds. Many evaluations pay for numba's import, few do not; the seconds are the same."""
+    if evaluations >= 100:
+        compiled(cycle_order)  # from here on `execute` runs the machine code
+
+    def seconds(plan: Plan) -> float:
+        pipeline = pipeline_of(plan, costs, cluster)
+        return units.to_s(execute(pipeline).time(pipeline))
+
+    return seconds

@@ -1,0 +1,31 @@
+"""Every device a replica of the whole model."""
+
+import numpy as np
+
+from pipesim import plan as plans
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.model import Model
+from pipesim.plan import Plan, Stage
+from pipesim.planners.groups import kinds_of, layer_seconds, ring, worst_bandwidths
+
+
+def data_parallel(model: Model, cluster: Cluster, costs: Costs, microbatches: int) -> Plan:
+    """One stage on all devices, each microbatch split evenly among them; there is nothing to choose.
+
+    The objective is the microbatches one after the other at the pace of the slowest device, then the all-reduce of all
+    parameters over a ring at the pace of the slowest pair of devices. Ignores that a ring can avoid slow pairs, what
+    pairs share of the same links, latencies and memory.
+    """
+    plans.check_microbatches(microbatches)
+    devices = np.arange(len(cluster.devices)).tolist()
+    seconds = layer_seconds(costs, kinds_of(cluster, devices), 1 / len(devices))[0, -1]
+    all_reduce = model.parameter_bytes.sum() * ring(worst_bandwidths(cluster), devices)
+    return Plan(
+        model=model.name,
+        layers=len(model),
+        microbatches=microbatches,
+        stages=(Stage(0, len(model), tuple(device.name for device in cluster.devices)),),
+        planner="data_parallel",
+        objective_s=float(microbatches * seconds + all_reduce),
+    )

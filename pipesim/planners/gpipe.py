@@ -1,0 +1,48 @@
+"""One device per stage, balanced as if all devices were equal; after GPipe."""
+
+from typing import Literal
+
+import numpy as np
+
+from pipesim import plan as plans
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.errors import InputError
+from pipesim.model import Model
+from pipesim.plan import Plan, Stage
+from pipesim.planners.balanced import chains_on_chains
+from pipesim.planners.groups import kinds_of
+
+
+def gpipe(
+    model: Model,
+    cluster: Cluster,
+    costs: Costs,
+    microbatches: int,
+    *,
+    stages: int | None = None,
+    balance: Literal["time", "parameters"] = "time",
+) -> Plan:
+    """Cuts that make the largest stage as small as possible, in seconds or in bytes of parameters.
+
+    Every device is taken to be as slow at each layer as the slowest kind in the cluster, and stages stand on devices in
+    the cluster's order. Ignores how devices differ, links and memory. `stages` defaults to one per device. The
+    objective is microbatches times the slowest stage; balancing parameters minimises no seconds, so it states none.
+    """
+    plans.check_microbatches(microbatches)
+    if balance not in {"time", "parameters"}:
+        raise InputError(f"balance {balance!r} found; 'time' or 'parameters' was expected")
+    count = plans.check_stages(stages, model, cluster)
+    kinds = kinds_of(cluster, range(len(cluster.devices)))
+    seconds = np.max([costs.forward(kind) + costs.backward(kind) for kind in kinds], axis=0)
+    size = seconds if balance == "time" else model.parameter_bytes
+    bounds, largest = chains_on_chains(np.tile(size, (count, 1)))
+    devices = cluster.devices[:count]
+    return Plan(
+        model=model.name,
+        layers=len(model),
+        microbatches=microbatches,
+        stages=tuple(Stage(a, b, (d.name,)) for a, b, d in zip(bounds, bounds[1:], devices, strict=False)),
+        planner="gpipe",
+        objective_s=microbatches * largest if balance == "time" else None,
+    )

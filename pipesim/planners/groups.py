@@ -1,0 +1,60 @@
+"""What planners ask of groups of devices: nodes, seconds of layers at the slowest member, links, rings."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.planners.spp.rdo import bandwidths
+
+Floats = NDArray[np.float64]
+
+
+def by_node(cluster: Cluster) -> list[list[int]]:
+    """Positions of the devices of each node; nodes in order of first appearance."""
+    nodes: dict[str, list[int]] = {}
+    for position, device in enumerate(cluster.devices):
+        nodes.setdefault(device.node, []).append(position)
+    return list(nodes.values())
+
+
+def worst_bandwidths(cluster: Cluster) -> Floats:
+    """Bytes/s between each two devices, the lesser of both directions; infinite from one to itself."""
+    between = bandwidths(cluster).copy()
+    np.fill_diagonal(between, np.inf)
+    return between
+
+
+def kinds_of(cluster: Cluster, group: Iterable[int]) -> list[str]:
+    """The kinds of device in a group, each once."""
+    return list(dict.fromkeys(cluster.devices[position].kind for position in group))
+
+
+def prefix(values: Floats) -> Floats:
+    """[l]: the sum over layers 0 .. l-1."""
+    return np.concatenate([[0.0], np.cumsum(values)])
+
+
+def layer_seconds(costs: Costs, kinds: Sequence[str], share: float) -> Floats:
+    """[a, b]: seconds of layers a .. b-1, both ways, at the slowest of these kinds; infinite unless a < b."""
+    between = np.full((len(costs.model) + 1, len(costs.model) + 1), -np.inf)
+    for kind in kinds:
+        before = prefix(costs.forward(kind, share) + costs.backward(kind, share))
+        np.maximum(between, before[None, :] - before[:, None], out=between)
+    between[np.tri(len(between), dtype=np.bool_)] = np.inf
+    return between
+
+
+def cut_bytes(costs: Costs) -> Floats:
+    """[l]: bytes of activations across the cut before layer l, for 0 .. L; nothing enters the model or leaves it."""
+    across = np.concatenate([[0.0], costs.model.cut_bytes])
+    across[-1] = 0.0
+    return across
+
+
+def ring(between: Floats, group: Sequence[int]) -> float:
+    """Seconds per byte of parameters of a group's ring all-reduce, at its worst pair's pace: 2 (k-1)/k / Bmin."""
+    worst = float(between[np.ix_(group, group)].min())
+    return 2 * (len(group) - 1) / len(group) / worst

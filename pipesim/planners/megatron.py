@@ -1,0 +1,103 @@
+"""Uniform blocks of layers, whole pipelines side by side, several blocks per device: after Megatron-LM."""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from pipesim import plan as plans
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.errors import InputError
+from pipesim.model import Model
+from pipesim.plan import Plan, Stage
+from pipesim.planners.groups import by_node, kinds_of, prefix, ring, worst_bandwidths
+
+
+class _Layout(NamedTuple):
+    """What Megatron-LM is told: stages, pipelines side by side, blocks per device."""
+
+    pipeline: int
+    data: int
+    interleave: int
+
+    def bounds(self, layers: int) -> list[int]:
+        """Blocks of equally many layers, to within one."""
+        blocks = self.pipeline * self.interleave
+        return [n * layers // blocks for n in range(blocks + 1)]
+
+    def groups(self, order: list[int]) -> list[list[int]]:
+        """The devices of each position of the pipelines: neighbours in the order hold the same layers."""
+        return [order[n * self.data : (n + 1) * self.data] for n in range(self.pipeline)]
+
+
+def megatron(
+    model: Model,
+    cluster: Cluster,
+    costs: Costs,
+    microbatches: int,
+    *,
+    pipeline: int | None = None,
+    data: int | None = None,
+    interleave: int = 1,
+) -> Plan:
+    """`pipeline` positions x `data` whole pipelines; block n of equally many layers on position n mod `pipeline`.
+
+    What is not given is chosen by the least analytic time: microbatches per pipeline times the slowest position, plus
+    the fill, (pipeline - 1) times the slowest block, plus the longest all-reduce; pipeline x data are then all devices.
+    As in Megatron-LM, devices are numbered node by node and the replicas of a position are neighbours: gradients, of
+    which there are more bytes than of activations, stay inside a node where they fit, and pipelines run across nodes.
+    Ignores differences between layers, transfers of activations, latencies and memory. Unlike Megatron-LM it takes
+    layers and microbatches that do not divide evenly, and splits no layer (no tensor parallelism).
+    """
+    plans.check_microbatches(microbatches)
+    order = [position for node in by_node(cluster) for position in node]
+    layouts = _layouts(len(order), len(model), pipeline, data, interleave)
+    timed = [(_seconds(layout, order, cluster, costs, microbatches), layout) for layout in layouts]
+    seconds, best = min(timed)  # among equals the shortest pipeline
+    bounds, groups = best.bounds(len(model)), best.groups(order)
+    names = [tuple(cluster.devices[position].name for position in group) for group in groups]
+    return Plan(
+        model=model.name,
+        layers=len(model),
+        microbatches=microbatches,
+        stages=tuple(Stage(a, b, names[n % best.pipeline]) for n, (a, b) in enumerate(pairwise(bounds))),
+        replicas="whole",
+        planner="megatron",
+        objective_s=seconds,
+    )
+
+
+def _layouts(devices: int, layers: int, pipeline: int | None, data: int | None, interleave: int) -> list[_Layout]:
+    """What fits: both sizes as given, or all pairs whose product is the number of devices."""
+    if pipeline is not None and data is not None:
+        pairs = [(pipeline, data)] if pipeline >= 1 and data >= 1 and pipeline * data <= devices else []
+    else:
+        every = [(p, devices // p) for p in range(1, devices + 1) if devices % p == 0]
+        pairs = [(p, d) for p, d in every if pipeline in {None, p} and data in {None, d}]
+    fitting = [
+        _Layout(p, d, interleave)
+        for p, d in pairs
+        if interleave >= 1 and p * interleave <= layers and (p > 1 or interleave == 1)
+    ]
+    if not fitting:
+        raise InputError(
+            f"pipeline = {pipeline}, data = {data}, interleave = {interleave} found; pipeline x data = {devices} (at "
+            f"most that if both are given) and pipeline x interleave <= {layers} were expected ({devices} devices, "
+            f"{layers} layers), and a pipeline of at least 2 to interleave"
+        )
+    return fitting
+
+
+def _seconds(layout: _Layout, order: list[int], cluster: Cluster, costs: Costs, microbatches: int) -> float:
+    """The analytic time of one iteration."""
+    bounds = np.array(layout.bounds(len(costs.model)))
+    parameters = np.diff(prefix(costs.model.parameter_bytes)[bounds])
+    between = worst_bandwidths(cluster)
+    block = position = reduce = 0.0
+    for n, group in enumerate(layout.groups(order)):
+        for kind in kinds_of(cluster, group):
+            blocks = np.diff(prefix(costs.forward(kind) + costs.backward(kind))[bounds])[n :: layout.pipeline]
+            block, position = max(block, float(blocks.max())), max(position, float(blocks.sum()))
+        reduce = max(reduce, ring(between, group) * float(parameters[n :: layout.pipeline].sum()))
+    return -(-microbatches // layout.data) * position + (layout.pipeline - 1) * block + reduce

@@ -1,0 +1,216 @@
+"""The least time per microbatch among plans that fit the memory of the devices: after Piper, for layers in a chain."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim import plan as plans
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.errors import InputError
+from pipesim.kernels import compiled
+from pipesim.lowering import state_factor
+from pipesim.model import Model
+from pipesim.plan import Plan, Stage
+from pipesim.planners.groups import by_node, cut_bytes, kinds_of, layer_seconds, prefix, ring, worst_bandwidths
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SMALL = 50_000  # devices^3 x layers^2 that Python searches sooner than numba is imported
+
+
+def piper(
+    model: Model,
+    cluster: Cluster,
+    costs: Costs,
+    microbatches: int,
+    *,
+    memory_limit: bool = True,
+    optimizer_state: float | None = None,
+) -> Plan:
+    """The least seconds per microbatch in the steady state, over all stages on devices in order that fit their memory.
+
+    The objective is the slowest stage or transfer. A stage's seconds are forward and backward of a microbatch split
+    evenly over its devices, plus its all-reduce divided by the microbatches; a transfer's are those of activations and
+    gradients over the link between the last device of a stage and the first of the next, each sender with its share.
+    A device holds parameters, gradients, optimizer state (`optimizer_state` bytes per byte of parameters, by default
+    Adam's in the model's precision), and the stash of the microbatches in flight: under 1F1B, as many as stages
+    are left, itself counted. A device of memory 0 has no cap. If nothing fits, the error says what is short and by how
+    much; memory_limit=False plans all the same. Devices are taken node by node, neighbours for each stage; any others
+    may stay idle. Ignores the fill of the pipeline, latencies, and receivers that share a link. Piper's splitting of
+    layers and its recomputation are left out.
+    """
+    plans.check_microbatches(microbatches)
+    order = [position for node in by_node(cluster) for position in node]
+    memory = _Memory.of(cluster, order, model, microbatches, state_factor(model.precision, optimizer_state))
+    clock = _Clock(cluster, order, costs, microbatches)
+    best = _solve(clock, memory if memory_limit else memory.without_limit())
+    if best is None:
+        raise _nothing_fits(cluster, order, memory, clock)
+    return Plan(
+        model=model.name,
+        layers=len(model),
+        microbatches=microbatches,
+        stages=tuple(Stage(a, b, _names(cluster, order, held)) for a, b, held in best.stages),
+        planner="piper",
+        objective_s=best.worst,
+    )
+
+
+def _names(cluster: Cluster, order: list[int], held: range) -> tuple[str, ...]:
+    return tuple(cluster.devices[order[i]].name for i in held)
+
+
+class _Memory(NamedTuple):
+    """Bytes that layers need, and bytes that devices in order have."""
+
+    static: Floats  # [l]: parameters, gradients and optimizer state of layers 0 .. l-1
+    stash: Floats  # [l]: kept of one whole microbatch of layers 0 .. l-1
+    capacity: Floats
+    microbatches: int
+
+    @classmethod
+    def of(cls, cluster: Cluster, order: list[int], model: Model, microbatches: int, factor: float) -> "_Memory":
+        known = [float(cluster.devices[i].memory) for i in order]
+        capacity = np.array([size if size > 0 else np.inf for size in known])
+        return cls(prefix(model.parameter_bytes * factor), prefix(model.stash_bytes), capacity, microbatches)
+
+    def without_limit(self) -> "_Memory":
+        """As if no device's memory were known."""
+        return self._replace(capacity=np.full_like(self.capacity, np.inf))
+
+    def need(self, replicas: int, left: int, a: int, b: int) -> float:
+        """Bytes on each replica of layers a .. b-1 when it is the first of `left` stages under 1F1B."""
+        static, stash = self.static[b] - self.static[a], self.stash[b] - self.stash[a]
+        return float(np.rint(static) + np.rint(stash / replicas) * min(left, self.microbatches))
+
+
+class _Clock:
+    """Seconds of stages and transfers, per microbatch, for devices in order."""
+
+    def __init__(self, cluster: Cluster, order: list[int], costs: Costs, microbatches: int) -> None:
+        self.cluster, self.order, self.costs = cluster, order, costs
+        self.between = worst_bandwidths(cluster)[np.ix_(order, order)]
+        self.sent = 2 * cut_bytes(costs)
+        self.synchronised = prefix(costs.model.parameter_bytes) / microbatches
+
+    def stage(self, held: range) -> Floats:
+        """[a, b]: seconds of layers a .. b-1; infinite unless a < b."""
+        kinds = kinds_of(self.cluster, [self.order[i] for i in held])
+        parameters = self.synchronised[None, :] - self.synchronised[:, None]
+        return layer_seconds(self.costs, kinds, 1 / len(held)) + parameters * ring(self.between, held)
+
+
+class _Solved(NamedTuple):
+    """The worst of all stages, and each stage as (first layer, the one after the last, places in the order)."""
+
+    worst: float
+    stages: list[tuple[int, int, range]]
+
+
+class _Table(NamedTuple):
+    """[stages left, first device, first layer]: the least bottleneck, and what the first stage does there."""
+
+    worst: Floats
+    stop: Ints  # the layer after its last
+    replicas: Ints
+    following: Ints  # the first device of the next stage
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int, int]) -> "_Table":
+        return cls(np.full(shape, np.inf), *(np.zeros(shape, np.int64) for _ in range(3)))
+
+    def traced(self) -> _Solved | None:
+        """The best number of stages and first device; None where no plan has a finite worst."""
+        left, device = np.unravel_index(int(self.worst[1:, :, 0].argmin()), self.worst[1:, :, 0].shape)
+        x, i, a = int(left) + 1, int(device), 0
+        worst = float(self.worst[x, i, 0])
+        if not np.isfinite(worst):
+            return None
+        stages = []
+        while x > 0:
+            b, r = int(self.stop[x, i, a]), int(self.replicas[x, i, a])
+            stages.append((a, b, range(i, i + r)))
+            x, i, a = x - 1, int(self.following[x, i, a]), b
+        return _Solved(worst, stages)
+
+
+def _solve(clock: _Clock, memory: _Memory, *, lacking: bool = False) -> _Solved | None:
+    """The least bottleneck, from the last stage to the first, so that how many are left is known.
+
+    worst[x, i, a] = least bottleneck of layers a .. L in x stages, the first of them on devices i, i + 1, ...
+                   = min over r, b, j >= i + r of
+                     max( layers a .. b on i .. i + r, transfer at b from i + r - 1 to j, worst[x - 1, j, b] )
+
+    `lacking`: the same for bytes that a stage lacks in place of its seconds.
+    """
+    devices, layers = len(clock.order), len(clock.sent) - 1
+    table = _Table.empty((min(devices, layers) + 1, devices + 1, layers + 1))
+    table.worst[0, devices, layers] = 0.0  # nothing left: no stage, no device, no layer
+    kernel = compiled(extend) if devices**3 * layers**2 > SMALL else extend
+    sent = np.zeros_like(clock.sent) if lacking else clock.sent
+    for i in range(devices - 1, -1, -1):
+        for r in range(1, devices - i + 1):
+            held = range(i, i + r)
+            pace = np.append(1 / (r * clock.between[held[-1]]), 0.0)  # [j]: seconds per byte to j; the end costs none
+            capacity = memory.capacity[i : i + r].min()
+            parts = clock.stage(held), sent, pace, memory.static, memory.stash, capacity, memory.microbatches
+            kernel(i, r, *parts, lacking, *table)
+    return table.traced()
+
+
+def extend(  # noqa: PLR0917 - one kernel, without calls, so that numba and Python run the same lines
+    i: int, r: int, own: Floats, sent: Floats, pace: Floats, static: Floats, stash: Floats, capacity: float,
+    microbatches: int, lacking: bool, worst: Floats, stop: Ints, replicas: Ints, following: Ints,  # noqa: FBT001 - numba takes no keywords
+) -> None:  # fmt: skip
+    """Put a first stage on devices i .. i+r-1 wherever it is better than what is in the tables, for every x and a.
+
+    rest[b]   least over j of max( transfer at b to j, worst[x - 1, j, b] ): what follows a stage that ends before b
+
+    The more layers, the slower and the larger the stage: the search ends where it is too slow or too large.
+    """
+    layers, devices = len(sent) - 1, len(pace) - 1
+    rest, next_device = np.zeros(layers + 1), np.zeros(layers + 1, np.int64)
+    for x in range(1, min(len(worst) - 1, devices - i - r + 1) + 1):
+        rest[:] = np.inf
+        for j in range(i + r, devices + 1):
+            for b in range(1, layers + 1):
+                after = max(worst[x - 1, j, b], sent[b] * pace[j])
+                if after < rest[b]:
+                    rest[b], next_device[b] = after, j
+        flying = min(x, microbatches)
+        for a in range(layers):
+            best = worst[x, i, a]
+            for b in range(a + 1, layers + 1):
+                need = np.rint(static[b] - static[a]) + np.rint((stash[b] - stash[a]) / r) * flying
+                mine = max(need - capacity, 0.0) if lacking else own[a, b]
+                if mine >= best or (need > capacity and not lacking):
+                    break
+                if max(mine, rest[b]) < best:
+                    best = max(mine, rest[b])
+                    worst[x, i, a], stop[x, i, a], replicas[x, i, a], following[x, i, a] = best, b, r, next_device[b]
+
+
+def _nothing_fits(cluster: Cluster, order: list[int], memory: _Memory, clock: _Clock) -> InputError:
+    """Told by the plan whose worst stage lacks the fewest bytes."""
+    attempt = _solve(clock, memory, lacking=True)
+    if attempt is None:
+        return InputError("times of layers must be finite")
+    left = range(len(attempt.stages), 0, -1)
+    needs = [memory.need(len(held), x, a, b) for (a, b, held), x in zip(attempt.stages, left, strict=True)]
+    lacks = [
+        need - memory.capacity[held.start : held.stop].min()
+        for need, (_, _, held) in zip(needs, attempt.stages, strict=True)
+    ]
+    n = int(np.argmax(lacks))
+    a, b, held = attempt.stages[n]
+    device = cluster.devices[order[min(held, key=lambda i: memory.capacity[i])]]
+    flying = min(left[n], memory.microbatches)
+    return InputError(
+        f"no plan fits the memory of cluster {cluster.name!r}: in the best attempt, {len(lacks)} stages, stage {n} "
+        f"(layers {a} to {b - 1} on {len(held)} devices, {flying} microbatches in flight) needs {needs[n]:.0f} bytes; "
+        f"{device.name!r} has {device.memory}: {lacks[n]:.0f} bytes short; use more devices, smaller microbatches, or "
+        "memory_limit=False"
+    )

@@ -1,0 +1,101 @@
+"""SPP, our reconstruction of the planner of INFOCOM 2022 (Luo et al.), whose body we could not consult.
+
+    order = RDO(all devices);   for x in 1 .. min(V, L):   plan = PRM(order, x), time = PE(plan);   keep the fastest
+
+`rdo` orders the devices, `prm` partitions and replicates for every number of stages, `channels.execute` is PE. The
+choices that are ours: the smaller side of a cut first, all replica pairs sending at once over a half-duplex channel,
+cycle order.
+"""
+
+import numpy as np
+
+from pipesim import plan as plans
+from pipesim.channels import execute, pipeline_of
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.errors import InputError
+from pipesim.lowering import state_factor
+from pipesim.model import Model
+from pipesim.plan import Plan, Stage
+from pipesim.planners.spp.prm import Memory, Solution, prm
+from pipesim.planners.spp.rdo import ordered
+from pipesim.units import to_s
+
+IN_FLIGHT = ("one_f_one_b", "gpipe", "pe")
+
+
+def spp(
+    model: Model,
+    cluster: Cluster,
+    costs: Costs,
+    microbatches: int,
+    *,
+    order: str = "auto",
+    most_stages: int | None = None,
+    memory: str = "",
+) -> Plan:
+    """Minimises PE's time on the abstract pipeline over all numbers of stages, in one order of the devices.
+
+    `order` is auto (rdo, above 256 devices hierarchical), rdo, hierarchical, given or random. `memory` names the
+    schedule whose microbatches in flight every stage must hold: one_f_one_b, or gpipe or pe, which may hold all.
+    Ignores contention between channels, latencies while partitioning, and memory unless asked; uses all devices.
+    """
+    plans.check_microbatches(microbatches)
+    sequence, name = ordered(cluster, order)
+    limit = memory_limit(costs, cluster, sequence, microbatches, memory) if memory else None
+    solutions = prm(costs, cluster, sequence, microbatches, most_stages, limit)
+    if not solutions and limit is not None:
+        raise _nothing_fits(costs, cluster, sequence, microbatches, limit)
+    made = [plan_of(model, cluster, sequence, solution, microbatches) for solution in solutions.values()]
+    timed = [(_pe_time(plan, costs, cluster), n, plan) for n, plan in enumerate(made)]
+    time, _, plan = min(timed)
+    label = "spp" if order == "auto" and name == "rdo" else f"spp(order={name!r})"
+    return Plan(plan.model, plan.layers, microbatches, plan.stages, "split", label, to_s(time))
+
+
+def plan_of(model: Model, cluster: Cluster, order: list[int], solution: Solution, microbatches: int) -> Plan:
+    """The plan that a solution stands for: stage after stage takes the next devices of the order."""
+    ends = np.cumsum(solution.replicas).tolist()
+    bounds = [*solution.starts, len(model)]
+    names = [cluster.devices[i].name for i in order]
+    stages = tuple(
+        Stage(bounds[n], bounds[n + 1], tuple(names[end - k : end]))
+        for n, (k, end) in enumerate(zip(solution.replicas, ends, strict=True))
+    )
+    return Plan(model.name, len(model), microbatches, stages, "split", "prm", solution.bottleneck)
+
+
+def _pe_time(plan: Plan, costs: Costs, cluster: Cluster) -> int:
+    pipeline = pipeline_of(plan, costs, cluster)
+    return execute(pipeline).time(pipeline)
+
+
+def memory_limit(costs: Costs, cluster: Cluster, order: list[int], microbatches: int, schedule: str) -> Memory:
+    """What stages must hold under a schedule: its microbatches in flight at the x-th stage from the end."""
+    if schedule not in IN_FLIGHT:
+        raise InputError(f"memory = {schedule!r} found; one of {', '.join(IN_FLIGHT)} was expected")
+    positions = np.arange(len(order) + 1)
+    depth = np.minimum(positions, microbatches) if schedule == "one_f_one_b" else np.full_like(positions, microbatches)
+    memory = np.array([cluster.devices[i].memory or np.inf for i in order], np.float64)
+    model = costs.model
+    return Memory(model.parameter_bytes * state_factor(model.precision), model.stash_bytes, memory, depth)
+
+
+def _nothing_fits(costs: Costs, cluster: Cluster, order: list[int], microbatches: int, memory: Memory) -> InputError:
+    """Of the plans that are best without a limit, the one that is least short, and where."""
+    static, stash = (np.concatenate([[0.0], np.cumsum(column)]) for column in (memory.static, memory.stash))
+    worst = []
+    for x, solution in prm(costs, cluster, order, microbatches).items():
+        bounds, device = [*solution.starts, len(static) - 1], 0
+        short = []
+        for n, k in enumerate(solution.replicas):
+            a, b = bounds[n], bounds[n + 1]
+            held = static[b] - static[a] + (stash[b] - stash[a]) / k * memory.in_flight[x - n]
+            short.append((float(held - memory.capacity[device : device + k].min()), n, a, b, x))
+            device += k
+        worst.append(max(short))
+    missing, n, a, b, x = min(worst)
+    return InputError(
+        f"no plan fits in memory; of the best plans the least short has {x} stages, and its stage {n} "
+        f"(layers {a} to {b - 1}) is short by {missing:.0f} bytes on each of its devices"
+    )

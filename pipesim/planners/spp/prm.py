@@ -1,0 +1,252 @@
+"""Partition, replication and mapping: a dynamic program, exact for its recurrence, over devices in a given order.
+
+    own(Y; D)     = M * seconds of layers Y on group D, split + ring all-reduce of Y inside D
+    W(l, x, r, i) = least bottleneck when layers l .. L form x stages on devices i .. V, the first on r devices
+    W(l, 1, r, i) = own(l .. L; all of i .. V)
+    W(l, x, r, i) = min over l', r' of max( own(l .. l'; i .. i+r), M * cut bytes at l' / (r r' Bmin),
+                                            W(l', x-1, r', i+r) )
+
+Seen from the back, so that the number of stages that follow, and with it the microbatches in flight, is known to each
+state: a stage that does not fit its memory is no option. Without a memory limit this is the same recurrence seen from
+the front.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.errors import RefusedError
+from pipesim.kernels import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Shorts = NDArray[np.uint16]
+
+MOST_BYTES = 8e9  # of back-pointers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """What a stage must hold, and what devices have: bytes per layer, and per microbatch in flight."""
+
+    static: Floats  # parameters, gradients, optimizer state of each layer
+    stash: Floats  # kept of each layer per microbatch
+    capacity: Floats  # of each device, in the given order
+    in_flight: Ints  # microbatches in flight of a stage that is the x-th from the end: in_flight[x]
+
+
+class Tables(NamedTuple):
+    """What the dynamic program reads, for devices in order and layers in order."""
+
+    seconds: Floats  # [kind, r, l]: seconds of all microbatches on layers 0 .. l-1, for a group of r such devices
+    kinds: NDArray[np.bool_]  # [i, r, kind]: whether devices i .. i+r-1 have one of this kind
+    reduce: Floats  # [i, r]: seconds of all-reduce per byte of parameters inside devices i .. i+r-1
+    parameters: Floats  # [l]: bytes of layers 0 .. l-1
+    cut: Floats  # [l]: bytes across the cut before layer l, all microbatches, both ways
+    channel: Floats  # [b, r, r']: seconds per byte from devices b-r .. b-1 to devices b .. b+r'-1
+    static: Floats  # [l], prefix sums; empty without a memory limit
+    stash: Floats
+    capacity: Floats  # [i, r]: the least of devices i .. i+r-1
+    in_flight: Ints
+
+
+class Solution(NamedTuple):
+    """For x stages: the bottleneck in seconds, the first layer of each stage, and how many devices each takes."""
+
+    bottleneck: float
+    starts: tuple[int, ...]
+    replicas: tuple[int, ...]
+
+
+def prm(  # noqa: PLR0917 - a problem has its parts
+    costs: Costs, cluster: Cluster, order: list[int], microbatches: int, most_stages: int | None = None,
+    memory: Memory | None = None,
+) -> dict[int, Solution]:  # fmt: skip
+    """The best plan for each number of stages up to `most_stages`; none where nothing fits in memory."""
+    tables = tables_of(costs, cluster, order, microbatches, memory)
+    devices, layers = len(order), len(costs.model)
+    most = min(devices, layers, most_stages or devices)
+    size = sum(_states(devices, layers, x) for x in range(1, most + 1)) * 4
+    if size > MOST_BYTES:
+        raise RefusedError(
+            f"{layers} layers on {devices} devices in up to {most} stages would need {size / 1e9:.0f} GB of tables; "
+            "limit the number of stages with most_stages=..."
+        )
+    best, cuts, takes = compiled(bottlenecks)(*tables, most)
+    found = {}
+    for x in range(1, most + 1):
+        replicas = int(np.argmin(best[x]))
+        if np.isfinite(best[x, replicas]):
+            starts, counts = _trace_back(cuts, takes, (layers, devices), x, replicas)
+            found[x] = Solution(float(best[x, replicas]), starts, counts)
+    return found
+
+
+def _states(devices: int, layers: int, x: int) -> int:
+    """How many (i, r, l) there are with x stages to come: each takes a device and a layer."""
+    n = devices - x + 1
+    return n * (n + 1) // 2 * (layers - x + 1)
+
+
+def tables_of(
+    costs: Costs, cluster: Cluster, order: list[int], microbatches: int, memory: Memory | None = None
+) -> Tables:
+    """Prefix sums and least bandwidths for devices in this order."""
+    devices = [cluster.devices[i] for i in order]
+    kinds = list(dict.fromkeys(device.kind for device in devices))
+    model, count = costs.model, len(order)
+    between = cluster.bandwidth_matrix[np.ix_(order, order)]
+    between = np.minimum(between, between.T)
+    seconds = np.zeros((len(kinds), count + 1, len(model) + 1))
+    for k, kind in enumerate(kinds):
+        for r in range(1, count + 1):
+            both = costs.forward(kind, 1 / r) + costs.backward(kind, 1 / r)
+            seconds[k, r, 1:] = microbatches * np.cumsum(both)
+    inside, capacity = np.full((count, count + 1), np.inf), np.full((count, count + 1), np.inf)
+    present = np.zeros((count, count + 1, len(kinds)), np.bool_)
+    for i in range(count):
+        for r in range(1, count - i + 1):
+            newest = i + r - 1
+            inside[i, r] = min(inside[i, r - 1], between[newest, i:newest].min(initial=np.inf))
+            present[i, r] = present[i, r - 1]
+            present[i, r, kinds.index(devices[newest].kind)] = True
+            if memory is not None:
+                capacity[i, r] = min(capacity[i, r - 1], memory.capacity[newest])
+    ring = 2 * (np.arange(count + 1) - 1) / np.maximum(np.arange(count + 1), 1)
+    nothing = np.zeros(0)
+    return Tables(
+        seconds=seconds,
+        kinds=present,
+        reduce=np.maximum(ring, 0)[None, :] / inside,
+        parameters=_prefix(model.parameter_bytes),
+        cut=np.concatenate([[0.0], 2 * microbatches * model.cut_bytes]),
+        channel=_channels(between),
+        static=nothing if memory is None else _prefix(memory.static),
+        stash=nothing if memory is None else _prefix(memory.stash),
+        capacity=capacity,
+        in_flight=np.zeros(0, np.int64) if memory is None else memory.in_flight,
+    )
+
+
+def _prefix(values: Floats) -> Floats:
+    return np.concatenate([[0.0], np.cumsum(values)])
+
+
+def _channels(between: Floats) -> Floats:
+    """[b, r, r']: 1 / (r r' Bmin) between the r devices before b and the r' from b on; r r' pairs send at once."""
+    count = len(between)
+    channel = np.full((count + 1, count + 1, count + 1), np.inf)
+    for b in range(1, count):
+        least = np.minimum.accumulate(np.minimum.accumulate(between[b - 1 :: -1, b:], axis=0), axis=1)
+        pairs = np.outer(np.arange(1, b + 1), np.arange(1, count - b + 1))
+        channel[b, 1 : b + 1, 1 : count - b + 1] = 1 / (pairs * least)
+    return channel
+
+
+def _trace_back(
+    cuts: Shorts, takes: Shorts, shape: tuple[int, int], x: int, replicas: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Follow the choices from the first stage to the last."""
+    layers, devices = shape
+    first = np.concatenate([[0], np.cumsum([_states(devices, layers, y) for y in range(1, x + 1)])])
+    layer = device = 0
+    starts, counts = [0], [replicas]
+    for y in range(x, 1, -1):
+        n = devices - y + 1
+        row = device * n - device * (device - 1) // 2 + replicas - 1
+        at = int(first[y - 1]) + row * (layers - y + 1) + layer
+        device += replicas
+        layer, replicas = int(cuts[at]), int(takes[at])
+        starts.append(layer)
+        counts.append(replicas)
+    return tuple(starts), tuple(counts)
+
+
+def bottlenecks(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one kernel, without calls, so that numba and Python run the same lines
+    seconds: Floats, kinds: NDArray[np.bool_], reduce: Floats, parameters: Floats, cut: Floats, channel: Floats,
+    static: Floats, stash: Floats, capacity: Floats, in_flight: Ints, most: int,
+) -> tuple[Floats, Shorts, Shorts]:  # fmt: skip
+    """W for x = 1 .. most at layer 0 and device 0, as [x, r], with the choices l' and r' of every state.
+
+    later[b, r', l']    W(l', x-1, r', b)
+    joined[l']          min over r' of max( the channel at b, later[b, r', l'] ): what follows a stage that ends there
+    now[i, r, l]        min over l' of max( own(l .. l'; i .. i+r), joined[l'] ),   b = i + r
+
+    The search for l' starts where it ended for l + 1. Going right it ends where own, which grows, reaches the best so
+    far; going left, where the least of joined up to there does.
+    """
+    layers, devices = len(cut) - 1, len(kinds)
+    total = 0
+    for x in range(1, most + 1):
+        total += (devices - x + 1) * (devices - x + 2) // 2 * (layers - x + 1)
+    cuts, takes = np.zeros(total, np.uint16), np.zeros(total, np.uint16)
+    best = np.full((most + 1, devices + 1), np.inf)
+    later = np.full((devices + 1, devices + 1, layers + 1), np.inf)
+    now = np.full((devices + 1, devices + 1, layers + 1), np.inf)
+    joined, chosen, least_joined = np.zeros(layers + 1), np.zeros(layers + 1, np.int64), np.zeros(layers + 1)
+    prefix = np.zeros((len(seconds), layers + 1))
+    limited = len(static) > 0
+    base = 0
+    for x in range(1, most + 1):
+        n = devices - x + 1
+        for i in range(n):
+            for r in range(1, n - i + 1):
+                if x == 1 and r != n - i:
+                    continue  # the last stage takes all devices that are left
+                b = i + r
+                joined[:] = 0.0 if x == 1 else np.inf
+                for r2 in range(1, devices - b - x + 3 if x > 1 else 1):
+                    pace = channel[b, r, r2]
+                    for l2 in range(1, layers - x + 2):
+                        slower = max(later[b, r2, l2], cut[l2] * pace)
+                        better = slower < joined[l2]
+                        chosen[l2] = r2 if better else chosen[l2]
+                        joined[l2] = slower if better else joined[l2]
+                present = 0
+                for k in range(len(seconds)):
+                    if kinds[i, r, k]:
+                        prefix[present] = seconds[k, r] + reduce[i, r] * parameters
+                        present += 1
+                least_joined[0] = np.inf
+                for l2 in range(1, layers - x + 2):
+                    least_joined[l2] = min(least_joined[l2 - 1], joined[l2])
+                row = base + (i * n - i * (i - 1) // 2 + r - 1) * (layers - x + 1)
+                at = end = layers - x + 1
+                for l in range(layers - x, -1, -1):  # noqa: E741 - the letter of the formulas
+                    if limited:
+                        while (
+                            end > l
+                            and (stash[end] - stash[l]) / r * in_flight[x] + static[end] - static[l] > capacity[i, r]
+                        ):
+                            end -= 1
+                    start = layers if x == 1 else max(l + 1, min(at, end))
+                    least, l2, rightward = np.inf, start, True
+                    while True:
+                        if rightward and l2 > end:
+                            rightward, l2 = False, start - 1
+                        if not rightward and (l2 <= l or x == 1 or least_joined[l2] >= least):
+                            break
+                        mine = 0.0
+                        for k in range(present):
+                            mine = max(mine, prefix[k, l2] - prefix[k, l])
+                        if rightward and mine >= least:
+                            rightward, l2 = False, start - 1
+                            continue
+                        worst = max(mine, joined[l2])
+                        if worst < least:
+                            least, at = worst, l2
+                        l2 += 1 if rightward else -1
+                    now[i, r, l] = least
+                    if x > 1 and least < np.inf:
+                        cuts[row + l] = at
+                        takes[row + l] = chosen[at]
+        for r in range(1, n + 1):
+            best[x, r] = now[0, r, 0]
+        base += n * (n + 1) // 2 * (layers - x + 1)
+        later, now = now, later
+        now[:, :, :] = np.inf
+    return best, cuts, takes

@@ -1,0 +1,144 @@
+"""Orders of devices in which neighbours are well connected: recursive minimum cuts, and clustering.
+
+    rdo(X): if |X| = 1: X
+            (P, Q) = global minimum cut of the bandwidth graph on X (Stoer-Wagner), smaller side first
+            rdo(P) + rdo(Q)
+
+Smaller side first (ties: the side with the lowest device index) is our choice; so the devices of one server stay
+together although minimum cuts often peel off single ones.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.cluster import Cluster
+from pipesim.errors import InputError, UnknownNameError
+from pipesim.kernels import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LITERAL = 256  # devices up to which recursive minimum cuts take about a second; above, clustering stands in
+
+
+def rdo(cluster: Cluster) -> list[int]:
+    """Recursive device ordering, literally, at any size."""
+    return by_minimum_cuts(bandwidths(cluster))
+
+
+def by_minimum_cuts(weights: Floats) -> list[int]:
+    """The order of devices with this bandwidth between them."""
+    return _recursive(weights, compiled(minimum_cut) if len(weights) > 16 else minimum_cut)
+
+
+def hierarchical(cluster: Cluster) -> list[int]:
+    """Average-linkage clustering: again and again the two groups with the greatest mean bandwidth are joined."""
+    weights = bandwidths(cluster)
+    groups: dict[int, list[int]] = {i: [i] for i in range(len(weights))}
+    between = weights.copy()
+    np.fill_diagonal(between, -1.0)
+    for _ in range(len(weights) - 1):
+        a, b = divmod(int(np.argmax(between)), len(weights))  # the first of equal ones: the lowest indices
+        sizes = len(groups[a]), len(groups[b])
+        joined = (sizes[0] * between[a] + sizes[1] * between[b]) / sum(sizes)
+        joined[(between[a] < 0) | (between[b] < 0)] = -1.0
+        between[a], between[:, a] = joined, joined
+        between[b], between[:, b] = -1.0, -1.0
+        groups[a] = _joined(groups[a], groups.pop(b))
+    return next(iter(groups.values()))
+
+
+def given(cluster: Cluster) -> list[int]:
+    """The cluster's own order."""
+    return list(range(len(cluster.devices)))
+
+
+def random(cluster: Cluster, seed: int = 0) -> list[int]:
+    """Any order, as the seed says."""
+    return np.random.default_rng(seed).permutation(len(cluster.devices)).tolist()  # type: ignore[no-any-return]  # a list of int
+
+
+ORDERS: dict[str, Callable[[Cluster], list[int]]] = {
+    "rdo": rdo,
+    "hierarchical": hierarchical,
+    "given": given,
+    "random": random,
+}
+
+
+def ordered(cluster: Cluster, order: str) -> tuple[list[int], str]:
+    """Devices in the named order, and the name of what was done: `auto` is rdo, or hierarchical above 256 devices."""
+    name = ("rdo" if len(cluster.devices) <= LITERAL else "hierarchical") if order == "auto" else order
+    if name not in ORDERS:
+        raise UnknownNameError(f"no order is called {order!r}; known are auto, {', '.join(ORDERS)}")
+    return ORDERS[name](cluster), name
+
+
+def bandwidths(cluster: Cluster) -> Floats:
+    """Bytes/s between each two devices, the lesser of both directions; 0 from a device to itself."""
+    matrix = cluster.bandwidth_matrix
+    weights = np.minimum(matrix, matrix.T)
+    np.fill_diagonal(weights, 0.0)
+    if len(weights) > 1 and not (weights + np.eye(len(weights)) > 0).all():
+        a, b = np.argwhere(weights + np.eye(len(weights)) <= 0)[0]
+        names = [device.name for device in cluster.devices]
+        raise InputError(f"cluster {cluster.name!r}: no route between {names[a]!r} and {names[b]!r}")
+    return weights
+
+
+def _joined(a: list[int], b: list[int]) -> list[int]:
+    """The smaller side first, among equals the one with the lowest index."""
+    return a + b if (len(a), min(a)) < (len(b), min(b)) else b + a
+
+
+def _recursive(weights: Floats, cut: Callable[[Floats], NDArray[np.bool_]]) -> list[int]:
+    """Cuts from the whole down to single devices; a stack, since peeling goes as deep as there are devices."""
+    order: list[int] = []
+    stack = [list(range(len(weights)))]
+    while stack:
+        group = stack.pop()
+        if len(group) == 1:
+            order.append(group[0])
+            continue
+        side = cut(weights[np.ix_(group, group)])
+        parts = [[d for d, inside in zip(group, side, strict=True) if inside == which] for which in (True, False)]
+        parts.sort(key=lambda part: (len(part), part[0]))
+        stack += parts[::-1]
+    return order
+
+
+def minimum_cut(weights: Floats) -> NDArray[np.bool_]:
+    """One side of a global minimum cut (Stoer-Wagner); of equal vertices and equal cuts the first is taken."""
+    count = len(weights)
+    left = weights.copy()
+    merged = np.zeros((count, count), np.bool_)  # merged[v]: the vertices that v stands for
+    for v in range(count):
+        merged[v, v] = True
+    alive = np.ones(count, np.bool_)
+    best = np.inf
+    side: NDArray[np.bool_] = merged[0].copy()
+    for phase in range(count - 1):
+        tightness = np.zeros(count)
+        added = ~alive
+        last = before = -1
+        for _ in range(count - phase):
+            chosen = -1
+            for v in range(count):
+                if not added[v] and (chosen < 0 or tightness[v] > tightness[chosen]):
+                    chosen = v
+            added[chosen] = True
+            before, last = last, chosen
+            for v in range(count):
+                tightness[v] += left[chosen, v] if not added[v] else 0.0
+        if tightness[last] < best:
+            best = tightness[last]
+            side = merged[last].copy()
+        for v in range(count):  # the last two of a phase become one
+            left[before, v] += left[last, v]
+            left[v, before] = left[before, v]
+        left[before, before] = 0.0
+        merged[before] = merged[before] | merged[last]
+        alive[last] = False
+    return side

@@ -1,0 +1,65 @@
+"""Local moves on a plan: shift a cut, move a replica to a neighbour, merge or split stages, swap two devices."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from pipesim.plan import Plan, Stage
+
+Cost = Callable[[Plan], float]
+
+
+def polished(plan: Plan, cost: Cost, evaluations: int, least: float) -> tuple[Plan, float]:
+    """Take the first move that helps, again and again, until none does or the evaluations are used up."""
+    seen = {plan.stages}
+    improved = True
+    while improved and evaluations > 0:
+        improved = False
+        for stages in moves(plan.stages):
+            if stages in seen:
+                continue
+            if evaluations <= 0:
+                break
+            seen.add(stages)
+            evaluations -= 1
+            tried = replace(plan, stages=stages)
+            price = cost(tried)
+            if price < least:
+                plan, least, improved = tried, price, True
+                break
+    return plan, least
+
+
+def moves(stages: tuple[Stage, ...]) -> Iterator[tuple[Stage, ...]]:
+    """All plans one step away, small steps first."""
+    for n in range(len(stages) - 1):
+        a, b = stages[n], stages[n + 1]
+        for step in (1, -1, 2, -2, 4, -4):
+            if a.start < a.stop + step < b.stop:
+                yield _with(
+                    stages, n, Stage(a.start, a.stop + step, a.devices), Stage(b.start + step, b.stop, b.devices)
+                )
+        if len(b.devices) > 1:
+            yield _with(
+                stages, n, Stage(a.start, a.stop, (*a.devices, b.devices[0])), Stage(b.start, b.stop, b.devices[1:])
+            )
+        if len(a.devices) > 1:
+            yield _with(
+                stages, n, Stage(a.start, a.stop, a.devices[:-1]), Stage(b.start, b.stop, (a.devices[-1], *b.devices))
+            )
+        yield (*stages[:n], Stage(a.start, b.stop, (*a.devices, *b.devices)), *stages[n + 2 :])
+    for n, stage in enumerate(stages):
+        middle, half = (stage.start + stage.stop) // 2, len(stage.devices) // 2
+        if half and middle > stage.start:
+            parts = Stage(stage.start, middle, stage.devices[:half]), Stage(middle, stage.stop, stage.devices[half:])
+            yield (*stages[:n], *parts, *stages[n + 1 :])
+    for n in range(len(stages) - 1):
+        for m in range(n + 1, len(stages)):
+            a, b = stages[n], stages[m]
+            swapped = list(stages)
+            swapped[n] = Stage(a.start, a.stop, (*a.devices[:-1], b.devices[0]))
+            swapped[m] = Stage(b.start, b.stop, (a.devices[-1], *b.devices[1:]))
+            yield tuple(swapped)
+
+
+def _with(stages: tuple[Stage, ...], n: int, a: Stage, b: Stage) -> tuple[Stage, ...]:
+    return (*stages[:n], a, b, *stages[n + 2 :])

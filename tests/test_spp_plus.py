@@ -1,0 +1,174 @@
+"""SPP and more: never worse than SPP, and each of its parts against the plain way."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipesim import experiment
+from pipesim.channels import execute, pipeline_of
+from pipesim.costs import costs_of
+from pipesim.kernels import compiled
+from pipesim.plan import Plan
+from pipesim.planners.spp import spp
+from pipesim.planners.spp.prm import tables_of
+from pipesim.planners.spp_plus import spp_plus
+from pipesim.planners.spp_plus.contention import contended
+from pipesim.planners.spp_plus.filling import least_heads, solutions
+from pipesim.planners.spp_plus.polish import moves, polished
+from strategies import clusters, even_trace, traces
+from test_spp import every_split
+
+SERVERS = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
+
+
+@settings(max_examples=30)
+@given(traces(kinds=("any",)), clusters(), st.integers(1, 6))
+def test_never_worse_than_spp_by_the_abstract_time(trace, cluster, microbatches):
+    costs = costs_of(trace)
+
+    def time(plan):
+        pipeline = pipeline_of(plan, costs, cluster)
+        return execute(pipeline).time(pipeline) / 1e9
+
+    better = spp_plus(costs.model, cluster, costs, microbatches, evaluations=10)
+    assert time(better) <= time(spp(costs.model, cluster, costs, microbatches)) * (1 + 1e-12)
+    assert better.objective_s == pytest.approx(time(better))
+
+
+@pytest.mark.parametrize("name", ["bert-large", "vgg-19"])
+def test_never_worse_than_spp_on_the_contended_network(name):
+    costs, cluster = costs_of(experiment.load_trace(name)), experiment.load_cluster(SERVERS)
+    better = experiment.plan_with("spp_plus", costs, cluster, 8)
+    first = experiment.plan_with("spp", costs, cluster, 8)
+    assert better.objective_s == experiment.simulated_seconds(costs, cluster, better)
+    assert better.objective_s <= experiment.simulated_seconds(costs, cluster, first)
+
+
+def test_where_the_estimate_misleads_the_exact_time_decides():
+    """An estimate that loves everything but SPP's plan, and an exact time that loves only that."""
+    costs, cluster = costs_of(even_trace(6)), experiment.load_cluster('flat(3, bandwidth="1GB/s")')
+    first = spp(costs.model, cluster, costs, 4)
+    found = spp_plus(
+        costs.model, cluster, costs, 4,
+        estimate=lambda plan: 2.0 if plan.stages == first.stages else 1.0,
+        exact=lambda plan: 1.0 if plan.stages == first.stages else 2.0,
+    )  # fmt: skip
+    assert found.stages == first.stages
+
+
+# --- fill, drain and bottleneck --------------------------------------------------------------------------------------
+
+
+def filled(tables, starts, replicas, microbatches):
+    """The T that the parametric program minimises, for one choice of cuts and replicas."""
+    layers = len(tables.cut) - 1
+    bounds, device, head, worst = [*starts, layers], 0, 0.0, 0.0
+    for n, r in enumerate(replicas):
+        a, b = bounds[n], bounds[n + 1]
+        if n:
+            through = tables.cut[a] * tables.channel[device, replicas[n - 1], r]
+            worst = max(worst, head + through)
+            head += through / microbatches
+        work = max(
+            tables.seconds[k, r, b] - tables.seconds[k, r, a]
+            for k in range(len(tables.seconds))
+            if tables.kinds[device, r, k]
+        )
+        reduce = tables.reduce[device, r] * (tables.parameters[b] - tables.parameters[a])
+        worst = max(worst, work + max(head, reduce))
+        head += work / microbatches
+        device += r
+    return worst
+
+
+@settings(max_examples=100)
+@given(traces(kinds=("any",)), clusters(), st.integers(1, 8))
+def test_the_parametric_program_equals_brute_force(trace, cluster, microbatches):
+    costs, order = costs_of(trace), list(range(len(cluster.devices)))
+    tables = tables_of(costs, cluster, order, microbatches)
+    layers = len(costs.model)
+    every = [split for x in range(1, min(layers, len(order)) + 1) for split in every_split(layers, len(order), x)]
+    least = min(filled(tables, *split, microbatches) for split in every)
+    upper = max(filled(tables, *split, microbatches) for split in every) * 1.5 + 1e-9
+    found = solutions(tables, microbatches, upper)
+    best = min(filled(tables, s.starts, s.replicas, microbatches) for s in found)
+    assert best == pytest.approx(least, rel=1e-3, abs=upper * 1e-5)
+
+
+@settings(max_examples=50)
+@given(traces(kinds=("any",)), clusters(), st.integers(1, 8), st.floats(0.2, 3))
+def test_the_compiled_program_is_its_plain_twin(trace, cluster, microbatches, share):
+    costs, order = costs_of(trace), list(range(len(cluster.devices)))
+    tables = tables_of(costs, cluster, order, microbatches)
+    target = share * float(tables.seconds[0, 1, -1])
+    plain = least_heads(*tables[:6], microbatches, target)
+    fast = compiled(least_heads)(*tables[:6], microbatches, target)
+    assert all(np.array_equal(a, b) for a, b in zip(plain, fast, strict=True))
+
+
+# --- contention ------------------------------------------------------------------------------------------------------
+
+
+def test_pairs_that_share_a_nic_wait_for_each_other():
+    """Four pairs of 1/4 of the bytes each over one NIC of 1.25 GB/s take what one pair with all would."""
+    cluster = experiment.load_cluster('servers(2, 2, intra="25GB/s", inter="10Gb/s")')
+    costs, order = costs_of(even_trace(4)), [0, 1, 2, 3]
+    plain = tables_of(costs, cluster, order, 1)
+    shared = contended(plain, cluster, order)
+    assert plain.channel[2, 2, 2] == pytest.approx(1 / (4 * 1.25e9))
+    assert shared.channel[2, 2, 2] == pytest.approx(1 / 1.25e9)
+    assert shared.channel[1, 1, 1] == pytest.approx(1 / 25e9), "inside a server one pair has its links alone"
+    # A ring of 4 over two servers crosses each NIC once each way: it is as fast as its slowest edge.
+    assert shared.reduce[0, 4] == pytest.approx(2 * 3 / 4 / 1.25e9)
+
+
+@settings(max_examples=60)
+@given(clusters(shapes=("star", "nodes", "chain")))
+def test_contended_channels_are_never_faster_than_one_pair_alone_would_be(cluster):
+    """Each pair's share over its own bottleneck is a floor, whatever the others do."""
+    order = list(range(len(cluster.devices)))
+    costs = costs_of(even_trace(4))
+    shared = contended(tables_of(costs, cluster, order, 1), cluster, order)
+    for b in range(1, len(order)):
+        for r, k in itertools.product(range(1, b + 1), range(1, len(order) - b + 1)):
+            least = min(cluster.bandwidth_matrix[x, y] for x in range(b - r, b) for y in range(b, b + k))
+            assert shared.channel[b, r, k] >= 1 / (r * k * least) * (1 - 1e-9)
+
+
+# --- polish ----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100)
+@given(st.integers(1, 6), st.integers(1, 5), st.randoms(use_true_random=False))
+def test_every_move_gives_a_plan_on_the_same_devices(layers, devices, rng):
+    splits = [s for x in range(1, min(layers, devices) + 1) for s in every_split(layers, devices, x)]
+    starts, replicas = rng.choice(splits)
+    ends = [0, *itertools.accumulate(replicas)]
+    names = [f"g{i}" for i in range(devices)]
+    bounds = [*starts, layers]
+    from pipesim.plan import Stage
+
+    stages = tuple(Stage(bounds[n], bounds[n + 1], tuple(names[ends[n] : ends[n + 1]])) for n in range(len(replicas)))
+    plan = Plan("m", layers, 1, stages)
+    for moved in moves(plan.stages):
+        assert set(Plan("m", layers, 1, moved).devices) == set(names)
+
+
+def test_polishing_stops_at_its_budget_and_never_makes_worse():
+    costs, cluster = costs_of(even_trace(8)), experiment.load_cluster('flat(4, bandwidth="1GB/s")')
+    start = experiment.plan_with("uniform(stages=2)", costs, cluster, 4)
+    asked = []
+
+    def cost(plan):
+        asked.append(plan)
+        pipeline = pipeline_of(plan, costs, cluster)
+        return execute(pipeline).time(pipeline) / 1e9
+
+    least = cost(start)
+    better, price = polished(start, cost, 7, least)
+    assert len(asked) <= 8
+    assert price <= least
+    assert price == cost(better)
