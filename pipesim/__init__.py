@@ -13,7 +13,8 @@ Rooms, top to bottom. A room imports only rooms above it or to its left; those m
 
     errors units files · serial lookup ragged tables tracks kernels · devices trace model cluster · costs
     plan schedule scenario · program lowering · timeline · metrics curves channels bounds
-    importers* architectures* topologies* planners* schedulers* engines* · report* plot* export* · experiment · cli
+    importers* architectures* topologies* planners* schedulers* engines* · report* plot* export*
+    pricing experiment · cli
 
 Words:
 

@@ -11,6 +11,8 @@ A and the fastest kind of device everywhere, finds the least head; a smaller hea
 is bisected.
 """
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,7 @@ from pipesim.cluster import Cluster
 from pipesim.costs import Costs, Phase
 from pipesim.kernels import compiled
 from pipesim.plan import Plan
+from pipesim.schedule import INPUT, WEIGHT, Schedule
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +65,7 @@ def plan_bound(costs: Costs, cluster: Cluster, microbatches: int) -> float:
     simulation; what that can gain is taken off.
     """
     tables = _tables(costs, cluster)
-    low = total_work(costs, cluster, microbatches)
+    low = max(total_work(costs, cluster, microbatches), single_stage(costs, cluster, microbatches))
     high = max(low, float(microbatches * tables[0][1, -1])) * (1 + PRECISION)
     if _reachable(tables, microbatches, low):
         high = low
@@ -75,10 +78,33 @@ def plan_bound(costs: Costs, cluster: Cluster, microbatches: int) -> float:
     return max(0.0, low - (2 * microbatches + 4 * len(cluster.devices)) * 1e-9)
 
 
+def bound_for(plan: Plan, schedule: Schedule, costs: Costs, cluster: Cluster) -> float:
+    """What a plan and its schedule can be held against: `plan_bound` where that speaks of such, else the work.
+
+    It does not speak of several stages on one device, nor of schedules that split the backward.
+    """
+    simple = all(len(held) == 1 for held in plan.chunks) and not np.isin(schedule.kind, [INPUT, WEIGHT]).any()
+    return (plan_bound if simple else total_work)(costs, cluster, plan.microbatches)
+
+
 def total_work(costs: Costs, cluster: Cluster, microbatches: int) -> float:
-    """All work over all devices, each as fast as the fastest: a bound for chunks on one device too."""
-    fastest = np.min([_both(costs, kind, 1 / len(cluster.devices)) for kind in _kinds(cluster)], axis=0)
-    return float(microbatches * fastest.sum())
+    """All work over all devices: a bound for any plan and schedule, several stages on a device included.
+
+    Each layer on as many replicas of the fastest kind as take the least of the devices' time, whole or in parts.
+    """
+    devices = len(cluster.devices)
+    least = np.full(len(costs.model), np.inf)
+    for kind, r in itertools.product(_kinds(cluster), range(1, devices + 1)):
+        split = costs.seconds("backward_input", kind, 1 / r) + costs.seconds("backward_weight", kind, 1 / r)
+        least = np.minimum(least, r * np.minimum(_both(costs, kind, 1 / r), costs.forward(kind, 1 / r) + split))
+    return max(0.0, float(microbatches * least.sum() / devices) - (2 * microbatches + 4 * devices) * 1e-9)
+
+
+def single_stage(costs: Costs, cluster: Cluster, microbatches: int) -> float:
+    """The layer that is worst to have in any stage: on as many replicas as suit it best, with their all-reduce."""
+    work, _, _, reduce = _tables(costs, cluster)
+    alone = microbatches * np.diff(work[1:], axis=1) + np.diff(reduce[1:], axis=1)  # [replicas, layer]
+    return float(alone.min(axis=0).max())
 
 
 def _kinds(cluster: Cluster) -> list[str]:
@@ -90,34 +116,38 @@ def _both(costs: Costs, kind: str, share: float) -> Floats:
     return costs.forward(kind, share) + backward
 
 
-def _tables(costs: Costs, cluster: Cluster) -> tuple[Floats, Floats, Floats]:
-    """Everything at its best: seconds of stages [r, l], of cuts [l], and of all-reduces [r, l], as prefix sums over l.
+def _tables(costs: Costs, cluster: Cluster) -> tuple[Floats, Floats, Floats, Floats]:
+    """Everything at its best, as prefix sums over layers: [r, l] for r devices, [l] for cuts.
 
-    Stages: per microbatch on r devices. The cut before layer l: both ways, between two single devices.
+    Work and passage of a microbatch, split over the devices or whole on one of them: of whole ones each device has
+    1/r of the work, but none passes faster. The cut before layer l: both ways, between two single devices. All-reduces.
     """
     devices, model = len(cluster.devices), costs.model
     between = cluster.bandwidth_matrix[~np.eye(devices, dtype=bool)]
     widest = float(between.max(initial=0.0)) or np.inf
-    seconds = np.zeros((devices + 1, len(model) + 1))
-    reduce = np.zeros((devices + 1, len(model) + 1))
+    work, passage, reduce = (np.zeros((devices + 1, len(model) + 1)) for _ in range(3))
+    whole = np.min([_both(costs, kind, 1.0) for kind in _kinds(cluster)], axis=0)
     for r in range(1, devices + 1):
-        best = np.min([_both(costs, kind, 1 / r) for kind in _kinds(cluster)], axis=0)
-        seconds[r, 1:] = np.cumsum(best)
+        split = np.min([_both(costs, kind, 1 / r) for kind in _kinds(cluster)], axis=0)
+        work[r, 1:] = np.cumsum(np.minimum(split, whole / r))
+        passage[r, 1:] = np.cumsum(np.minimum(split, whole))
         reduce[r, 1:] = 2 * (r - 1) / r * np.cumsum(model.parameter_bytes) / widest
-    return seconds, np.concatenate([[0.0], 2 * model.cut_bytes / widest]), reduce
+    return work, passage, np.concatenate([[0.0], 2 * model.cut_bytes / widest]), reduce
 
 
-def _reachable(tables: tuple[Floats, Floats, Floats], microbatches: int, target: float) -> bool:
+def _reachable(tables: tuple[Floats, Floats, Floats, Floats], microbatches: int, target: float) -> bool:
     return bool(compiled(reachable)(*tables, microbatches, target))
 
 
-def reachable(seconds: Floats, cut: Floats, reduce: Floats, microbatches: int, target: float) -> bool:
+def reachable(  # noqa: PLR0917 - kernels take plain values
+    work: Floats, passage: Floats, cut: Floats, reduce: Floats, microbatches: int, target: float
+) -> bool:
     """Whether some plan breaks no stage's inequality for T = target.
 
     head[l, i, r]     least F + B of all stages and channels up to layer l, on i devices, r of them in the last stage
     before[l, i, r']  the same with the channel to a next stage of r' devices: what passes before that one starts
     """
-    devices, layers = seconds.shape[0] - 1, seconds.shape[1] - 1
+    devices, layers = work.shape[0] - 1, work.shape[1] - 1
     head = np.full((layers + 1, devices + 1, devices + 1), np.inf)
     for l in range(layers):  # noqa: E741 - the letter of the formulas
         for i in range(devices):
@@ -128,8 +158,8 @@ def reachable(seconds: Floats, cut: Floats, reduce: Floats, microbatches: int, t
                 if before == np.inf:
                     continue
                 for end in range(l + 1, layers + 1):
-                    work = seconds[k, end] - seconds[k, l]
-                    if microbatches * work + max(before, reduce[k, end] - reduce[k, l]) > target:
+                    own = microbatches * (work[k, end] - work[k, l])
+                    if own + max(before, reduce[k, end] - reduce[k, l]) > target:
                         break  # more layers only make it worse
-                    head[end, i + k, k] = min(head[end, i + k, k], before + work)
+                    head[end, i + k, k] = min(head[end, i + k, k], before + passage[k, end] - passage[k, l])
     return bool((head[layers] < np.inf).any())

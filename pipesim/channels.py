@@ -85,7 +85,7 @@ def _channel_ns(plan: Plan, costs: Costs, cluster: Cluster, sender: int, receive
     cut = plan.stages[min(sender, receiver)].stop - 1
     size = float(costs.model.cut_bytes[cut]) * plan.share(sender) * plan.share(receiver)
     pairs = [(a, b) for a in plan.stages[sender].devices for b in plan.stages[receiver].devices if a != b]
-    return max((alone(cluster, a, b, size, 1).duration for a, b in pairs), default=0)
+    return _slowest(cluster, pairs, size, 1)
 
 
 def _all_reduce_ns(plan: Plan, costs: Costs, cluster: Cluster, n: int) -> int:
@@ -93,7 +93,14 @@ def _all_reduce_ns(plan: Plan, costs: Costs, cluster: Cluster, n: int) -> int:
     stage, k = plan.stages[n], len(plan.stages[n].devices)
     part = float(costs.model.parameter_bytes[stage.start : stage.stop].sum()) / k
     pairs = [(a, b) for a in stage.devices for b in stage.devices if a != b] if part else []
-    return max((alone(cluster, a, b, part, 2 * (k - 1)).duration for a, b in pairs), default=0)
+    return _slowest(cluster, pairs, part, 2 * (k - 1))
+
+
+def _slowest(cluster: Cluster, pairs: list[tuple[str, str]], size: float, times: int) -> int:
+    """Nanoseconds of the slowest pair's message. Of routes that are equally long and wide one is looked at."""
+    routes = {pair: cluster.route(*pair) for pair in pairs}
+    kinds = {(r.delay, r.bandwidth, r.links if cluster.has_tables else ()): pair for pair, r in routes.items()}
+    return max((alone(cluster, a, b, size, times).duration for a, b in kinds.values()), default=0)
 
 
 def execute(pipeline: Pipeline, *, full: bool = False) -> Execution:

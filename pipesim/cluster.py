@@ -171,6 +171,11 @@ class Cluster:
         return {device.name: position for position, device in enumerate(self.devices)}
 
     @cached_property
+    def has_tables(self) -> bool:
+        """Whether any link has recorded times."""
+        return any(link.table for link in self.links)
+
+    @cached_property
     def vertices(self) -> tuple[str, ...]:
         """Devices first, then switches and NICs in order of first appearance."""
         names = dict.fromkeys(device.name for device in self.devices)

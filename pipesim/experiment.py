@@ -1,6 +1,5 @@
 """One way through the house, with things called by their names: load, plan, order, lower, replay, compare."""
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +19,10 @@ from pipesim.importers.detect import importer_for
 from pipesim.lowering import DEFAULTS, Options, lower, redraw
 from pipesim.plan import DERIVED_KEYS, Plan
 from pipesim.planners import PLANNERS
+from pipesim.pricing import prices
 from pipesim.program import Program
 from pipesim.scenario import CALM, Scenario
-from pipesim.schedule import Schedule
+from pipesim.schedule import INPUT, WEIGHT, Schedule
 from pipesim.schedulers import SCHEDULERS
 from pipesim.timeline import Timeline
 from pipesim.topologies import TOPOLOGIES
@@ -102,7 +102,7 @@ def plan_with(planner: Planner | str, costs: Costs, cluster: Cluster, microbatch
     _check_kinds(costs, cluster)
     with _named("planner", planner):
         _check_takes(function, "model, cluster, costs, microbatches")
-        given = _given_costs(function, costs, cluster)
+        given = prices(function, costs, cluster)
         plan = function(costs.model, cluster, costs, microbatches, **given)
         if not isinstance(plan, Plan):
             raise InputError(f"returned a {type(plan).__name__}; a Plan was expected")
@@ -125,35 +125,6 @@ def schedule_with(scheduler: Scheduler | Schedule | str, plan: Plan, costs: Cost
         if not isinstance(schedule, Schedule):
             raise InputError(f"returned a {type(schedule).__name__}; a Schedule was expected")
     return schedule
-
-
-def _given_costs(function: Planner, costs: Costs, cluster: Cluster) -> dict[str, Callable[[Plan], float]]:
-    """The simulated seconds of a plan, for planners that ask for an `estimate` or for the `exact` time."""
-    parameters = inspect.signature(function).parameters
-    known = {
-        "estimate": functools.partial(estimated_seconds, costs, cluster),
-        "exact": functools.partial(simulated_seconds, costs, cluster),
-    }
-    return {name: cost for name, cost in known.items() if name in parameters and parameters[name].default is None}
-
-
-# What simulated plans are priced with: the best of these schedules on the contended network.
-PRICED_WITH = ("pe", "one_f_one_b")
-FEW = 8  # microbatches; the time of more is estimated from those of 8 and 16
-
-
-def simulated_seconds(costs: Costs, cluster: Cluster, plan: Plan) -> float:
-    """Seconds of an iteration under fair sharing, with the best of a few schedules."""
-    schedules = (schedule_with(name, plan, costs, cluster) for name in PRICED_WITH)
-    return min(metrics.iteration_time(run(lower(plan, schedule, costs, cluster))) for schedule in schedules)
-
-
-def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan) -> float:
-    """As `simulated_seconds`, with many microbatches extrapolated from few: in steady state each takes as long."""
-    if plan.microbatches <= 2 * FEW:
-        return simulated_seconds(costs, cluster, plan)
-    short, longer = (simulated_seconds(costs, cluster, replace(plan, microbatches=count)) for count in (FEW, 2 * FEW))
-    return longer + (plan.microbatches - 2 * FEW) * (longer - short) / FEW
 
 
 def _check_takes(function: Callable[..., object], arguments: str) -> None:
@@ -198,9 +169,14 @@ class Case:
         """All tasks of one iteration."""
         return lower(self.plan, self.schedule, self.costs, self.cluster, self.options, scenario=self.scenario)
 
+    def schedule_bound(self) -> float | None:
+        """Seconds that no schedule of this plan can beat which leaves backwards whole; None if this one splits them."""
+        split = np.isin(self.schedule.kind, [INPUT, WEIGHT]).any()
+        return None if split else bounds.schedule_bound(self.plan, self.costs, self.cluster)
+
     def bound(self) -> float:
-        """Seconds that no unsplit schedule of this plan can beat."""
-        return bounds.schedule_bound(self.plan, self.costs, self.cluster)
+        """Seconds that no plan and schedule of this sort can beat."""
+        return bounds.bound_for(self.plan, self.schedule, self.costs, self.cluster)
 
 
 def make_case(  # noqa: PLR0917 - the nouns of a simulation, in the order of the pipeline
@@ -331,7 +307,6 @@ def compare(  # noqa: PLR0917 - as `make_case`
     trace, cluster = load_trace(trace), load_cluster(cluster)
     costs = costs_of(trace, microbatch_size)
     _check_kinds(costs, cluster)
-    bound = bounds.plan_bound(costs, cluster, microbatches)
     for planner in planners:
         try:
             plan = plan_with(planner, costs, cluster, microbatches)
@@ -342,7 +317,7 @@ def compare(  # noqa: PLR0917 - as `make_case`
             try:
                 schedule = schedule_with(scheduler, plan, costs, cluster)
                 case = Case(plan, schedule, costs, cluster, options, scenario)
-                yield Row(planner, scheduler, run(case.program(), engine), case.bound(), bound)
+                yield Row(planner, scheduler, run(case.program(), engine), case.schedule_bound(), case.bound())
             except PipesimError as error:
                 yield Row(planner, scheduler, error=str(error))
 
@@ -373,8 +348,8 @@ def simulation_data(case: Case, timeline: Timeline) -> dict[str, Any]:
         "planner": case.plan.planner,
         "replication": list(case.plan.replication),
         "cuts": list(case.plan.cuts),
-        "schedule_bound_s": case.bound(),
-        "bound_s": bounds.plan_bound(case.costs, case.cluster, case.plan.microbatches),
+        "schedule_bound_s": case.schedule_bound(),
+        "bound_s": case.bound(),
         "channel_time_s": channel_seconds(case, timeline),
         "fits_memory": metrics.fits_memory(timeline),
     }

@@ -10,10 +10,12 @@ import difflib
 import functools
 import importlib
 import inspect
+import types
+import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pipesim.errors import InputError, UnknownNameError, within
+from pipesim.errors import InputError, UnknownNameError, shown, within
 
 Family = Mapping[str, str]
 
@@ -28,6 +30,8 @@ def resolve(text: str, family: Family, noun: str) -> Callable[..., Any]:
         inspect.signature(function).bind_partial(*positional, **keywords)
     except TypeError as error:
         raise InputError(f"{noun} {text!r}: {error}; {_usage(name, function)}") from None
+    with within(f"{noun} {text!r}"):
+        _check_types(function, keywords)
     return functools.partial(function, *positional, **keywords)
 
 
@@ -42,6 +46,28 @@ def call(text: str, family: Family, noun: str) -> Any:  # noqa: ANN401 - what th
         raise InputError(f"{noun} {text!r}: {error}; {_usage(name, original)}") from None
     with within(f"{noun} {text!r}"):
         return function()
+
+
+def _check_types(function: Callable[..., Any], keywords: dict[str, Any]) -> None:
+    """Refuse options of a kind that their annotation does not name, where it names plain ones."""
+    hints = typing.get_type_hints(function)
+    for key, value in keywords.items():
+        kinds = set(typing.get_args(hints.get(key)) or (hints.get(key, object),))
+        if any(typing.get_origin(kind) is Callable for kind in kinds):
+            raise InputError(
+                f"{key}: {shown(value)} found; a function, which can be given only in Python, was expected"
+            )
+        if not kinds <= _PLAIN or isinstance(value, _accepted(kinds)):
+            continue
+        names = " or ".join(sorted(kind.__name__ for kind in kinds if kind is not types.NoneType))
+        raise InputError(f"{key}: {shown(value)} found; {names} was expected")
+
+
+_PLAIN = {int, float, str, bool, types.NoneType}
+
+
+def _accepted(kinds: set[type]) -> tuple[type, ...]:
+    return (*kinds, int) if float in kinds else tuple(kinds)
 
 
 def _usage(name: str, function: Callable[..., Any]) -> str:

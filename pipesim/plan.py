@@ -140,5 +140,10 @@ def check_stages(stages: int | None, model: Model, cluster: Cluster) -> int:
 
 def check_microbatches(microbatches: int) -> None:
     """Refuse a number of microbatches that nothing can be planned for."""
-    if microbatches < 1:
-        raise InputError(f"microbatches = {microbatches} found; at least 1 was expected")
+    check_at_least("microbatches", microbatches, 1)
+
+
+def check_at_least(name: str, value: int, least: int) -> None:
+    """Refuse an option's value that is too small."""
+    if value < least:
+        raise InputError(f"{name} = {value} found; at least {least} was expected")

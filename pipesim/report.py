@@ -87,7 +87,7 @@ def plan(plan: Plan, bound_s: float | None = None, planning_s: float | None = No
     if plan.objective_s is not None:
         head.append(("objective", seconds(plan.objective_s)))
     if bound_s is not None:
-        head.append(("no plan beats", seconds(bound_s)))
+        head.append(("bound", f"{seconds(bound_s)} (no plan of this sort is faster)"))
     if planning_s is not None:
         head.append(("planned in", seconds(planning_s)))
     return f"{facts(head)}\n\n{table(['stage', 'layers', 'count', 'devices'], rows, left=1)}"
@@ -116,7 +116,10 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
         ("throughput", f"{data['throughput_samples_per_s']:.1f} samples/s"),
         ("FLOP/s utilisation", percent(data["flops_utilisation"])),
         ("bubble", f"{idle} idle (1 - ideal / longest stage: {longest}, actual / ideal - 1: {over})"),
-        ("bounds", f"{seconds(data['bound_s'])} for any plan, {seconds(data['schedule_bound_s'])} for this one"),
+        (
+            "bounds",
+            f"{seconds(data['bound_s'])} for plans of this sort, {seconds(data['schedule_bound_s'])} for this one",
+        ),
         ("without contention", f"{seconds(data['channel_time_s'])} (abstract channels)"),
         ("memory", "fits" if data["fits_memory"] else "DOES NOT FIT (see headroom)"),
         ("simulated", f"{data['tasks']:,} tasks, {how}"),
@@ -169,7 +172,7 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
                 seconds(time),
                 f"{row['throughput_samples_per_s']:.1f}",
                 percent(row["bubble"]["idle_share"]),
-                f"+{percent(time / bound - 1)}" if bound else "-",
+                f"{100 * (time / bound - 1):+.1f} %" if bound else "-",
                 size(row["peak_memory_bytes"]),
                 "yes" if row["fits_memory"] else "NO",
             ]

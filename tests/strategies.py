@@ -256,8 +256,11 @@ class Job(NamedTuple):
 
 
 @st.composite
-def jobs(draw, *, sharings=SHARINGS, transfers=("eager",), calm=False, split_backwards=True):
-    """Anything that fits together. Only `eager` transfers are sure not to stop a drawn schedule for ever."""
+def jobs(draw, *, sharings=SHARINGS, transfers=("eager",), calm=False, split_backwards=True, large=False):
+    """Anything that fits together. Only `eager` transfers are sure not to stop a drawn schedule for ever.
+
+    `large`: for the largest recorded microbatches, whose parts do not take a part of the time.
+    """
     trace = draw(traces(kinds=draw(st.sampled_from([(ANY_KIND,), KINDS]))))
     cluster = draw(clusters())
     plan = draw(plans(trace.layer_count, [device.name for device in cluster.devices]))
@@ -266,7 +269,8 @@ def jobs(draw, *, sharings=SHARINGS, transfers=("eager",), calm=False, split_bac
     scenario = CALM if calm else draw(scenarios(cluster))
     if chosen.sharing == "channel":  # has no links that could be degraded
         scenario = Scenario(scenario.slow)
-    return Job(plan, schedule, costs_of(trace), cluster, chosen, scenario)
+    size = int(trace.layers["microbatch_size"].max()) if large else None
+    return Job(plan, schedule, costs_of(trace, size), cluster, chosen, scenario)
 
 
 @st.composite

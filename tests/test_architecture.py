@@ -25,7 +25,7 @@ timeline
 metrics curves channels bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 report* plot* export*
-experiment
+pricing experiment
 store sweep
 cli
 """

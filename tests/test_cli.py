@@ -99,6 +99,20 @@ WRONG = {
     "nothing varies": (["simulate", *SMALL, "-n", "3"], "jitter"),
     "a planner that cannot be imported": (["plan", "bert-large", FLAT, "-p", "no.such:planner"], "cannot import"),
     "a trace of other devices": (["plan", "bert-large", 'flat(2, bandwidth=1e9, device="h100-80gb")'], "h100-80gb"),
+    "an option of another kind": (
+        ["plan", "bert-large", FLAT, "-p", "spp(most_stages=2.5)"],
+        "most_stages: 2.5 found; int was expected",
+    ),
+    "an option too small": (
+        ["plan", "bert-large", FLAT, "-p", "spp(most_stages=0)"],
+        "most_stages = 0 found; at least 1",
+    ),
+    "a seed below zero": (["plan", "bert-large", FLAT, "-p", "annealing(seed=-1)"], "seed = -1 found; at least 0"),
+    "a list for a name": (
+        ["plan", "bert-large", FLAT, "-p", "spp(order=['a'])"],
+        "order: ['a'] found; str was expected",
+    ),
+    "a function from the shell": (["plan", "bert-large", FLAT, "-p", "annealing(cost=2)"], "given only in Python"),
     "a planner that is none": (
         ["plan", "bert-large", FLAT, "-p", "os:getcwd"],
         "cannot be called with (model, cluster",

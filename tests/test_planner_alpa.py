@@ -91,6 +91,23 @@ def test_without_parameters_more_microbatches_never_make_the_slowest_stage_slowe
     )
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("microbatches", [1, 2, 4, 16])
+def test_the_bounds_that_are_left_out_do_not_matter(seed, microbatches):
+    """As with every latency there is as a bound, one after the other."""
+    rng = np.random.default_rng(seed)
+    meshes = module._submeshes([4, 4])
+    sizes = [j - i for i, j in meshes]
+    work, reduce = np.cumsum(rng.integers(1, 90, 13)), np.cumsum(rng.integers(0, 9, 13))
+    each = [work / size + reduce * size for size in sizes]
+    latency = np.array([before[:, None] - before[None, :] for before in each])
+    latency[:, ~np.tri(13, k=-1, dtype=bool)] = np.inf
+    problem = module._Problem(np.column_stack([np.array(meshes), np.arange(len(meshes))]), latency)
+    every = [problem.least(np.nextafter(t, np.inf)) for t in np.unique(latency[np.isfinite(latency)])]
+    least = min(found.weighed(microbatches - 1) for found in every if found is not None)
+    assert module._best(problem, microbatches).weighed(microbatches - 1) == pytest.approx(least)
+
+
 @given(traces(kinds=("any",)), clusters(), st.integers(1, 6))
 def test_bytes_of_activations_are_ignored(trace, cluster, microbatches):
     none = trace.layers | {"output_bytes": np.zeros_like(trace.layers["output_bytes"])}

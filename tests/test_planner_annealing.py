@@ -50,6 +50,37 @@ def test_a_larger_budget_is_never_worse_and_the_same_seed_gives_the_same_plan(tr
     assert found[1].objective_s <= seconds(balanced(costs.model, cluster, costs, microbatches))
 
 
+def test_a_larger_budget_goes_on_where_a_smaller_one_stops():
+    """The same plans are asked for in the same order, and the best of them is kept."""
+    costs, cluster = uneven(20, 1), load_cluster('servers(2, 4, intra="10GB/s", inter="1GB/s")')
+    pipelined, asked, found = abstract_cost(costs, cluster, 1), [], []
+
+    def seconds(plan):
+        return 1 + pipelined(plan)  # differences of some percent, so that the temperature decides
+
+    for budget in (20, 60, 150, 210, 260):
+        seen = []
+        plan = annealing(
+            costs.model, cluster, costs, 6, evaluations=budget, cost=lambda p, s=seen: s.append(p) or seconds(p)
+        )
+        assert seen[: len(asked)] == asked
+        assert plan.objective_s == min(map(seconds, seen))
+        asked, found = seen, [*found, plan.objective_s]
+    assert found == sorted(found, reverse=True)
+
+
+def test_each_round_begins_at_the_best_state(monkeypatch):
+    """Costs that are nearly equal let the search drift away from its start, which is the best."""
+    start, visited = State((0, 9), ((0, 1, 2, 3),)), []
+    near = module._near
+    monkeypatch.setattr(module, "_near", lambda state, rng: visited.append(state) or near(state, rng))
+    rng = np.random.default_rng(0)
+    best = module._search(start, lambda state: 1.0 if state == start else 1.000001, rng, 2 * module.ROUND + 1)
+    assert best == start
+    assert visited[module.ROUND - 1] != start
+    assert visited[module.ROUND] == visited[2 * module.ROUND] == start
+
+
 def test_seeds_lead_different_ways():
     costs, cluster = uneven(20, 1), load_cluster('servers(2, 4, intra="10GB/s", inter="1GB/s")')
     found = {annealing(costs.model, cluster, costs, 6, seed=seed, evaluations=25).stages for seed in range(8)}

@@ -134,6 +134,24 @@ def test_memory_decides_against_the_fastest_plan():
     assert small.objective_s > free.objective_s
 
 
+def test_one_microbatch_is_never_two_in_flight():
+    """As above with one microbatch: 10 MB are enough for both stages."""
+    assert plan_of(even_trace(4), pair(10_000_000, 10_000_000), 1).cuts == (2,)
+
+
+def test_replicas_send_their_shares_at_the_same_time():
+    """The first layer on two devices: 30 ms, and 100 MB of gradients in each of 64 microbatches' share: 1.5625 ms.
+
+    Each of the two sends and receives 15 MB of the 30 MB at 1 GB/s, which takes 30 ms; one alone would take 60 ms.
+    """
+    trace = even_trace(2, output_bytes=30_000_000)
+    trace.layers["forward_s"][:], trace.layers["backward_s"][:] = [20e-3, 10e-3], [40e-3, 15e-3]
+    trace.layers["parameter_bytes"][:] = [100_000_000, 1_000_000_000]
+    plan = plan_of(trace, load_cluster('flat(3, bandwidth="1GB/s")'), 64)
+    assert plan.replication == (2, 1)
+    assert plan.objective_s == pytest.approx(30e-3 + 1.5625e-3)
+
+
 def test_optimizer_state_is_what_the_user_says():
     """Without optimizer state, 4 layers need 8 MB and their stash, 4 MB, on one device."""
     cluster = Cluster("one", (Device("gpu0", "any", "", 12_000_000),))

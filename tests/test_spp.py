@@ -16,9 +16,10 @@ from pipesim.costs import costs_of
 from pipesim.errors import InputError, RefusedError, UnknownNameError
 from pipesim.kernels import compiled
 from pipesim.planners.data_parallel import data_parallel
+from pipesim.planners.groups import bandwidths
 from pipesim.planners.spp import memory_limit, plan_of, spp
 from pipesim.planners.spp.prm import bottlenecks, prm, tables_of
-from pipesim.planners.spp.rdo import LITERAL, bandwidths, by_minimum_cuts, hierarchical, minimum_cut, ordered, rdo
+from pipesim.planners.spp.rdo import LITERAL, by_minimum_cuts, hierarchical, minimum_cut, ordered, rdo
 from pipesim.trace import Trace
 from strategies import clusters, even_trace, traces
 

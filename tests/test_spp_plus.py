@@ -18,6 +18,7 @@ from pipesim.planners.spp_plus import spp_plus
 from pipesim.planners.spp_plus.contention import contended
 from pipesim.planners.spp_plus.filling import least_heads, solutions
 from pipesim.planners.spp_plus.polish import moves, polished
+from pipesim.pricing import simulated_seconds
 from strategies import clusters, even_trace, traces
 from test_spp import every_split
 
@@ -43,8 +44,8 @@ def test_never_worse_than_spp_on_the_contended_network(name):
     costs, cluster = costs_of(experiment.load_trace(name)), experiment.load_cluster(SERVERS)
     better = experiment.plan_with("spp_plus", costs, cluster, 8)
     first = experiment.plan_with("spp", costs, cluster, 8)
-    assert better.objective_s == experiment.simulated_seconds(costs, cluster, better)
-    assert better.objective_s <= experiment.simulated_seconds(costs, cluster, first)
+    assert better.objective_s == simulated_seconds(costs, cluster, better)
+    assert better.objective_s <= simulated_seconds(costs, cluster, first)
 
 
 def test_where_the_estimate_misleads_the_exact_time_decides():

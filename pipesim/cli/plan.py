@@ -34,7 +34,8 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
     took = time.perf_counter() - began
     if output:
         serial.save(found, Path(output))
-    bound = bounds.plan_bound(costs, devices, sizes["microbatches"])
+    chunked = max(map(len, found.chunks)) > 1
+    bound = (bounds.total_work if chunked else bounds.plan_bound)(costs, devices, found.microbatches)
     if as_json:
         options.echo_json(experiment.plan_data(found, bound, took))
     else:

@@ -10,7 +10,6 @@ import numpy as np
 from pipesim import plan as plans
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
-from pipesim.errors import InputError
 from pipesim.model import Model
 from pipesim.plan import Plan, Stage
 from pipesim.planners.abstract_cost import Cost, abstract_cost
@@ -48,8 +47,8 @@ def annealing(
     where a smaller one stops. Ignores plans whose replicas take whole microbatches, and several chunks per device.
     """
     plans.check_microbatches(microbatches)
-    if evaluations < 1:
-        raise InputError(f"evaluations = {evaluations} found; at least 1 was expected")
+    plans.check_at_least("evaluations", evaluations, 1)
+    plans.check_at_least("seed", seed, 0)
     judge = abstract_cost(costs, cluster, evaluations) if cost is None else cost
     known: dict[State, float] = {}
 

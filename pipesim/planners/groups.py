@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
-from pipesim.planners.spp.rdo import bandwidths
+from pipesim.errors import InputError
 
 Floats = NDArray[np.float64]
 
@@ -18,6 +18,18 @@ def by_node(cluster: Cluster) -> list[list[int]]:
     for position, device in enumerate(cluster.devices):
         nodes.setdefault(device.node, []).append(position)
     return list(nodes.values())
+
+
+def bandwidths(cluster: Cluster) -> Floats:
+    """Bytes/s between each two devices, the lesser of both directions; 0 from a device to itself."""
+    matrix = cluster.bandwidth_matrix
+    weights = np.minimum(matrix, matrix.T)
+    np.fill_diagonal(weights, 0.0)
+    if len(weights) > 1 and not (weights + np.eye(len(weights)) > 0).all():
+        a, b = np.argwhere(weights + np.eye(len(weights)) <= 0)[0]
+        names = [device.name for device in cluster.devices]
+        raise InputError(f"cluster {cluster.name!r}: no route between {names[a]!r} and {names[b]!r}")
+    return weights
 
 
 def worst_bandwidths(cluster: Cluster) -> Floats:
@@ -49,9 +61,7 @@ def layer_seconds(costs: Costs, kinds: Sequence[str], share: float) -> Floats:
 
 def cut_bytes(costs: Costs) -> Floats:
     """[l]: bytes of activations across the cut before layer l, for 0 .. L; nothing enters the model or leaves it."""
-    across = np.concatenate([[0.0], costs.model.cut_bytes])
-    across[-1] = 0.0
-    return across
+    return np.concatenate([[0.0], costs.model.cut_bytes])
 
 
 def ring(between: Floats, group: Sequence[int]) -> float:

@@ -36,16 +36,18 @@ def spp(
 ) -> Plan:
     """Minimises PE's time on the abstract pipeline over all numbers of stages, in one order of the devices.
 
-    `order` is auto (rdo, above 256 devices hierarchical), rdo, hierarchical, given or random. `memory` names the
-    schedule whose microbatches in flight every stage must hold: one_f_one_b, or gpipe or pe, which may hold all.
+    `order` is auto (rdo, above 256 devices hierarchical), rdo, hierarchical, given or random (seed 0). `memory` names
+    the schedule whose microbatches in flight every stage must hold: one_f_one_b, or gpipe or pe, which may hold all.
     Ignores contention between channels, latencies while partitioning, and memory unless asked; uses all devices.
     """
     plans.check_microbatches(microbatches)
+    if most_stages is not None:
+        plans.check_at_least("most_stages", most_stages, 1)
     sequence, name = ordered(cluster, order)
     limit = memory_limit(costs, cluster, sequence, microbatches, memory) if memory else None
     solutions = prm(costs, cluster, sequence, microbatches, most_stages, limit)
     if not solutions and limit is not None:
-        raise _nothing_fits(costs, cluster, sequence, microbatches, limit)
+        raise _nothing_fits(costs, cluster, sequence, microbatches, limit, most_stages)
     made = [plan_of(model, cluster, sequence, solution, microbatches) for solution in solutions.values()]
     timed = [(_pe_time(plan, costs, cluster), n, plan) for n, plan in enumerate(made)]
     time, _, plan = min(timed)
@@ -81,11 +83,13 @@ def memory_limit(costs: Costs, cluster: Cluster, order: list[int], microbatches:
     return Memory(model.parameter_bytes * state_factor(model.precision), model.stash_bytes, memory, depth)
 
 
-def _nothing_fits(costs: Costs, cluster: Cluster, order: list[int], microbatches: int, memory: Memory) -> InputError:
+def _nothing_fits(  # noqa: PLR0917 - the parts of the problem
+    costs: Costs, cluster: Cluster, order: list[int], microbatches: int, memory: Memory, most_stages: int | None
+) -> InputError:
     """Of the plans that are best without a limit, the one that is least short, and where."""
     static, stash = (np.concatenate([[0.0], np.cumsum(column)]) for column in (memory.static, memory.stash))
     worst = []
-    for x, solution in prm(costs, cluster, order, microbatches).items():
+    for x, solution in prm(costs, cluster, order, microbatches, most_stages).items():
         bounds, device = [*solution.starts, len(static) - 1], 0
         short = []
         for n, k in enumerate(solution.replicas):
@@ -95,7 +99,8 @@ def _nothing_fits(costs: Costs, cluster: Cluster, order: list[int], microbatches
             device += k
         worst.append(max(short))
     missing, n, a, b, x = min(worst)
+    limit = "" if most_stages is None else f" of at most {most_stages} stages"
     return InputError(
-        f"no plan fits in memory; of the best plans the least short has {x} stages, and its stage {n} "
+        f"no plan{limit} fits in memory; of the best plans the least short has {x} stages, and its stage {n} "
         f"(layers {a} to {b - 1}) is short by {missing:.0f} bytes on each of its devices"
     )

@@ -21,6 +21,7 @@ from pipesim.cluster import Cluster
 from pipesim.costs import Costs
 from pipesim.errors import RefusedError
 from pipesim.kernels import compiled
+from pipesim.planners.groups import prefix
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -122,18 +123,14 @@ def tables_of(
         seconds=seconds,
         kinds=present,
         reduce=np.maximum(ring, 0)[None, :] / inside,
-        parameters=_prefix(model.parameter_bytes),
+        parameters=prefix(model.parameter_bytes),
         cut=np.concatenate([[0.0], 2 * microbatches * model.cut_bytes]),
         channel=_channels(between),
-        static=nothing if memory is None else _prefix(memory.static),
-        stash=nothing if memory is None else _prefix(memory.stash),
+        static=nothing if memory is None else prefix(memory.static),
+        stash=nothing if memory is None else prefix(memory.stash),
         capacity=capacity,
         in_flight=np.zeros(0, np.int64) if memory is None else memory.in_flight,
     )
-
-
-def _prefix(values: Floats) -> Floats:
-    return np.concatenate([[0.0], np.cumsum(values)])
 
 
 def _channels(between: Floats) -> Floats:

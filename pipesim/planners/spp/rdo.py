@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.cluster import Cluster
-from pipesim.errors import InputError, UnknownNameError
+from pipesim.errors import UnknownNameError
 from pipesim.kernels import compiled
+from pipesim.planners.groups import bandwidths
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -74,18 +75,6 @@ def ordered(cluster: Cluster, order: str) -> tuple[list[int], str]:
     if name not in ORDERS:
         raise UnknownNameError(f"no order is called {order!r}; known are auto, {', '.join(ORDERS)}")
     return ORDERS[name](cluster), name
-
-
-def bandwidths(cluster: Cluster) -> Floats:
-    """Bytes/s between each two devices, the lesser of both directions; 0 from a device to itself."""
-    matrix = cluster.bandwidth_matrix
-    weights = np.minimum(matrix, matrix.T)
-    np.fill_diagonal(weights, 0.0)
-    if len(weights) > 1 and not (weights + np.eye(len(weights)) > 0).all():
-        a, b = np.argwhere(weights + np.eye(len(weights)) <= 0)[0]
-        names = [device.name for device in cluster.devices]
-        raise InputError(f"cluster {cluster.name!r}: no route between {names[a]!r} and {names[b]!r}")
-    return weights
 
 
 def _joined(a: list[int], b: list[int]) -> list[int]:

@@ -1,0 +1,80 @@
+"""The tables of README.md from rows.csv: python experiments/planners/summary.py."""
+
+import csv
+import math
+from collections import defaultdict
+from pathlib import Path
+
+HERE = Path(__file__).parent
+BEST = "spp_plus"
+MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
+
+Case = tuple[str, str, str]
+
+
+def times() -> tuple[dict[Case, dict[str, float]], dict[Case, float], dict[str, float]]:
+    """Seconds by case and planner, the bound of each case, and the longest planning of each planner."""
+    found: dict[Case, dict[str, float]] = defaultdict(dict)
+    bounds, planning = {}, defaultdict(float)
+    with (HERE / "rows.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            case = row["model"], row["cluster"], row["microbatches"]
+            bounds[case] = float(row["bound_s"])
+            if row["iteration_time_s"]:
+                found[case][row["planner"]] = float(row["iteration_time_s"])
+                planning[row["planner"]] = max(planning[row["planner"]], float(row["planning_s"]))
+    return found, bounds, planning
+
+
+def geometric(values: list[float]) -> float:
+    """Geometric mean."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def tables() -> str:
+    """Markdown: each planner beside the best one, SPP beside each planner, the gap by cluster and microbatches."""
+    found, bounds, planning = times()
+    planners = sorted(
+        {p for row in found.values() for p in row},
+        key=lambda p: geometric([r[p] / r[BEST] for r in found.values() if p in r]),
+    )
+    lines = [
+        f"{len(found)} cases.",
+        "",
+        f"| planner | time / {BEST} | better, equal, worse | gap to bound | longest planning |",
+        "|---|---|---|---|---|",
+    ]
+    for planner in planners:
+        ratios = [row[planner] / row[BEST] for row in found.values() if planner in row]
+        better, equal = sum(r < 1 - 1e-9 for r in ratios), sum(abs(r - 1) <= 1e-9 for r in ratios)
+        gap = geometric([row[planner] / bounds[case] for case, row in found.items() if planner in row]) - 1
+        lines.append(
+            f"| {planner} | {geometric(ratios):.3f} | {better}, {equal}, {len(ratios) - better - equal} "
+            f"| {100 * gap:.1f} % | {planning[planner]:.2f} s |"
+        )
+    lines += ["", "| SPP against | geometric mean of its speed-up | largest | where |", "|---|---|---|---|"]
+    for planner in planners:
+        if planner in {"spp", BEST}:
+            continue
+        speed = {case: row[planner] / row["spp"] for case, row in found.items() if planner in row}
+        most = max(speed, key=lambda case: speed[case])
+        mean, place = geometric(list(speed.values())), ", ".join(most)
+        lines.append(f"| {planner} | {mean:.2f} | {speed[most]:.2f} | {place} microbatches |")
+    clusters, counts = (list(dict.fromkeys(case[i] for case in found)) for i in (1, 2))
+    counts.sort(key=int)
+    lines += [
+        "",
+        f"| gap of {BEST} to the bound | " + " | ".join(f"M = {m}" for m in counts) + " |",
+        "|---" * (len(counts) + 1) + "|",
+    ]
+    for cluster in clusters:
+        cells = [[row[BEST] / bounds[case] for case, row in found.items() if case[1:] == (cluster, m)] for m in counts]
+        shown = [f"{100 * (geometric(c) - 1):.1f} %" if c else "-" for c in cells]
+        lines.append(f"| {cluster} | {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    text = (HERE / "README.md").read_text(encoding="utf-8")
+    before, after = text.split(MARKS[0])[0], text.split(MARKS[1])[1]
+    (HERE / "README.md").write_text(f"{before}{MARKS[0]}\n\n{tables()}\n{MARKS[1]}{after}", encoding="utf-8")

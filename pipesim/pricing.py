@@ -1,0 +1,46 @@
+"""What a plan costs by simulation, for planners that want to know: they are given it, and import no engine."""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pipesim import lookup, metrics
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.engines import ENGINES
+from pipesim.lowering import lower
+from pipesim.plan import Plan
+from pipesim.schedulers import SCHEDULERS
+
+Price = Callable[[Plan], float]
+
+SCHEDULES = ("pe", "one_f_one_b")
+FEW = 8  # microbatches; the time of more is estimated from those of 8 and 16
+
+
+def prices(planner: Callable[..., Plan], costs: Costs, cluster: Cluster) -> dict[str, Price]:
+    """What a planner asks for by the names of its options: an `estimate`, and the `exact` time."""
+    parameters = inspect.signature(planner).parameters
+    known: dict[str, Price] = {
+        "estimate": functools.partial(estimated_seconds, costs, cluster),
+        "exact": functools.partial(simulated_seconds, costs, cluster),
+    }
+    return {name: price for name, price in known.items() if name in parameters and parameters[name].default is None}
+
+
+def simulated_seconds(costs: Costs, cluster: Cluster, plan: Plan, schedules: Sequence[str] = SCHEDULES) -> float:
+    """Seconds of an iteration on the contended network (fair sharing), with the best of these schedules."""
+    engine = lookup.function_named("event", ENGINES, "engine")
+    made = (lookup.function_named(name, SCHEDULERS, "scheduler")(plan, costs, cluster) for name in schedules)
+    return min(metrics.iteration_time(engine(lower(plan, schedule, costs, cluster))) for schedule in made)
+
+
+def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan) -> float:
+    """As `simulated_seconds` under PE, many microbatches extrapolated from few: in steady state each takes as long."""
+    if plan.microbatches <= 2 * FEW:
+        return simulated_seconds(costs, cluster, plan, SCHEDULES[:1])
+    short, longer = (
+        simulated_seconds(costs, cluster, replace(plan, microbatches=count), SCHEDULES[:1]) for count in (FEW, 2 * FEW)
+    )
+    return longer + (plan.microbatches - 2 * FEW) * (longer - short) / FEW
