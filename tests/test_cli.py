@@ -333,3 +333,15 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)  # noqa: S602 - a pipe is the point
     assert done.stdout == "{\n"
     assert not done.stderr
+
+
+def test_what_takes_long_says_so_to_a_terminal_and_leaves_no_trace_of_it(capsys, monkeypatch):
+    monkeypatch.setattr(options, "PATIENCE", 0.01)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with options.busy("planning", quiet=False):
+        time.sleep(0.1)
+    with options.busy("planning", quiet=True):
+        time.sleep(0.1)
+    said = capsys.readouterr().err
+    assert said.count("planning |") == 1
+    assert said.endswith("\r" + " " * len("planning |") + "\r")

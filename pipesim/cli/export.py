@@ -24,7 +24,7 @@ def export(output: str, file_format: str | None, as_json: bool, **given: Any) ->
     from pipesim import metrics
 
     options.check_outputs(pictures=[], exports=output, file_format=file_format)
-    timeline = options.run(options.make_case(given).program(), given["engine"], quiet=as_json)
+    timeline = options.run(options.make_case(given | {"as_json": as_json}).program(), given["engine"], quiet=as_json)
     exports.export(timeline, output, file_format)
     if as_json:
         iteration_time = metrics.iteration_time(timeline)

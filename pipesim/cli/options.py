@@ -1,7 +1,9 @@
 """What several commands take, and how they show what they do."""
 
+import itertools
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 SHARINGS = ("none", "fifo", "fair", "channel")
 TRANSFERS = ("eager", "rendezvous", "blocking")
 
+PATIENCE = 1.0  # seconds; what takes longer says that it is at work
 LONG = 100_000  # tasks; a simulation of more may take over a second and shows a progress bar
 
 T = TypeVar("T")
@@ -120,16 +123,17 @@ def make_case(given: dict[str, Any]) -> "Case":
     check_given("beside --plan", is_there=not plan_file, without=("planner", "microbatches"))
     plan = experiment.load_plan(plan_file) if plan_file else given["planner"]
     options, scenario = lowering_options(given)
-    return experiment.make_case(
-        given["trace"],
-        given["cluster"],
-        plan,
-        given["scheduler"],
-        given["microbatches"],
-        given["microbatch_size"],
-        options,
-        scenario,
-    )
+    with busy("planning", quiet=bool(given.get("as_json"))):
+        return experiment.make_case(
+            given["trace"],
+            given["cluster"],
+            plan,
+            given["scheduler"],
+            given["microbatches"],
+            given["microbatch_size"],
+            options,
+            scenario,
+        )
 
 
 def check_given(needed: str, *, is_there: bool, without: tuple[str, ...]) -> None:
@@ -171,6 +175,32 @@ def progress(items: Iterable[T], length: int, label: str, *, quiet: bool) -> Ite
     else:
         with click.progressbar(items, length=length, label=label, file=sys.stderr) as bar:
             yield bar
+
+
+@contextmanager
+def busy(label: str, *, quiet: bool) -> Iterator[None]:
+    """Say what is going on, if it takes longer than one likes to wait and somebody looks."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    thread = threading.Thread(target=_spin, args=(label, done), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _spin(label: str, done: threading.Event) -> None:
+    if done.wait(PATIENCE):
+        return
+    for frame in itertools.cycle("|/-\\"):
+        click.echo(f"\r{label} {frame}", nl=False, err=True)
+        if done.wait(0.2):
+            break
+    click.echo("\r" + " " * (len(label) + 2) + "\r", nl=False, err=True)
 
 
 def echo_json(data: Any) -> None:

@@ -30,7 +30,8 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
     costs = costs_of(experiment.load_trace(trace), sizes["microbatch_size"])
     devices = experiment.load_cluster(cluster)
     began = time.perf_counter()
-    found = experiment.plan_with(planner, costs, devices, sizes["microbatches"])
+    with options.busy("planning", quiet=as_json):
+        found = experiment.plan_with(planner, costs, devices, sizes["microbatches"])
     took = time.perf_counter() - began
     if output:
         serial.save(found, Path(output))

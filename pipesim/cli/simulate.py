@@ -42,7 +42,7 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
     options.check_given("without --iterations", is_there=iterations is not None, without=("seed", "jitter"))
     options.check_given("without --gantt", is_there=bool(given["gantt"]), without=("links", "critical"))
     options.check_outputs(pictures=[given[n] for n in ("gantt", "memory_plot", "links_plot")], exports=given["output"])
-    case = options.make_case(given)
+    case = options.make_case(given | {"as_json": as_json})
     if iterations is not None:  # refused before anything is written
         experiment.check_replay(case, iterations, seed, jitter)
     timeline = options.run(case.program(), given["engine"], quiet=as_json)
