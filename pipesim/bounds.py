@@ -6,12 +6,14 @@ For stages 1..S on disjoint devices, any order of microbatches and any schedule 
     T     >= M (F_n + B_n) + max( head_n , A_n )                for every stage n
 
 (The forward part of head_n comes before A_n too; we use the weaker bound, which needs only one number carried along.)
-For a guessed T a dynamic program over all contiguous plans, with the best bandwidth of the cluster in every cF, cB and
-A and the fastest kind of device everywhere, finds the least head; a smaller head is never worse, so it is exact, and T
-is bisected.
+For a guessed T a dynamic program over all contiguous plans finds the least head; a smaller head is never worse, so it
+is exact, and T is bisected. Everything in it is at its best, whichever devices a plan takes: the fastest kind, and
+for r devices that all talk to each other the greatest bandwidth at which any r devices hang together. Where servers
+are joined by slow links, a group that is larger than a server has the slow ones inside.
 """
 
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,8 +104,8 @@ def total_work(costs: Costs, cluster: Cluster, microbatches: int) -> float:
 
 def single_stage(costs: Costs, cluster: Cluster, microbatches: int) -> float:
     """The layer that is worst to have in any stage: on as many replicas as suit it best, with their all-reduce."""
-    work, _, _, reduce = _tables(costs, cluster)
-    alone = microbatches * np.diff(work[1:], axis=1) + np.diff(reduce[1:], axis=1)  # [replicas, layer]
+    tables = _tables(costs, cluster)
+    alone = microbatches * np.diff(tables.work[1:], axis=1) + np.diff(tables.reduce[1:], axis=1)  # [replicas, layer]
     return float(alone.min(axis=0).max())
 
 
@@ -116,31 +118,64 @@ def _both(costs: Costs, kind: str, share: float) -> Floats:
     return costs.forward(kind, share) + backward
 
 
-def _tables(costs: Costs, cluster: Cluster) -> tuple[Floats, Floats, Floats, Floats]:
-    """Everything at its best, as prefix sums over layers: [r, l] for r devices, [l] for cuts.
+class Tables(NamedTuple):
+    """What the program reads, everything at its best; prefix sums over layers."""
 
-    Work and passage of a microbatch, split over the devices or whole on one of them: of whole ones each device has
-    1/r of the work, but none passes faster. The cut before layer l: both ways, between two single devices. All-reduces.
-    """
+    work: Floats  # [r, l]: seconds of a microbatch on r devices, in parts, or whole on each in turn
+    passage: Floats  # [r, l]: seconds until it has passed
+    reduce: Floats  # [r, l]: seconds of all-reduce
+    cut: Floats  # [l]: bytes both ways across the cut before layer l
+    channel: Floats  # [r, r']: seconds per byte from r devices to r' others
+
+
+def _tables(costs: Costs, cluster: Cluster) -> Tables:
+    """Of whole microbatches each of r devices has 1/r of the work, but none passes faster than on one device."""
     devices, model = len(cluster.devices), costs.model
-    between = cluster.bandwidth_matrix[~np.eye(devices, dtype=bool)]
-    widest = float(between.max(initial=0.0)) or np.inf
+    together = group_bandwidths(cluster)
     work, passage, reduce = (np.zeros((devices + 1, len(model) + 1)) for _ in range(3))
     whole = np.min([_both(costs, kind, 1.0) for kind in _kinds(cluster)], axis=0)
     for r in range(1, devices + 1):
         split = np.min([_both(costs, kind, 1 / r) for kind in _kinds(cluster)], axis=0)
         work[r, 1:] = np.cumsum(np.minimum(split, whole / r))
         passage[r, 1:] = np.cumsum(np.minimum(split, whole))
-        reduce[r, 1:] = 2 * (r - 1) / r * np.cumsum(model.parameter_bytes) / widest
-    return work, passage, np.concatenate([[0.0], 2 * model.cut_bytes / widest]), reduce
+        reduce[r, 1:] = 2 * (r - 1) / r * np.cumsum(model.parameter_bytes) / together[r]
+    channel = np.zeros((devices + 1, devices + 1))
+    for r, k in itertools.product(range(1, devices), repeat=2):
+        if r + k <= devices:  # r k parts between all pairs at once, or the whole between one pair
+            channel[r, k] = min(1 / (r * k * together[r + k]), 1 / together[2])
+    return Tables(work, passage, reduce, np.concatenate([[0.0], 2 * model.cut_bytes]), channel)
 
 
-def _reachable(tables: tuple[Floats, Floats, Floats, Floats], microbatches: int, target: float) -> bool:
+def group_bandwidths(cluster: Cluster) -> Floats:
+    """[r]: a bandwidth that no r devices exceed between all of them; infinite for one.
+
+    Links are added from the widest down. Devices that all reach each other at some bandwidth or more are then in one
+    component, so r of them cannot before a component has r.
+    """
+    matrix = np.minimum(cluster.bandwidth_matrix, cluster.bandwidth_matrix.T)
+    count = len(matrix)
+    found = np.full(count + 1, np.inf)
+    component = [{i} for i in range(count)]
+    reached = 1
+    rows, columns = np.triu_indices(count, 1)
+    for at in np.argsort(-matrix[rows, columns], kind="stable").tolist():
+        a, b = component[rows[at]], component[columns[at]]
+        if a is not b:
+            a |= b
+            for device in b:
+                component[device] = a
+            if len(a) > reached:
+                found[reached + 1 : len(a) + 1] = matrix[rows[at], columns[at]]
+                reached = len(a)
+    return found
+
+
+def _reachable(tables: Tables, microbatches: int, target: float) -> bool:
     return bool(compiled(reachable)(*tables, microbatches, target))
 
 
 def reachable(  # noqa: PLR0917 - kernels take plain values
-    work: Floats, passage: Floats, cut: Floats, reduce: Floats, microbatches: int, target: float
+    work: Floats, passage: Floats, reduce: Floats, cut: Floats, channel: Floats, microbatches: int, target: float
 ) -> bool:
     """Whether some plan breaks no stage's inequality for T = target.
 
@@ -154,7 +189,7 @@ def reachable(  # noqa: PLR0917 - kernels take plain values
             for k in range(1, devices - i + 1):
                 before = 0.0 if l == 0 and i == 0 else np.inf
                 for r in range(1, i + 1):
-                    before = min(before, head[l, i, r] + cut[l] / (r * k))
+                    before = min(before, head[l, i, r] + cut[l] * channel[r, k])
                 if before == np.inf:
                     continue
                 for end in range(l + 1, layers + 1):

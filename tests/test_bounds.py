@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from networks import chain, pipeline, pipeline_trace
 from pipesim import bounds, metrics
-from pipesim.bounds import bound_for, plan_bound, schedule_bound, single_stage, total_work
+from pipesim.bounds import bound_for, group_bandwidths, plan_bound, schedule_bound, single_stage, total_work
 from pipesim.costs import costs_of
 from pipesim.engines.event import run
 from pipesim.errors import DeadlockError
@@ -20,7 +20,7 @@ from pipesim.plan import Plan, Stage
 from pipesim.schedule import BACKWARD, FORWARD, Schedule
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.trace import Trace
-from strategies import even_trace, jobs
+from strategies import clusters, even_trace, jobs
 
 
 @settings(max_examples=300)
@@ -204,3 +204,19 @@ def test_several_stages_on_a_device_are_held_against_the_work_only():
         <= time
         < plan_bound(costs, cluster, 4)
     )
+
+
+def test_a_group_larger_than_a_server_has_the_network_inside():
+    cluster = load_cluster('servers(2, 4, intra="25GB/s", inter="10Gb/s")')
+    assert group_bandwidths(cluster).tolist() == [np.inf, np.inf, *[25e9] * 3, *[1.25e9] * 4]
+
+
+@settings(max_examples=100)
+@given(clusters())
+def test_no_group_exceeds_its_bandwidth(cluster):
+    """Against every group of devices: the least bandwidth inside it."""
+    found = group_bandwidths(cluster)
+    matrix = np.minimum(cluster.bandwidth_matrix, cluster.bandwidth_matrix.T)
+    for r in range(2, len(matrix) + 1):
+        groups = itertools.combinations(range(len(matrix)), r)
+        assert found[r] >= max(min(matrix[a, b] for a, b in itertools.combinations(group, 2)) for group in groups)
