@@ -178,11 +178,19 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
             ]
         )
     headers = ["planner", "scheduler", "iteration", "samples/s", "idle", "gap to bound", "peak memory", "fits"]
-    failures = [f"{row['planner']} + {row['scheduler']}: {row['error']}" for row in rows if "error" in row]
     legend = []
     if best is not None:
         legend = ["* fastest that fits in memory" if rows[best]["fits_memory"] else "* fastest; none fits in memory"]
-    return "\n".join([table(headers, lines, left=2), *legend, *failures])
+    return "\n".join([table(headers, lines, left=2), *legend, *_failures(rows)])
+
+
+def _failures(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why rows failed; what failed for a planner alike with several schedulers is said once."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if "error" in row:
+            alike.setdefault((row["planner"], row["error"]), []).append(row["scheduler"])
+    return [f"{planner} + {', '.join(schedulers)}: {error}" for (planner, error), schedulers in alike.items()]
 
 
 def statistics(data: Mapping[str, float]) -> str:
