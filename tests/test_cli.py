@@ -318,10 +318,13 @@ def test_the_same_command_prints_the_same_bytes_whatever_the_hash_seed():
 
 
 def test_an_output_that_cannot_be_written_is_said():
-    command = f"{sys.executable} -m pipesim show > /dev/full"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - a shell opens it
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: cannot write the output")
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device, opened for its errors
+        for buffering in ({}, {"PYTHONUNBUFFERED": "1"}):
+            command = [sys.executable, "-m", "pipesim", "show"]
+            done = subprocess.run(command, env=buffering, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            assert done.returncode == 2
+            assert done.stderr.startswith("error: cannot write the output")
+            assert "Exception" not in done.stderr
 
 
 def test_without_a_command_help_is_shown(run):

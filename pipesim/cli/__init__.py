@@ -5,8 +5,10 @@ matplotlib or SimPy.
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -72,11 +74,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
     except BrokenPipeError:  # whoever reads our output has seen enough
-        sys.stderr.close()
+        _drop_output()
         sys.exit(0)
     except OSError as error:
+        _drop_output()
         click.echo(f"error: cannot write the output: {error.strerror or error}", err=True)
         sys.exit(2)
+
+
+def _drop_output() -> None:
+    """Send what is still to be written nowhere, so that Python does not stumble over it again at its exit."""
+    with suppress(OSError, ValueError):  # standard output may not be a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
