@@ -120,6 +120,7 @@ def main() -> None:
     counts = [m for m in MICROBATCHES if not (options.quick and m == 64)]
     done = _done(options.output)
     cases = [case for case in itertools.product(MODELS, clusters, counts) if case not in done]
+    cases.sort(key=lambda case: (case[1] == "leaf-spine 64", case[2]))  # what takes long comes last
     with (
         ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool,
         options.output.open("a", newline="") as file,

@@ -36,7 +36,7 @@ def tables() -> str:
     found, bounds, planning = times()
     planners = sorted(
         {p for row in found.values() for p in row},
-        key=lambda p: geometric([r[p] / r[BEST] for r in found.values() if p in r]),
+        key=lambda p: (geometric([r[p] / r[BEST] for r in found.values() if p in r]), p),
     )
     lines = [
         f"{len(found)} cases.",

@@ -1,0 +1,42 @@
+"""The numbers that experiments keep are what their commands give: a few cases of each, exactly."""
+
+import csv
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from pipesim import experiment
+from pipesim.bounds import plan_bound
+
+FOLDER = Path(__file__).parents[1] / "experiments"
+
+
+def script(path):
+    """An experiment's script as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("planner", ["uniform", "spp", "alpa", "pipedream"])
+@pytest.mark.parametrize(("model", "cluster"), [("bert-large", "DGX-1"), ("vgg-19", "4x4, one slow link")])
+def test_rows_of_the_suite_come_out_again(model, cluster, planner):
+    suite = script(FOLDER / "planners" / "run.py")
+    with (FOLDER / "planners" / "rows.csv").open(newline="") as file:
+        wanted = (model, cluster, "4", planner)
+        row = next(
+            r for r in csv.DictReader(file) if (r["model"], r["cluster"], r["microbatches"], r["planner"]) == wanted
+        )
+    made = suite.lookup.call(suite.MODELS[model], suite.ARCHITECTURES, "architecture")
+    costs, devices = suite.costs_of(suite.roofline(made, ["v100-16gb"])), suite.cluster_of(cluster)
+    plan = experiment.plan_with(planner, costs, devices, 4)
+    seconds, scheduler = min(suite._timed(plan, costs, devices))
+    assert (repr(seconds), scheduler) == (row["iteration_time_s"], row["scheduler"])
+    assert plan_bound(costs, devices, 4) == pytest.approx(float(row["bound_s"]), rel=1e-9)
+
+
+def test_the_tables_of_the_suite_are_those_of_its_rows():
+    text = (FOLDER / "planners" / "README.md").read_text(encoding="utf-8")
+    assert script(FOLDER / "planners" / "summary.py").tables() in text
