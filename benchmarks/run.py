@@ -11,10 +11,16 @@ import simpy
 import bench_event
 import bench_planners
 import bench_plot
+import bench_schedulers
 
 README = Path(__file__).with_name("README.md")
 MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
-SECTIONS = {"The SimPy engine": bench_event.rows, "The planners": bench_planners.rows, "Pictures": bench_plot.rows}
+SECTIONS = {
+    "The SimPy engine": bench_event.rows,
+    "The planners": bench_planners.rows,
+    "The schedulers": bench_schedulers.rows,
+    "Pictures": bench_plot.rows,
+}
 
 
 def table(title: str, rows: list[tuple[str, str, str]]) -> str:

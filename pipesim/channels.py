@@ -62,8 +62,8 @@ def pipeline_of(plan: Plan, costs: Costs, cluster: Cluster) -> Pipeline:
     """The abstract pipeline of a plan whose replicas split each microbatch, at the pace of the slowest of a group."""
     cuts = range(len(plan.stages) - 1)
     return Pipeline(
-        forward=_stage_ns(plan, costs, cluster, "forward"),
-        backward=_stage_ns(plan, costs, cluster, "backward"),
+        forward=stage_ns(plan, costs, cluster, "forward"),
+        backward=stage_ns(plan, costs, cluster, "backward"),
         ahead=np.array([_channel_ns(plan, costs, cluster, n, n + 1) for n in cuts], np.int64),
         back=np.array([_channel_ns(plan, costs, cluster, n + 1, n) for n in cuts], np.int64),
         all_reduce=np.array([_all_reduce_ns(plan, costs, cluster, n) for n in range(len(plan.stages))], np.int64),
@@ -71,7 +71,8 @@ def pipeline_of(plan: Plan, costs: Costs, cluster: Cluster) -> Pipeline:
     )
 
 
-def _stage_ns(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> Ints:
+def stage_ns(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> Ints:
+    """Nanoseconds of one microbatch on each stage, at the pace of its slowest replica."""
     kinds = [{cluster.devices[cluster.index[device]].kind for device in stage.devices} for stage in plan.stages]
     seconds = [
         max(costs.seconds(phase, kind, plan.share(n))[stage.start : stage.stop].sum() for kind in kinds[n])
@@ -85,7 +86,7 @@ def _channel_ns(plan: Plan, costs: Costs, cluster: Cluster, sender: int, receive
     cut = plan.stages[min(sender, receiver)].stop - 1
     size = float(costs.model.cut_bytes[cut]) * plan.share(sender) * plan.share(receiver)
     pairs = [(a, b) for a in plan.stages[sender].devices for b in plan.stages[receiver].devices if a != b]
-    return _slowest(cluster, pairs, size, 1)
+    return slowest(cluster, pairs, size, 1)
 
 
 def _all_reduce_ns(plan: Plan, costs: Costs, cluster: Cluster, n: int) -> int:
@@ -93,10 +94,10 @@ def _all_reduce_ns(plan: Plan, costs: Costs, cluster: Cluster, n: int) -> int:
     stage, k = plan.stages[n], len(plan.stages[n].devices)
     part = float(costs.model.parameter_bytes[stage.start : stage.stop].sum()) / k
     pairs = [(a, b) for a in stage.devices for b in stage.devices if a != b] if part else []
-    return _slowest(cluster, pairs, part, 2 * (k - 1))
+    return slowest(cluster, pairs, part, 2 * (k - 1))
 
 
-def _slowest(cluster: Cluster, pairs: list[tuple[str, str]], size: float, times: int) -> int:
+def slowest(cluster: Cluster, pairs: list[tuple[str, str]], size: float, times: int) -> int:
     """Nanoseconds of the slowest pair's message. Of routes that are equally long and wide one is looked at."""
     routes = {pair: cluster.route(*pair) for pair in pairs}
     kinds = {(r.delay, r.bandwidth, r.links if cluster.has_tables else ()): pair for pair, r in routes.items()}

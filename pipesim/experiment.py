@@ -1,6 +1,5 @@
 """One way through the house, with things called by their names: load, plan, order, lower, replay, compare."""
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,23 +12,25 @@ from pipesim import plan as plans
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs, Phase, costs_of
 from pipesim.engines import ENGINES
-from pipesim.errors import InputError, PipesimError, within
+from pipesim.errors import InputError, PipesimError
 from pipesim.importers import IMPORTERS
 from pipesim.importers.detect import importer_for
 from pipesim.lowering import DEFAULTS, Options, lower, redraw
+from pipesim.ordering import Scheduler, check_takes, named, ordered_with, schedule_with
 from pipesim.plan import DERIVED_KEYS, Plan
 from pipesim.planners import PLANNERS
 from pipesim.pricing import prices
 from pipesim.program import Program
 from pipesim.scenario import CALM, Scenario
 from pipesim.schedule import INPUT, WEIGHT, Schedule
-from pipesim.schedulers import SCHEDULERS
+from pipesim.schedulers import COMPARED, SCHEDULERS
 from pipesim.timeline import Timeline
 from pipesim.topologies import TOPOLOGIES
 from pipesim.trace import Trace
 
+__all__ = ["Case", "Row", "compare", "make_case", "ordered_with", "run", "schedule_with", "simulate"]
+
 Planner = Callable[..., Plan]
-Scheduler = Callable[..., Schedule]
 
 # Where the traces that come with pipesim are: inside the installed package, or beside it in a checkout.
 _PACKAGE = Path(__file__).parent
@@ -100,8 +101,8 @@ def plan_with(planner: Planner | str, costs: Costs, cluster: Cluster, microbatch
     """The plan of a planner, by name or as a function; refused unless it fits model and cluster."""
     function: Planner = lookup.resolve(planner, PLANNERS, "planner") if isinstance(planner, str) else planner
     _check_kinds(costs, cluster)
-    with _named("planner", planner):
-        _check_takes(function, "model, cluster, costs, microbatches")
+    with named("planner", planner):
+        check_takes(function, "model, cluster, costs, microbatches")
         given = prices(function, costs, cluster)
         plan = function(costs.model, cluster, costs, microbatches, **given)
         if not isinstance(plan, Plan):
@@ -110,39 +111,10 @@ def plan_with(planner: Planner | str, costs: Costs, cluster: Cluster, microbatch
     return plan
 
 
-def schedule_with(scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster) -> Schedule:
-    """The schedule of a scheduler: by name, as a function, ready made, or in a file."""
-    if isinstance(scheduler, Schedule):
-        return scheduler
-    if isinstance(scheduler, str) and scheduler.endswith((".csv", ".json", ".toml")):
-        return Schedule.load(scheduler)
-    function: Scheduler = (
-        lookup.resolve(scheduler, SCHEDULERS, "scheduler") if isinstance(scheduler, str) else scheduler
-    )
-    with _named("scheduler", scheduler):
-        _check_takes(function, "plan, costs, cluster")
-        schedule = function(plan, costs, cluster)
-        if not isinstance(schedule, Schedule):
-            raise InputError(f"returned a {type(schedule).__name__}; a Schedule was expected")
-    return schedule
-
-
-def _check_takes(function: Callable[..., object], arguments: str) -> None:
-    """Refuse a function that cannot be called with these arguments."""
-    try:
-        inspect.signature(function).bind(*arguments.split(", "))
-    except (TypeError, ValueError):
-        raise InputError(f"cannot be called with ({arguments})") from None
-
-
 def _check_kinds(costs: Costs, cluster: Cluster) -> None:
     """Refuse devices that the trace has no times for, before anybody plans with them."""
     for device in cluster.devices:
         costs.recorded_kind(device.kind)
-
-
-def _named(noun: str, member: object) -> Any:  # noqa: ANN401 - a context manager
-    return within(f"{noun} {member!r}" if isinstance(member, str) else noun)
 
 
 def run(program: Program, engine: str = "event", watch: Callable[[int], None] | None = None) -> Timeline:
@@ -194,7 +166,8 @@ def make_case(  # noqa: PLR0917 - the nouns of a simulation, in the order of the
     made = plan if isinstance(plan, Plan) else plan_with(plan, costs, cluster, microbatches)
     plans.check_fits(made, costs.model, cluster)
     _check_kinds(costs, cluster)
-    return Case(made, schedule_with(scheduler, made, costs, cluster), costs, cluster, options, scenario)
+    made, schedule = ordered_with(scheduler, made, costs, cluster, options)
+    return Case(made, schedule, costs, cluster, options, scenario)
 
 
 def simulate(  # noqa: PLR0917 - as `make_case`
@@ -246,9 +219,8 @@ def replay(
     check_replay(case, iterations, seed, jitter)
     program = case.program()
     for child in np.random.SeedSequence(seed).spawn(iterations):
-        drawn = redraw(
-            program, case.plan, case.costs, case.cluster, rng=np.random.default_rng(child), jitter=jitter
-        )  # fmt: skip
+        made_of = case.plan, case.costs, case.cluster, case.schedule, case.options
+        drawn = redraw(program, *made_of, rng=np.random.default_rng(child), jitter=jitter)
         yield metrics.iteration_time(run(drawn, engine))
 
 
@@ -292,7 +264,7 @@ def compare(  # noqa: PLR0917 - as `make_case`
     trace: Trace | Path | str,
     cluster: Cluster | Path | str,
     planners: Sequence[str] = tuple(PLANNERS),
-    schedulers: Sequence[str] = tuple(SCHEDULERS),
+    schedulers: Sequence[str] = COMPARED,
     microbatches: int = 8,
     microbatch_size: int | None = None,
     options: Options = DEFAULTS,
@@ -315,8 +287,8 @@ def compare(  # noqa: PLR0917 - as `make_case`
             continue
         for scheduler in schedulers:
             try:
-                schedule = schedule_with(scheduler, plan, costs, cluster)
-                case = Case(plan, schedule, costs, cluster, options, scenario)
+                made, schedule = ordered_with(scheduler, plan, costs, cluster, options)
+                case = Case(made, schedule, costs, cluster, options, scenario)
                 yield Row(planner, scheduler, run(case.program(), engine), case.schedule_bound(), case.bound())
             except PipesimError as error:
                 yield Row(planner, scheduler, error=str(error))
@@ -326,6 +298,15 @@ def best(rows: Sequence[Row]) -> Row | None:
     """The fastest row that fits in memory, else the fastest."""
     done = [row for row in rows if row.timeline is not None]
     return min(done, key=_rank, default=None)
+
+
+def starred(rows: Sequence[Row]) -> list[bool]:
+    """Which rows are the best of their planner."""
+    by_planner: dict[str, list[Row]] = {}
+    for row in rows:
+        by_planner.setdefault(row.planner, []).append(row)
+    stars = [best(mine) for mine in by_planner.values()]
+    return [any(row is star for star in stars) for row in rows]
 
 
 def _rank(row: Row) -> tuple[bool, int]:

@@ -288,8 +288,14 @@ def _links(timeline: Timeline) -> dict[str, dict[str, float]]:
 
 def fits_memory(timeline: Timeline) -> bool:
     """Whether every device whose memory is known holds what it must."""
+    return memory_excess(timeline) == 0
+
+
+def memory_excess(timeline: Timeline) -> int:
+    """The most bytes that a device whose memory is known is short of."""
     program = timeline.program
-    return bool(((program.memory == 0) | (peak_memory(timeline) <= program.memory)).all())
+    short = np.where(program.memory == 0, 0, peak_memory(timeline) - program.memory)
+    return int(short.max(initial=0))
 
 
 def statistics(seconds: Floats, rng: np.random.Generator, resamples: int = 2000) -> dict[str, float]:

@@ -88,6 +88,12 @@ class Model:
         return np.array([layer.parameter_bytes for layer in self.layers], np.float64)
 
     @cached_property
+    def kept_bytes(self) -> Floats:
+        """What each layer must keep to do its forward once more: what it reads, if that is less than its stash."""
+        reads = [sum(self.layers[i].output_bytes for i in self.inputs(n)) for n in range(len(self))]
+        return np.minimum(self.stash_bytes, np.array(reads, np.float64))
+
+    @cached_property
     def stash_bytes(self) -> Floats:
         """Bytes that each layer keeps of one microbatch from forward to backward."""
         return np.array([layer.stash_bytes for layer in self.layers], np.float64)

@@ -86,8 +86,15 @@ class Plan:
 
     @cached_property
     def devices(self) -> tuple[str, ...]:
-        """Devices in order of first appearance; a schedule's rank i is devices[i]."""
-        return tuple(dict.fromkeys(device for stage in self.stages for device in stage.devices))
+        """Devices in order of first appearance; a schedule's rank i is devices[i].
+
+        Where whole microbatches go through a model's copies in opposite directions, in the order of one of them.
+        """
+        places = [(device, (n, i)) for n, stage in enumerate(self.stages) for i, device in enumerate(stage.devices)]
+        place = dict(reversed(places))
+        if self.replicas == "whole":
+            place |= {device: (n, i) for device, (n, i) in reversed(places) if i == 0}
+        return tuple(sorted(place, key=place.__getitem__))
 
     @property
     def cuts(self) -> tuple[int, ...]:

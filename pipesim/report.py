@@ -107,15 +107,12 @@ _SPENT = {
 
 def simulation(data: Mapping[str, Any], most: int = 16) -> str:
     """What `experiment.simulation_data` says: the iteration, its devices, its busiest links."""
-    idle, longest, over = (
-        percent(data["bubble"][name]) for name in ("idle_share", "longest_stage", "actual_over_ideal")
-    )
     how = f"sharing {data['sharing']}, {data['transfers']} transfers, {data['engine']} engine"
     head = [
         ("iteration time", seconds(data["iteration_time_s"])),
         ("throughput", f"{data['throughput_samples_per_s']:.1f} samples/s"),
         ("FLOP/s utilisation", percent(data["flops_utilisation"])),
-        ("bubble", f"{idle} idle (1 - ideal / longest stage: {longest}, actual / ideal - 1: {over})"),
+        ("bubble", _bubbles(data["bubble"])),
         (
             "bounds",
             f"{seconds(data['bound_s'])} for plans of this sort, {seconds(data['schedule_bound_s'])} for this one",
@@ -158,7 +155,10 @@ def _links(links: Mapping[str, Mapping[str, float]], most: int = 5) -> list[str]
 
 
 def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
-    """One line per planner and scheduler; the best, given by its index, is starred; failures say why."""
+    """One line per planner and scheduler; the best of each planner is starred, the best of all twice; failures say why.
+
+    `best` is the index of the best of all.
+    """
     lines = []
     for index, row in enumerate(rows):
         if "error" in row:
@@ -168,7 +168,7 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
         lines.append(
             [
                 row["planner"],
-                row["scheduler"] + (" *" if index == best else ""),
+                row["scheduler"] + (" **" if index == best else " *" if row.get("starred") else ""),
                 seconds(time),
                 f"{row['throughput_samples_per_s']:.1f}",
                 percent(row["bubble"]["idle_share"]),
@@ -180,7 +180,8 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
     headers = ["planner", "scheduler", "iteration", "samples/s", "idle", "gap to bound", "peak memory", "fits"]
     legend = []
     if best is not None:
-        legend = ["* fastest that fits in memory" if rows[best]["fits_memory"] else "* fastest; none fits in memory"]
+        fastest = "fastest that fits in memory" if rows[best]["fits_memory"] else "fastest; none fits in memory"
+        legend = [f"* {fastest}, of each planner; ** of all"]
     return "\n".join([table(headers, lines, left=2), *legend, *_failures(rows)])
 
 
@@ -274,8 +275,63 @@ def trace(trace: Trace, most: int = 12) -> str:
     return f"{facts(head)}\n\n{table(['layer', 'name', 'kind', 'forward', 'output', 'parameters'], rows, left=3)}{more}"
 
 
-def gantt(timeline: Timeline, slot_ns: int | None = None, columns: int = 110) -> str:
+def _bubbles(bubble: Mapping[str, float]) -> str:
+    idle, longest, over = (percent(bubble[name]) for name in ("idle_share", "longest_stage", "actual_over_ideal"))
+    return f"{idle} idle (1 - ideal / longest stage: {longest}, actual / ideal - 1: {over})"
+
+
+def exploration(data: Mapping[str, Any]) -> str:
+    """What `workbench.exploration` says, but for the table."""
+    flying = list(data["peak_in_flight"].values())
+    return facts(
+        [
+            ("makespan", seconds(data["makespan"])),
+            ("longest stage", seconds(data["longest_stage"])),
+            ("bubble", _bubbles(data["bubble"])),
+            ("in flight at most", f"{' '.join(map(str, flying))} (microbatches on each device, chunks counted apart)"),
+        ]
+    )
+
+
+def rows(table: Sequence[str], columns: int = 110) -> str:
+    """A schedule's text form, a line per rank, as far as it goes."""
+    shown = [f"{rank}: {row.replace(',', ' ')}" for rank, row in enumerate(table)]
+    return "\n".join(row if len(row) <= columns else f"{row[: columns - 4]} ..." for row in shown)
+
+
+def gallery(data: Sequence[Mapping[str, Any]]) -> str:
+    """One line per scheduler; those without a schedule say why."""
+    lines = [
+        [
+            row["scheduler"],
+            seconds(row["makespan"]),
+            seconds(row["longest_stage"]),
+            *(percent(row["bubble"][name]) for name in ("idle_share", "longest_stage", "actual_over_ideal")),
+            f"{row['peak_memory']:.2f}",
+            str(row["transfers"]),
+        ]
+        for row in data
+        if "error" not in row
+    ]
+    headers = [
+        "scheduler",
+        "makespan",
+        "longest stage",
+        "idle",
+        "1 - ideal/longest",
+        "actual/ideal - 1",
+        "peak",
+        "transfers",
+    ]
+    failed = [f"{row['scheduler']}: {row['error']}" for row in data if "error" in row]
+    legend = ["peak: activations of so many microbatches on the fullest device"] if lines else []
+    return "\n".join([*([table(headers, lines)] if lines else []), *legend, *failed])
+
+
+def gantt(timeline: Timeline, slot_ns: int | None = None, columns: int = 110, *, exactly: bool = False) -> str:
     """A Gantt chart in text: what each device does in the middle of each slot of time, as letter and microbatch.
+
+    `exactly` takes slots of the greatest common divisor of all durations, if so many fit.
 
     gpu0  F0 F1 .  .  .  B0 B0 B1 B1
     gpu1  .  F0 B0 B0 F1 B1 B1 .  .
@@ -285,6 +341,9 @@ def gantt(timeline: Timeline, slot_ns: int | None = None, columns: int = 110) ->
     left = max(map(len, names)) + 2
     slots = max((columns - left) // width, 1)
     slot = slot_ns or max(-(-timeline.makespan // slots), 1)
+    unit = int(np.gcd.reduce(timeline.end[program.is_compute])) if exactly else 0
+    if unit and timeline.makespan // unit <= 2 * slots:
+        slot = unit
     middles = np.arange(slot // 2, timeline.makespan, slot)
     lines = []
     for name, lane in zip(names, program.order, strict=True):

@@ -2,11 +2,15 @@
 
     0F2     stage 0, forward of microbatch 2          F forward    B whole backward
     3B0     stage 3, backward of microbatch 0         I gradient of the input    W gradient of the weights
+    (0F5;7B3)OVERLAP_F_B     a forward and a backward as one: they start and end together
 
 The text form has one line per rank, cells separated by commas:
 
     0F0,0F1,0B0,0B1
     1F0,1B0,1F1,1B1
+
+Cells such as 1SEND_F1 or 0RECV_B2 say what is sent and received between the actions. They follow from the order and
+from who holds which stage: a reader skips them, and `legality.with_messages` writes them.
 """
 
 import re
@@ -20,11 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim import files, serial
-from pipesim.errors import DeadlockError, InputError, ScheduleError, within
-from pipesim.plan import Plan
+from pipesim.errors import InputError, within
 
 LETTERS = "FBIW"
 FORWARD, BACKWARD, INPUT, WEIGHT = range(4)
+
+# The part of a stage's stash that the gradient of the input releases; the gradient of the weights releases the rest.
+RELEASED_BY_INPUT = 0.5
 
 Ints = NDArray[np.int64]
 
@@ -42,7 +48,10 @@ class Action(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """For each rank the order of its actions, in columns: row r of `rows` holds positions in the columns."""
+    """For each rank the order of its actions, in columns; rank r has the positions starts[r] to starts[r + 1] - 1.
+
+    `paired` marks an action that is one with the action after it.
+    """
 
     FORMAT: ClassVar[str] = "pipesim.schedule"
     VERSION: ClassVar[int] = 1
@@ -51,6 +60,7 @@ class Schedule:
     stage: Ints
     kind: Ints
     microbatch: Ints
+    paired: NDArray[np.bool_]
 
     @classmethod
     def of(cls, rows: Sequence[Iterable[tuple[int, int, int]]]) -> "Schedule":
@@ -59,11 +69,14 @@ class Schedule:
 
     @classmethod
     def of_arrays(cls, rows: Sequence[Ints]) -> "Schedule":
-        """From one array per rank with columns stage, kind, microbatch."""
+        """From one array per rank with columns stage, kind, microbatch, and perhaps paired."""
         lengths = np.array([len(row) for row in rows], np.int64)
+        width = max((row.shape[1] for row in rows), default=3)
         every = np.concatenate(rows) if rows else np.zeros((0, 3), np.int64)
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        return cls(starts, *(np.ascontiguousarray(column) for column in every.T))
+        paired = every[:, 3] != 0 if width > 3 else np.zeros(len(every), bool)
+        stage, kind, microbatch = (np.ascontiguousarray(every[:, i]) for i in range(3))
+        return cls(starts, stage, kind, microbatch, paired)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -76,7 +89,13 @@ class Schedule:
     __hash__ = None  # type: ignore[assignment]  # arrays inside may not be keys
 
     def __str__(self) -> str:
-        return "\n".join(",".join(map(str, row)) for row in self.rows)
+        return "\n".join(",".join(row) for row in self.cells)
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The text of every cell of each rank: an action, or two that are one."""
+        paired = np.split(self.paired, self.starts[1:-1]) if len(self) else []
+        return [_texts(row, both.tolist()) for row, both in zip(self.rows, paired, strict=True)]
 
     @property
     def rows(self) -> list[list[Action]]:
@@ -86,6 +105,12 @@ class Schedule:
             for cell in zip(self.stage.tolist(), self.kind.tolist(), self.microbatch.tolist(), strict=True)
         ]
         return [every[a:b] for a, b in zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)]
+
+    def part(self, rank: int) -> list[tuple[int, int, int, bool]]:
+        """Stage, kind, microbatch of each action of a rank, and whether it is one with the next."""
+        rows = slice(int(self.starts[rank]), int(self.starts[rank + 1]))
+        columns = (self.stage, self.kind, self.microbatch, self.paired)
+        return list(zip(*(column[rows].tolist() for column in columns), strict=True))
 
     @cached_property
     def rank(self) -> Ints:
@@ -120,165 +145,40 @@ class _Rows:
     rows: tuple[str, ...]
 
 
-_CELL = re.compile(rf"\s*(\d{{1,9}})([{LETTERS}])(\d{{1,9}})\s*")
+def _texts(row: list[Action], paired: list[bool]) -> list[str]:
+    if not any(paired):
+        return list(map(str, row))
+    second = [False, *paired[:-1]]
+    return [f"({row[i]};{row[i + 1]}){OVERLAP}" if paired[i] else str(row[i]) for i in range(len(row)) if not second[i]]
+
+
+OVERLAP = "OVERLAP_F_B"
+_ACTION = rf"\s*(\d{{1,9}})([{LETTERS}])(\d{{1,9}})\s*"
+_CELL = re.compile(_ACTION)
+_PAIR = re.compile(rf"\s*\({_ACTION};{_ACTION}\)\s*{OVERLAP}\s*")
+_MESSAGE = re.compile(r"\s*\d{1,9}(?:(?:SEND|RECV)_[FB]\d{1,9}|UNSHARD\d{0,9}|RESHARD\d{0,9}|REDUCE_GRAD\d{0,9})\s*")
 
 
 def parse(text: str) -> Schedule:
-    """The schedule in text form; blank cells are skipped."""
+    """The schedule in text form; blank cells and those about messages are skipped."""
     if not text.strip():
         raise InputError("is empty; one line of cells such as 0F0,0F1,0B0,0B1 per rank was expected")
-    return Schedule.of([_parse_row(line, number) for number, line in enumerate(text.split("\n"), 1)])
+    rows = [_parse_row(line, number) for number, line in enumerate(text.split("\n"), 1)]
+    return Schedule.of_arrays([np.array(row, np.int64).reshape(-1, 4) for row in rows])
 
 
-def _parse_row(line: str, number: int) -> list[Action]:
-    row = []
+def _parse_row(line: str, number: int) -> list[tuple[int, int, int, bool]]:
+    """Stage, kind, microbatch, and whether it is one with the next."""
+    row: list[tuple[int, int, int, bool]] = []
     for column, cell in enumerate(line.split(","), 1):
-        if not cell.strip():
-            continue
-        match = _CELL.fullmatch(cell)
-        if match is None:
+        if match := _CELL.fullmatch(cell):
+            row.append((int(match[1]), LETTERS.index(match[2]), int(match[3]), False))
+        elif match := _PAIR.fullmatch(cell):
+            row.append((int(match[1]), LETTERS.index(match[2]), int(match[3]), True))
+            row.append((int(match[4]), LETTERS.index(match[5]), int(match[6]), False))
+        elif cell.strip() and not _MESSAGE.fullmatch(cell):
             raise InputError(
                 f"line {number}: cell {column}: {cell.strip()[:40]!r} found; stage, one of {', '.join(LETTERS)}, and "
-                "microbatch were expected, such as 0F0"
+                f"microbatch were expected, such as 0F0, or two of them such as (0F5;7B3){OVERLAP}"
             )
-        row.append(Action(int(match[1]), LETTERS.index(match[2]), int(match[3])))
     return row
-
-
-def check(schedule: Schedule, plan: Plan) -> None:
-    """Refuse a schedule that does not do each action of the plan once, on its device, in a possible order."""
-    if len(schedule) != len(plan.devices):
-        raise ScheduleError(
-            f"{len(schedule)} ranks found; {len(plan.devices)} were expected, one per device of the plan"
-        )
-    _check_places(schedule, plan)
-    _check_complete(schedule, plan)
-    _check_order(schedule, plan)
-
-
-def _check_places(schedule: Schedule, plan: Plan) -> None:
-    """Every action names a stage that its rank holds and a microbatch that passes there."""
-    for rank, row in enumerate(np.split(np.arange(len(schedule.stage)), schedule.starts[1:-1])):
-        stage, microbatch = schedule.stage[row], schedule.microbatch[row]
-        wrong = ~np.isin(stage, plan.chunks[rank])
-        if wrong.any():
-            raise _bad_cell(schedule, rank, int(np.argmax(wrong)), f"{plan.devices[rank]} does not hold this stage")
-        for n in plan.chunks[rank]:
-            passing = plan.microbatches_of(n, plan.stages[n].devices.index(plan.devices[rank]))
-            stray = (stage == n) & ~(
-                (microbatch < plan.microbatches) & (microbatch % passing.step == passing.start % passing.step)
-            )
-            if stray.any():
-                reason = (
-                    f"this microbatch does not pass through {plan.devices[rank]} (microbatches: {plan.microbatches})"
-                )
-                raise _bad_cell(schedule, rank, int(np.argmax(stray)), reason)
-
-
-def _check_complete(schedule: Schedule, plan: Plan) -> None:
-    """Per rank, stage and microbatch: one F, and either one B or one I and one W."""
-    slots = [(rank, n) for rank, held in enumerate(plan.chunks) for n in held]
-    passing = [plan.microbatches_of(n, plan.stages[n].devices.index(plan.devices[rank])) for rank, n in slots]
-    present = np.unique(schedule.microbatch)
-    if len(present) < plan.microbatches:  # found before any memory is taken for that many
-        absent = int(np.argmin(np.append(present, -1) == np.arange(len(present) + 1)))
-        where = next(slot for slot, microbatches in enumerate(passing) if absent in microbatches)
-        raise _incomplete(plan, *slots[where], absent, [0, 0, 0, 0])
-    slot_of = np.zeros((len(plan.devices), len(plan.stages)), np.int64)
-    slot_of[tuple(np.array(slots).T)] = np.arange(len(slots))
-    cell = slot_of[schedule.rank, schedule.stage] * plan.microbatches + schedule.microbatch
-    counts = np.stack(
-        [np.bincount(cell[schedule.kind == kind], minlength=len(slots) * plan.microbatches) for kind in range(4)]
-    )
-    required = np.zeros((len(slots), plan.microbatches), bool)
-    for slot, microbatches in enumerate(passing):
-        required[slot, microbatches.start :: microbatches.step] = True
-    once = required.ravel()
-    right = (counts[0] == once) & (counts[1] + counts[2] == once) & (counts[2] == counts[3])
-    if not right.all():
-        slot, microbatch = divmod(int(np.argmin(right)), plan.microbatches)
-        raise _incomplete(plan, *slots[slot], microbatch, counts[:, np.argmin(right)].tolist())
-
-
-def _incomplete(plan: Plan, rank: int, stage: int, microbatch: int, counts: list[int]) -> ScheduleError:
-    cells = [Action(stage, kind, microbatch) for kind in range(4)]
-    found = " and ".join(f"{count} x {cell}" for count, cell in zip(counts, cells, strict=True) if count)
-    return ScheduleError(
-        f"rank {rank} ({plan.devices[rank]}), stage {stage}, microbatch {microbatch}: {found or 'nothing'} found; one "
-        f"{cells[FORWARD]} and one {cells[BACKWARD]} (or one {cells[INPUT]} and one {cells[WEIGHT]}) were expected"
-    )
-
-
-def _check_order(schedule: Schedule, plan: Plan) -> None:
-    """Run the schedule without clock or costs: whoever can go on, goes on; all must come to their end.
-
-    What an action waits for is a count: how many replicas have done an action of that stage and microbatch.
-    """
-    stages, microbatches = len(plan.stages), plan.microbatches
-    copies = [len(stage.devices) if plan.replicas == "split" else 1 for stage in plan.stages]
-    done = [[0] * (stages * microbatches) for _ in range(2)]  # forwards; backwards (B or I)
-    mine: list[set[int]] = [set() for _ in plan.devices]  # what each rank itself has done: stage, kind, microbatch
-    rows = schedule.rows
-    position = [0] * len(rows)
-    waiting: dict[tuple[int, int], list[int]] = {}
-    ready = list(range(len(rows)))
-    while ready:
-        rank = ready.pop()
-        while position[rank] < len(rows[rank]):
-            stage, kind, microbatch = rows[rank][position[rank]]
-            slot = stage * microbatches + microbatch
-            own = _needs_own(kind)
-            if own is not None and (slot * 4 + own) not in mine[rank]:
-                break
-            before = _needs_other(stage, kind, stages)
-            if before is not None and done[kind != FORWARD][before * microbatches + microbatch] < copies[before]:
-                waiting.setdefault((kind != FORWARD, before * microbatches + microbatch), []).append(rank)
-                break
-            position[rank] += 1
-            mine[rank].add(slot * 4 + (INPUT if kind == BACKWARD else kind))
-            if kind != WEIGHT:
-                done[kind != FORWARD][slot] += 1
-                if done[kind != FORWARD][slot] == copies[stage]:
-                    ready += waiting.pop((kind != FORWARD, slot), [])
-    if any(at < len(row) for at, row in zip(position, rows, strict=True)):
-        raise DeadlockError(_stuck_table(rows, position, plan))
-
-
-def _needs_own(kind: int) -> int | None:
-    """The kind of action that the same rank must have done before, on the same stage and microbatch."""
-    return {FORWARD: None, BACKWARD: FORWARD, INPUT: FORWARD, WEIGHT: INPUT}[kind]
-
-
-def _needs_other(stage: int, kind: int, stages: int) -> int | None:
-    """The stage whose action on the same microbatch must come before."""
-    if kind == FORWARD:
-        return stage - 1 if stage > 0 else None
-    return stage + 1 if kind != WEIGHT and stage < stages - 1 else None
-
-
-def _stuck_table(rows: list[list[Action]], position: list[int], plan: Plan, around: int = 3) -> str:
-    lines = ["the order is impossible: every rank below waits for another (>waiting cell<)"]
-    for rank, (row, at) in enumerate(zip(rows, position, strict=True)):
-        if at == len(row):
-            continue
-        cells = [f">{cell}<" if i == at else str(cell) for i, cell in enumerate(row)][
-            max(0, at - around) : at + around + 1
-        ]
-        lines.append(f"  rank {rank}: {' '.join(cells)}   waits for {_awaited(row, at, plan)}")
-    return "\n".join(lines)
-
-
-def _awaited(row: list[Action], at: int, plan: Plan) -> str:
-    stage, kind, microbatch = row[at]
-    own = _needs_own(kind)
-    done = {(cell.stage, INPUT if cell.kind == BACKWARD else cell.kind, cell.microbatch) for cell in row[:at]}
-    if own is not None and (stage, own, microbatch) not in done:
-        return f"{Action(stage, own, microbatch)}, which comes later on the same rank"
-    before = _needs_other(stage, kind, len(plan.stages))
-    assert before is not None  # noqa: S101 - an action that waits for nothing is never stuck
-    return f"{before}{'F' if kind == FORWARD else 'B'}{microbatch} of {', '.join(plan.stages[before].devices)}"
-
-
-def _bad_cell(schedule: Schedule, rank: int, column: int, reason: str) -> ScheduleError:
-    cell = schedule.rows[rank][column]
-    return ScheduleError(f"rank {rank}, cell {column + 1}: {cell} found; {reason}")

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import networkx as nx
 import numpy as np
 
+from pipesim import legality, serial
 from pipesim import plan as plans
 from pipesim import schedule as schedules
-from pipesim import serial
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
 from pipesim.engines import event
@@ -112,7 +112,7 @@ def check_scheduler(scheduler: Callable[..., Schedule], plan: Plan, costs: Costs
     if schedule is None:
         assert len(refusal) > 20, "a refusal says why"
         return None
-    schedules.check(schedule, plan)
+    legality.check(schedule, plan)
     assert schedule == scheduler(plan, costs, cluster), "the same input gives the same schedule"
     assert schedules.parse(str(schedule)) == schedule
     return schedule

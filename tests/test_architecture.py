@@ -19,13 +19,13 @@ errors units files
 serial lookup ragged tables tracks kernels
 devices trace model cluster
 costs
-plan schedule scenario
+chains plan schedule scenario legality
 program lowering
 timeline
 metrics curves channels bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 report* plot* export*
-pricing experiment
+pricing ordering experiment workbench
 store sweep
 cli
 """

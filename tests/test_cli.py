@@ -14,8 +14,9 @@ import pytest
 from mutations import corpus, mutations
 from pipesim import experiment, program
 from pipesim.cli import COMMANDS, main, options
+from pipesim.lowering.job import RECOMPUTES
 from pipesim.planners import PLANNERS
-from pipesim.schedulers import SCHEDULERS
+from pipesim.schedulers import COMPARED, SCHEDULERS
 
 FLAT = 'flat(4, bandwidth="1GB/s")'
 SMALL = ["bert-large", FLAT, "--microbatches", "4"]
@@ -64,6 +65,7 @@ def test_help_is_quick_beside_what_it_does_not_import():
 def test_the_words_of_the_options_are_those_of_the_program():
     assert options.SHARINGS == program.SHARINGS
     assert options.TRANSFERS == program.TRANSFERS
+    assert options.RECOMPUTES == RECOMPUTES
 
 
 def test_version_is_printed(run):
@@ -239,9 +241,20 @@ def test_every_command_has_a_text_form(run, tmp_path):
         assert expected in out
 
 
-def test_compare_takes_all_names_by_default(run):
+def test_compare_takes_all_planners_and_the_common_schedulers_by_default(run):
     rows = json.loads(run("compare", *SMALL, "--json")[1])["rows"]
-    assert [(row["planner"], row["scheduler"]) for row in rows] == [(p, s) for p in PLANNERS for s in SCHEDULERS]
+    assert [(row["planner"], row["scheduler"]) for row in rows] == [(p, s) for p in PLANNERS for s in COMPARED]
+
+
+def test_compare_takes_all_schedulers_when_asked_and_stars_the_best_of_each_planner(run):
+    rows = json.loads(run("compare", *SMALL, "-p", "balanced", "-p", "spp", "-s", "all", "--json")[1])["rows"]
+    assert [row["scheduler"] for row in rows] == [*SCHEDULERS, *SCHEDULERS]
+    for planner in ("balanced", "spp"):
+        mine = [row for row in rows if row["planner"] == planner and "error" not in row]
+        (star,) = [row for row in mine if row["starred"]]
+        fitting = [row["iteration_time_s"] for row in mine if row["fits_memory"]]
+        assert star["fits_memory"]
+        assert star["iteration_time_s"] == min(fitting)
 
 
 def test_every_picture_and_export_is_written(run, tmp_path):

@@ -40,3 +40,12 @@ def test_rows_of_the_suite_come_out_again(model, cluster, planner):
 def test_the_tables_of_the_suite_are_those_of_its_rows():
     text = (FOLDER / "planners" / "README.md").read_text(encoding="utf-8")
     assert script(FOLDER / "planners" / "summary.py").tables() in text
+
+
+def test_the_rows_of_the_schedules_come_out_again():
+    schedules = script(FOLDER / "schedules" / "run.py")
+    with (FOLDER / "schedules" / "rows.csv").open(newline="") as file:
+        kept = {row[0]: row for row in csv.reader(file)}
+    names = ("gpipe", "interleaved", "hanayo", "zb_1p", "zb_v", "v_min", "chimera", "dualpipe_v")
+    found = schedules.workbench.gallery(4, 8, schedules.UNIT, schedulers=names)
+    assert [schedules._plain(row) for row in schedules.workbench.gallery_rows(found)] == [kept[name] for name in names]

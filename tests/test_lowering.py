@@ -251,9 +251,9 @@ def test_a_draw_takes_only_recorded_samples_and_depends_on_the_seed_alone():
     cluster = chain(1)
     program = lower(plan, gpipe(plan), costs, cluster)
     assert set(program.duration[program.kind == FORWARD]) == {20}, "the median"
-    drawn = redraw(program, plan, costs, cluster, rng=np.random.default_rng(1))
+    drawn = redraw(program, plan, costs, cluster, gpipe(plan), rng=np.random.default_rng(1))
     assert set(drawn.duration[drawn.kind == FORWARD]) == {10, 20, 70}
-    again = redraw(program, plan, costs, cluster, rng=np.random.default_rng(1))
+    again = redraw(program, plan, costs, cluster, gpipe(plan), rng=np.random.default_rng(1))
     assert np.array_equal(drawn.duration, again.duration)
 
 
@@ -261,7 +261,7 @@ def test_jitter_keeps_the_mean_and_has_the_stated_variation():
     costs = costs_of(pipeline_trace([1_000_000], [1_000_000]))
     plan = Plan("by hand", 1, 20_000, (Stage(0, 1, ("g0",)),))
     program = lower(plan, gpipe(plan), costs, chain(1))
-    drawn = redraw(program, plan, costs, chain(1), rng=np.random.default_rng(0), jitter=0.2).duration / 1e6
+    drawn = redraw(program, plan, costs, chain(1), gpipe(plan), rng=np.random.default_rng(0), jitter=0.2).duration / 1e6
     assert drawn.mean() == pytest.approx(1, abs=0.01)
     assert drawn.std() == pytest.approx(0.2, abs=0.01)
 
@@ -291,3 +291,88 @@ def test_devices_that_cannot_reach_each_other_are_refused():
 def test_unknown_options_are_refused(bad):
     with pytest.raises(InputError, match=next(iter(bad))):
         Options(**bad)
+
+
+# --- pairs -----------------------------------------------------------------------------------------------------------
+
+
+PAIR = Plan("by hand", 2, 2, (Stage(0, 1, ("g0",)), Stage(1, 2, ("g1",))))
+PAIRED = parse("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,1B0,1F1,1B1")
+
+
+def paired_program(hop=0, **options):
+    """Two stages with F = 10, B = 30; the first does its second forward and its first backward as one."""
+    costs = costs_of(pipeline_trace([10, 10], [30, 30]))
+    return lower(PAIR, PAIRED, costs, chain(2, [hop]), Options(**options))
+
+
+@pytest.mark.parametrize(
+    ("options", "together"),
+    [({}, 40), ({"pair_overlap": 1.0}, 30), ({"pair_overlap": 0.5}, 35), ({"pair_factor": 0.6}, 24)],
+)
+def test_a_pair_takes_the_stated_time(options, together):
+    """The longer and what of the shorter does not hide in it, or a factor on the sum."""
+    timeline = run(paired_program(**options))
+    timeline.verify()
+    first, second = 1, 2  # tasks are the schedule's actions
+    assert timeline.start[first] == timeline.end[3 + 1 + 1] == 50, "it waits for the backward of the other stage"
+    assert timeline.end[second] - timeline.start[first] == together
+    assert timeline.start[second] == timeline.end[first]
+
+
+def test_what_either_gives_is_there_when_both_have_ended():
+    timeline = run(paired_program(pair_overlap=1.0))
+    forward_of_the_other = 4 + 2
+    assert timeline.program.label(forward_of_the_other).startswith("1F1")
+    assert timeline.start[forward_of_the_other] == timeline.end[2] == 80
+
+
+@pytest.mark.parametrize("transfers", ["eager", "rendezvous", "blocking"])
+@pytest.mark.parametrize("sharing", ["none", "fifo", "fair", "channel"])
+def test_pairs_replay_under_every_rule(sharing, transfers):
+    timeline = run(paired_program(hop=5, sharing=sharing, transfers=transfers))
+    timeline.verify()
+
+
+def test_pairs_keep_their_time_when_times_are_drawn_anew():
+    costs = costs_of(pipeline_trace([10, 10], [30, 30]))
+    plan, options = PAIR, Options(pair_factor=0.5)
+    program = lower(plan, PAIRED, costs, chain(2), options)
+    drawn = redraw(program, plan, costs, chain(2), PAIRED, options, rng=np.random.default_rng(0))
+    assert np.array_equal(drawn.duration, program.duration)
+
+
+# --- recomputation ---------------------------------------------------------------------------------------------------
+
+
+def recomputing(text, recompute):
+    """One stage of two layers: the first keeps much for its time, the second little; both read 10 bytes."""
+    layers = pipeline_trace([10, 40], [30, 30], hop_bytes=[10]).layers | {"stash_bytes": np.array([100, 60])}
+    costs = costs_of(Trace("m", "test", 1, layers))
+    plan = Plan("m", 2, 1, (Stage(0, 2, ("g0",)),))
+    return run(lower(plan, parse(text), costs, chain(1), Options(recompute=recompute, optimizer_state=0.0)))
+
+
+@pytest.mark.parametrize(
+    ("recompute", "seconds", "stash", "restored"),
+    [("none", 60, 160, 0), ("full", 110, 0 + 10, 100), ("selective", 70, 0 + 60, 100)],
+)
+def test_recomputation_moves_seconds_into_the_backward_and_bytes_out_of_the_stash(recompute, seconds, stash, restored):
+    """The first layer reads nothing that is recorded, so it keeps nothing; `selective` takes it alone."""
+    program = recomputing("0F0,0B0", recompute).program
+    assert program.duration.tolist() == [50, seconds]
+    assert program.memory_start.tolist() == [stash, restored]
+    assert program.memory_end.tolist() == [0, -stash - restored]
+
+
+def test_what_the_weights_gradient_needs_stays_restored_until_then():
+    program = recomputing("0F0,0I0,0W0", "full").program
+    assert program.duration.sum() == 50 + 60 + 50
+    assert program.memory_start.tolist() == [10, 150, 0]
+    assert program.memory_end.tolist() == [0, -80, -80]
+
+
+@pytest.mark.parametrize("options", [{"pair_overlap": 1.5}, {"pair_factor": -1.0}, {"recompute": "some"}])
+def test_options_about_pairs_and_recomputation_are_checked(options):
+    with pytest.raises(InputError, match="was expected"):
+        Options(**options)

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from contracts import check_planner
 from pipesim import lookup
+from pipesim.chains import chains_on_chains
 from pipesim.costs import costs_of
 from pipesim.errors import InputError
 from pipesim.experiment import load_cluster
 from pipesim.planners import PLANNERS
-from pipesim.planners.balanced import balanced, chains_on_chains
+from pipesim.planners.balanced import balanced
 from pipesim.planners.uniform import uniform
 from strategies import clusters, even_trace, traces
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from pipesim import schedule as schedules
+from pipesim import legality
 from pipesim.errors import DeadlockError, FormatError, InputError, ScheduleError
 from pipesim.plan import Plan, Stage
 from pipesim.schedule import FORWARD, Action, Schedule, parse
@@ -50,6 +50,89 @@ def test_blanks_and_empty_cells_do_not_matter():
 def test_schedules_that_differ_in_where_a_row_ends_are_not_equal():
     assert parse("0F0,0F1\n0F2") != parse("0F0\n0F1,0F2")
     assert parse("0F0") != "0F0"
+
+
+def test_a_forward_and_a_backward_that_are_one_are_written_as_pytorch_writes_them():
+    schedule = parse("0F0, ( 0F1 ;0B0) OVERLAP_F_B,0B1\n1F0,(1F1;1I0)OVERLAP_F_B,1W0,1B1")
+    assert str(schedule) == "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,(1F1;1I0)OVERLAP_F_B,1W0,1B1"
+    assert schedule.paired.tolist() == [False, True, False, False, False, True, False, False, False]
+    assert parse(str(schedule)) == schedule
+    assert parse("0F0,0F1,0B0,0B1\n1F0,1F1,1I0,1W0,1B1") != schedule
+
+
+def test_cells_about_messages_are_skipped():
+    """They follow from the order, so that PyTorch's two forms hold the same schedule."""
+    assert parse("0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD\n1UNSHARD, 1RECV_F0,1F0,1B0,1SEND_B0") == parse(
+        "0F0,0B0\n1F0,1B0"
+    )
+
+
+def test_messages_stand_after_what_makes_them_and_before_what_needs_them():
+    rows = legality.with_messages(parse(ONE_F_ONE_B), PAIR)
+    assert rows == [
+        "0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0RECV_B1 0B0 0B1".split(),  # noqa: SIM905 - as one reads it
+        "1RECV_F0 1RECV_F1 1F0 1B0 1SEND_B0 1F1 1B1 1SEND_B1".split(),  # noqa: SIM905 - as one reads it
+    ]
+    assert parse("\n".join(map(",".join, rows))) == parse(ONE_F_ONE_B)
+
+
+@given(planned())
+def test_every_message_is_sent_and_received_once_around_its_actions(drawn):
+    plan, schedule = drawn
+    if plan.replicas == "split" and max(plan.replication) > 1:
+        with pytest.raises(ScheduleError, match="do not split microbatches"):
+            legality.with_messages(schedule, plan)
+        return
+    rows = legality.with_messages(schedule, plan)
+    assert [[cell for cell in row if "_" not in cell] for row in rows] == schedule.cells
+    sent, received = (sorted(cell for row in rows for cell in row if word in cell) for word in ("SEND", "RECV"))
+    assert len(sent) == len(set(sent)) == len(received) == len(set(received))
+    for row in rows:
+        for at, cell in enumerate(row):
+            stage, _, microbatch = cell.partition("SEND_")[0], *cell.partition("_")[1:]
+            if "SEND_F" in cell:
+                assert f"{stage}F{microbatch[1:]}" in row[:at]
+            if "RECV_F" in cell:
+                assert f"{cell.partition('RECV')[0]}F{microbatch[1:]}" in row[at:]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0F0,(0B0;0F1)OVERLAP_F_B,0B1", "rank 0, cell 2: 0B0 found; a forward and then a backward can be one"),
+        (
+            "0F0,(0F1;0F1)OVERLAP_F_B,0B0,0B1",
+            "rank 0, cell 2: 0F1 found; a forward and then a backward",
+        ),
+    ],
+)
+def test_only_a_forward_and_a_backward_can_be_one(text, message):
+    with pytest.raises(ScheduleError, match=message):
+        legality.check(parse(f"{text}\n1F0,1B0,1F1,1B1"), PAIR)
+
+
+def test_a_backward_cannot_be_one_with_a_forward_that_must_come_before_it():
+    """0F1 would have to be over before 1F1 begins, which must be over before 0B1."""
+    with pytest.raises(DeadlockError, match=r">\(0F1;0B1\)OVERLAP_F_B<   waits for 0F1, which comes later"):
+        legality.check(parse("0F0,0B0,(0F1;0B1)OVERLAP_F_B\n1F0,1B0,1F1,1B1"), PAIR)
+
+
+def test_what_is_missing_is_shown_with_whom_it_keeps_waiting():
+    """The order that PyTorch 2.13's own 1F1B gives the last of four ranks misses the forward of microbatch 0."""
+    plan = Plan("m", 2, 2, PAIR.stages)
+    with pytest.raises(ScheduleError) as caught:
+        legality.check(parse("0F0,0F1,0B0,0B1\n1B0,1F1,1B1"), plan)
+    assert str(caught.value).split("\n") == [
+        "rank 1 (b), stage 1, microbatch 0: 1 x 1B0 found; one 1F0 and one 1B0 (or one 1I0 and one 1W0) were expected",
+        "so these wait:",
+        "  rank 0: 0F0 0F1 >0B0< 0B1   waits for 1B0 of b",
+        "  rank 1: >1B0< 1F1 1B1   waits for 1F0, which the rank does not do",
+    ]
+
+
+def test_a_wrong_rank_is_shown_in_its_row():
+    with pytest.raises(ScheduleError, match=r"\n  rank 0: 0F1 0B0 0B1 >1F0<$"):
+        legality.check(parse("0F0,0F1,0B0,0B1,1F0\n1F0,1B0,1F1,1B1"), PAIR)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +187,7 @@ def test_a_wrong_file_is_refused_with_its_name(tmp_path):
 def test_every_order_that_can_be_kept_is_accepted(drawn):
     """Replicas that split or take whole microbatches, several stages per device, backwards in one or in two parts."""
     plan, schedule = drawn
-    schedules.check(schedule, plan)
+    legality.check(schedule, plan)
 
 
 @given(planned(), st.data())
@@ -118,7 +201,7 @@ def test_a_schedule_without_one_of_its_actions_or_with_one_twice_is_refused(draw
         with pytest.raises(
             ScheduleError, match=rf"rank {rank} \({plan.devices[rank]}\), stage {cell.stage}|microbatch"
         ):
-            schedules.check(Schedule.of([*rows[:rank], spoilt, *rows[rank + 1 :]]), plan)
+            legality.check(Schedule.of([*rows[:rank], spoilt, *rows[rank + 1 :]]), plan)
 
 
 @given(planned(), st.data())
@@ -132,7 +215,7 @@ def test_a_backward_before_its_own_forward_is_a_deadlock(drawn, data):
     swap = {forward: backward, backward: forward}
     rows[rank] = [swap.get(cell, cell) for cell in row]
     with pytest.raises(DeadlockError, match=f">{backward}<") as caught:
-        schedules.check(Schedule.of(rows), plan)
+        legality.check(Schedule.of(rows), plan)
     assert f"waits for {forward}, which comes later on the same rank" in str(caught.value)
 
 
@@ -155,36 +238,36 @@ def test_a_backward_before_its_own_forward_is_a_deadlock(drawn, data):
 )
 def test_what_is_missing_doubled_or_foreign_is_named(text, message):
     with pytest.raises(ScheduleError, match=message):
-        schedules.check(parse(text), PAIR)
+        legality.check(parse(text), PAIR)
 
 
 def test_whole_replicas_take_their_own_microbatches_only():
     plan = Plan("m", 2, 3, (Stage(0, 1, ("a", "b")), Stage(1, 2, ("c",))), "whole")
     last = "1F0,1B0,1F1,1B1,1F2,1B2"
-    schedules.check(parse(f"0F0,0F2,0B0,0B2\n0F1,0B1\n{last}"), plan)
+    legality.check(parse(f"0F0,0F2,0B0,0B2\n0F1,0B1\n{last}"), plan)
     with pytest.raises(ScheduleError, match=r"rank 0, cell 1: 0F1 found; this microbatch does not pass through a"):
-        schedules.check(parse(f"0F1,0F2,0B1,0B2\n0F0,0B0\n{last}"), plan)
+        legality.check(parse(f"0F1,0F2,0B1,0B2\n0F0,0B0\n{last}"), plan)
 
 
 def test_a_rank_may_have_nothing_to_do():
     """With more whole replicas than microbatches some get none."""
     plan = Plan("m", 1, 1, (Stage(0, 1, ("a", "b")),), "whole")
-    schedules.check(parse("0F0,0B0\n"), plan)
+    legality.check(parse("0F0,0B0\n"), plan)
 
 
 def test_both_parts_of_a_backward_stand_for_a_whole_one():
-    schedules.check(parse("0F0,0F1,0I0,0I1,0W0,0W1\n1F0,1I0,1F1,1I1,1W1,1W0"), PAIR)
+    legality.check(parse("0F0,0F1,0I0,0I1,0W0,0W1\n1F0,1I0,1F1,1I1,1W1,1W0"), PAIR)
 
 
 def test_the_other_stages_wait_for_the_input_gradient_only():
     """1W0 may come after everything else, and 0B0 still goes on."""
-    schedules.check(parse("0F0,0B0,0F1,0B1\n1F0,1I0,1F1,1I1,1W0,1W1"), PAIR)
+    legality.check(parse("0F0,0B0,0F1,0B1\n1F0,1I0,1F1,1I1,1W0,1W1"), PAIR)
 
 
 def test_ranks_that_wait_for_each_other_are_shown_with_what_they_wait_for():
     """Stage 0 wants the backward of microbatch 0 before it sends microbatch 1; stage 1 does both forwards first."""
     with pytest.raises(DeadlockError) as caught:
-        schedules.check(parse("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1"), PAIR)
+        legality.check(parse("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1"), PAIR)
     assert str(caught.value) == (
         "the order is impossible: every rank below waits for another (>waiting cell<)\n"
         "  rank 0: 0F0 >0B0< 0F1 0B1   waits for 1B0 of b\n"
@@ -198,7 +281,7 @@ def test_a_long_row_is_shown_around_the_cell_that_waits():
     rows[1] = [*rows[1][:-2], rows[1][-1], rows[1][-2]]
     rows[0] = [*rows[0][:8], rows[0][9], rows[0][8], *rows[0][10:]]
     with pytest.raises(DeadlockError) as caught:
-        schedules.check(Schedule.of(rows), plan)
+        legality.check(Schedule.of(rows), plan)
     shown = str(caught.value).split("\n")[1]
     assert "0F5 0F6 0F7 >0B" in shown
     assert "0F4" not in shown
@@ -208,4 +291,4 @@ def test_a_plan_for_very_many_microbatches_asks_for_no_memory():
     """What is missing is found before a table of all that there should be is made."""
     huge = Plan("m", 2, 10**15, PAIR.stages)
     with pytest.raises(ScheduleError, match="microbatch 2: nothing found"):
-        schedules.check(parse(ONE_F_ONE_B), huge)
+        legality.check(parse(ONE_F_ONE_B), huge)

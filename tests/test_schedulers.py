@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from contracts import check_scheduler
 from pipesim import lookup
 from pipesim.errors import ScheduleError
+from pipesim.legality import check
 from pipesim.plan import Plan, Stage
-from pipesim.schedule import check
 from pipesim.schedulers import SCHEDULERS
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b, warm_up_depths

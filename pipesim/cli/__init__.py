@@ -22,6 +22,9 @@ COMMANDS = {
     "plan": "Split a model over a cluster.",
     "simulate": "Plan, order and replay one iteration, or many.",
     "compare": "Several planners and schedulers side by side.",
+    "schedule": "Explore a schedule without a trace.",
+    "schedules": "All schedulers, with one line each.",
+    "gallery": "Draw schedules side by side.",
     "export": "Write a timeline for Perfetto, pandas and others.",
 }
 

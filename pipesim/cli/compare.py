@@ -8,26 +8,31 @@ import click
 from pipesim.cli import options
 from pipesim.errors import InputError
 from pipesim.planners import PLANNERS
-from pipesim.schedulers import SCHEDULERS
+from pipesim.schedulers import COMPARED, SCHEDULERS
 
 if TYPE_CHECKING:
     from pipesim.experiment import Row
 
 
 def _several(
-    name: str, short: str, target: str, family: Mapping[str, str]
+    name: str, short: str, target: str, family: Mapping[str, str], default: str = "all"
 ) -> Callable[[options.Command], options.Command]:
     """An option that may be given several times, and means all members of a family when it is not."""
     complete = options.complete(lambda: family)
     return click.option(
-        name, short, target, multiple=True, shell_complete=complete, help="May be given several times; default: all."
+        name,
+        short,
+        target,
+        multiple=True,
+        shell_complete=complete,
+        help=f"May be given several times, or as 'all'; default: {default}.",
     )
 
 
 @click.command()
 @options.inputs
 @_several("--planner", "-p", "planners", PLANNERS)
-@_several("--scheduler", "-s", "schedulers", SCHEDULERS)
+@_several("--scheduler", "-s", "schedulers", SCHEDULERS, ", ".join(COMPARED))
 @options.sizes
 @options.network
 @click.option("--plot", "plot_file", type=click.Path(), help="Draw the iteration times as bars.")
@@ -43,7 +48,8 @@ def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: boo
     """
     from pipesim import experiment, report
 
-    planners, schedulers = planners or tuple(PLANNERS), schedulers or tuple(SCHEDULERS)
+    planners = tuple(PLANNERS) if "all" in planners else planners or tuple(PLANNERS)
+    schedulers = tuple(SCHEDULERS) if "all" in schedulers else schedulers or COMPARED
     lowering, scenario = options.lowering_options(given)
     options.check_outputs(pictures=[given["plot_file"], given["gantt"]])
     found = experiment.compare(
@@ -62,13 +68,14 @@ def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: boo
     if not any(row.timeline for row in rows):
         raise InputError("; ".join(dict.fromkeys(row.error for row in rows)))
     best = experiment.best(rows)
-    starred = next((index for index, row in enumerate(rows) if row is best), None)
-    data = [row.as_data() for row in rows]
+    index = next((index for index, row in enumerate(rows) if row is best), None)
+    stars = experiment.starred(rows)
+    data = [row.as_data() | {"starred": star} for row, star in zip(rows, stars, strict=True)]
     _draw(rows, best, given, quiet=as_json)
     if as_json:
-        options.echo_json({"rows": data, "best": None if starred is None else data[starred]})
+        options.echo_json({"rows": data, "best": None if index is None else data[index]})
     else:
-        click.echo(report.comparison(data, starred))
+        click.echo(report.comparison(data, index))
 
 
 def _draw(rows: list["Row"], best: "Row | None", given: dict[str, Any], *, quiet: bool) -> None:

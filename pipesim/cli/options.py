@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # As in `pipesim.program`, which is not imported here because --help must be quick; a test compares them.
 SHARINGS = ("none", "fifo", "fair", "channel")
 TRANSFERS = ("eager", "rendezvous", "blocking")
+RECOMPUTES = ("none", "full", "selective")
 
 PATIENCE = 1.0  # seconds; what takes longer says that it is at work
 LONG = 100_000  # tasks; a simulation of more may take over a second and shows a progress bar
@@ -84,6 +85,20 @@ network = _stack(
     ),
     click.option("--optimizer-s-per-byte", type=float, default=0.0, help="Optimizer step: seconds per parameter byte."),
     click.option("--optimizer-state", type=float, help="Optimizer state: bytes per parameter byte; default: Adam's."),
+    click.option(
+        "--recompute",
+        type=click.Choice(RECOMPUTES),
+        default="none",
+        show_default=True,
+        help="Which layers compute their activations once more in the backward in place of keeping them.",
+    ),
+    click.option(
+        "--pair-overlap",
+        type=float,
+        default=0.0,
+        help="Of a forward and a backward done as one, the part of the shorter that hides in the longer.",
+    ),
+    click.option("--pair-factor", type=float, help="In place of that: what such a pair takes, as a factor on the sum."),
     click.option("--scenario", type=click.Path(), help="TOML file with slow devices and degraded links."),
     click.option("--engine", default="event", show_default=True, help="Who replays."),
 )
@@ -111,7 +126,8 @@ def lowering_options(given: dict[str, Any]) -> "tuple[Options, Scenario]":
     from pipesim.lowering import Options
     from pipesim.scenario import CALM
 
-    options = Options(given["sharing"], given["transfers"], given["optimizer_s_per_byte"], given["optimizer_state"])
+    names = "sharing transfers optimizer_s_per_byte optimizer_state recompute pair_overlap pair_factor".split()  # noqa: SIM905 - names read best in one line
+    options = Options(*(given[name] for name in names))
     return options, experiment.load_scenario(given["scenario"]) if given["scenario"] else CALM
 
 

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim import legality, units
 from pipesim import plan as plans
 from pipesim import program as programs
-from pipesim import schedule as schedules
-from pipesim import units
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
 from pipesim.errors import RefusedError
@@ -52,7 +51,7 @@ def lower(
 ) -> Program:
     """All tasks of one iteration with their seconds, bytes, dependencies and memory."""
     plans.check_fits(plan, costs.model, cluster)
-    schedules.check(schedule, plan)
+    legality.check(schedule, plan)
     scenario.check_devices(cluster)
     job = Job(plan, schedule, costs, cluster, options)
     tasks = Tasks()

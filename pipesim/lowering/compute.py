@@ -6,16 +6,14 @@ from numpy.typing import NDArray
 from pipesim import units
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs, Phase
-from pipesim.lowering.job import Job, Tasks
+from pipesim.lowering.job import DEFAULTS, Job, Options, Tasks
+from pipesim.lowering.recompute import Recomputation
 from pipesim.plan import Plan
 from pipesim.program import BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT, Program
+from pipesim.schedule import RELEASED_BY_INPUT, Schedule
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-# The part of a stage's stash that the gradient of the input releases; the gradient of the weights releases the rest.
-RELEASED_BY_INPUT = 0.5
-
 
 PHASES: dict[int, Phase] = {
     FORWARD: "forward",
@@ -23,6 +21,7 @@ PHASES: dict[int, Phase] = {
     INPUT: "backward_input",
     WEIGHT: "backward_weight",
 }
+WITH_RECOMPUTATION = ("backward", "backward_first", "backward_input")
 
 
 def add_compute(tasks: Tasks, job: Job) -> None:
@@ -32,8 +31,8 @@ def add_compute(tasks: Tasks, job: Job) -> None:
     duration = _slot_ns(job)[slot, schedule.kind]
     first = _first_backwards(job)
     duration[first] = _slot_first_ns(job)[slot[first]]
-    stash = np.array([_stash(job, n) for n, _ in job.slots], np.int64)[slot]
-    released = (stash * RELEASED_BY_INPUT).astype(np.int64)
+    duration = _paired(duration, schedule, job.options)
+    memory_start, memory_end = _memory(job, slot)
     tasks.add(
         len(schedule.stage),
         kind=schedule.kind,
@@ -43,12 +42,42 @@ def add_compute(tasks: Tasks, job: Job) -> None:
         source=schedule.rank,
         target=schedule.rank,
         duration=duration,
-        memory_start=np.where(schedule.kind == FORWARD, stash, 0),
-        memory_end=np.select(
-            [schedule.kind == BACKWARD, schedule.kind == INPUT, schedule.kind == WEIGHT],
-            [-stash, -released, released - stash],
-            0,
-        ),
+        memory_start=memory_start,
+        memory_end=memory_end,
+    )
+
+
+def _paired(duration: Ints, schedule: Schedule, options: Options) -> Ints:
+    """With the time of pairs: the two tasks of one stand back to back, each with its part of what both take together.
+
+    F5 B7      the first waits for what either needs; what either gives is there when the second has ended
+    """
+    first = np.flatnonzero(schedule.paired)
+    apart = duration[first] + duration[first + 1]
+    together = options.pair_ns(duration[first].astype(np.float64), duration[first + 1].astype(np.float64))
+    duration = duration.copy()
+    duration[first] = np.rint(duration[first] * (together / np.maximum(apart, 1))).astype(np.int64)
+    duration[first + 1] = together - duration[first]
+    return duration
+
+
+def _memory(job: Job, slot: Ints) -> tuple[Ints, Ints]:
+    """Bytes that each action adds to its device when it starts and when it ends.
+
+    F   + stash                       B   + restored                 - stash - restored
+                                      I   + restored for the W too   - its part of both      W   - the rest
+    """
+    recomputation = Recomputation(job.options.recompute, job.costs, job.kind(0))
+    parts = [(job.plan.stages[n], job.plan.share(n)) for n, _ in job.slots]
+    kept = [recomputation.kept(part.start, part.stop, share) for part, share in parts]
+    stash, restored, until_weights = np.array(kept, np.int64)[slot].T
+    held = stash + until_weights
+    released = (held * RELEASED_BY_INPUT).astype(np.int64)
+    kinds = [job.schedule.kind == kind for kind in (FORWARD, BACKWARD, INPUT, WEIGHT)]
+    nothing = np.zeros_like(stash)
+    return (
+        np.select(kinds, [stash, restored, until_weights, nothing]),
+        np.select(kinds, [nothing, -stash - restored, -released, released - held]),
     )
 
 
@@ -58,7 +87,8 @@ def add_own_needs(tasks: Tasks, job: Job) -> None:
     slot = job.slot_of[schedule.stage, schedule.rank]
     for later, side in (((BACKWARD, INPUT), 0), ((WEIGHT,), 1)):
         rows = np.flatnonzero(np.isin(schedule.kind, later))
-        tasks.needs.append((rows, job.action_at[side, slot[rows], schedule.microbatch[rows]]))
+        done = job.action_at[side, slot[rows], schedule.microbatch[rows]]
+        tasks.needs.append((job.cell_start[rows], job.cell_end[done]))
 
 
 def _slot_ns(job: Job) -> Ints:
@@ -76,8 +106,11 @@ def _slot_first_ns(job: Job) -> Ints:
 
 def _slot_seconds(job: Job, slot: int, phase: Phase) -> float:
     stage, rank = job.slots[slot]
-    part = job.plan.stages[stage]
-    seconds = job.costs.seconds(phase, job.kind(rank), job.plan.share(stage))
+    part, kind, share = job.plan.stages[stage], job.kind(rank), job.plan.share(stage)
+    seconds = job.costs.seconds(phase, kind, share)
+    if phase in WITH_RECOMPUTATION and job.options.recompute != "none":
+        again = Recomputation(job.options.recompute, job.costs, job.kind(0)).layers
+        seconds = seconds + job.costs.seconds("recompute", kind, share) * again
     return float(seconds[part.start : part.stop].sum())
 
 
@@ -87,11 +120,6 @@ def _first_backwards(job: Job) -> Ints:
     rows = np.flatnonzero(schedule.kind == BACKWARD)
     slot = job.slot_of[schedule.stage[rows], schedule.rank[rows]]
     return rows[np.unique(slot, return_index=True)[1]]
-
-
-def _stash(job: Job, stage: int) -> int:
-    part = job.plan.stages[stage]
-    return round(float(job.costs.model.stash_bytes[part.start : part.stop].sum()) * job.plan.share(stage))
 
 
 def add_optimizer(tasks: Tasks, job: Job) -> None:
@@ -112,24 +140,36 @@ def add_optimizer(tasks: Tasks, job: Job) -> None:
         tasks.optimizer_of[slot] = int(index[0])
 
 
-def redraw(
-    program: Program, plan: Plan, costs: Costs, cluster: Cluster, *, rng: np.random.Generator, jitter: float = 0.0
+def redraw(  # noqa: PLR0917 - as `lower`
+    program: Program,
+    plan: Plan,
+    costs: Costs,
+    cluster: Cluster,
+    schedule: Schedule,
+    options: Options = DEFAULTS,
+    *,
+    rng: np.random.Generator,
+    jitter: float = 0.0,
 ) -> Program:
     """The program with every layer's time drawn anew from its samples, for every microbatch apart.
 
     `jitter` multiplies each layer's time by a log-normal factor of mean 1 and this coefficient of variation.
     """
-    duration = program.duration.copy()
+    duration, actions = program.duration.copy(), len(schedule.kind)
+    first = cluster.devices[cluster.index[plan.devices[0]]].kind
+    again = np.flatnonzero(Recomputation(options.recompute, costs, first).layers)
     for stage, part in enumerate(plan.stages):
         for device in part.devices:
             mine = (program.stage == stage) & (program.lane == plan.devices.index(device)) & (program.kind <= WEIGHT)
             for phase, rows in _rows_by_phase(program, np.flatnonzero(mine)):
-                drawn = costs.draw(
-                    phase, cluster.devices[cluster.index[device]].kind, plan.share(stage), len(rows), rng
-                )
+                how = cluster.devices[cluster.index[device]].kind, plan.share(stage), len(rows), rng
+                drawn = costs.draw(phase, *how)
+                if phase in WITH_RECOMPUTATION and len(again):
+                    drawn[:, again] += costs.draw("recompute", *how)[:, again]
                 if jitter:
                     drawn *= _noise(drawn.shape, jitter, rng)
                 duration[rows] = units.to_ns(drawn[:, part.start : part.stop].sum(axis=1))
+    duration[:actions] = _paired(duration[:actions], schedule, options)
     return program.with_durations(duration)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from pipesim.ragged import Ragged
 from pipesim.schedule import Schedule
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Recompute = Literal["none", "full", "selective"]
+RECOMPUTES: tuple[Recompute, ...] = ("none", "full", "selective")
 Column = NDArray[Any]
 
 
@@ -29,15 +32,42 @@ class Options:
     optimizer_s_per_byte: float = 0.0
     optimizer_state: float | None = None
     """Bytes of optimizer state per byte of parameters; None: Adam in the trace's precision."""
+    recompute: Recompute = "none"
+    """Which layers keep only their input, and do their forward once more before their backward.
+
+    `selective`: those that free more bytes per second of recomputation than the model as a whole.
+    """
+    pair_overlap: float = 0.0
+    """A forward and a backward done as one take the longer and the part of the shorter that does not hide in it: this
+    is the part that does. 0: what a device computes for one it does not compute for the other."""
+    pair_factor: float | None = None
+    """In place of that, what such a pair takes as a factor on the sum of the two."""
 
     def __post_init__(self) -> None:
-        for name, allowed in (("sharing", programs.SHARINGS), ("transfers", programs.TRANSFERS)):
+        _check_share("pair_overlap", self.pair_overlap)
+        for name, allowed in (
+            ("sharing", programs.SHARINGS),
+            ("transfers", programs.TRANSFERS),
+            ("recompute", RECOMPUTES),
+        ):
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} {getattr(self, name)!r} found; one of {', '.join(allowed)} was expected")
-        for name in ("optimizer_s_per_byte", "optimizer_state"):
+        for name in ("optimizer_s_per_byte", "optimizer_state", "pair_factor"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < np.inf:
                 raise InputError(f"{name} {value} found; a finite number, not negative, was expected")
+
+    def pair_ns(self, first: Floats, second: Floats) -> Ints:
+        """Nanoseconds of two actions that are one."""
+        together = first + second
+        if self.pair_factor is not None:
+            return np.rint(together * self.pair_factor).astype(np.int64)
+        return np.rint(together - self.pair_overlap * np.minimum(first, second)).astype(np.int64)
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise InputError(f"{name} {value} found; 0 to 1 was expected")
 
 
 DEFAULTS = Options()
@@ -76,6 +106,18 @@ class Job:
     def slots(self) -> list[tuple[int, int]]:
         """(stage, rank) of each slot."""
         return [(n, self.rank[device]) for n, stage in enumerate(self.plan.stages) for device in stage.devices]
+
+    @cached_property
+    def cell_start(self) -> Ints:
+        """Action -> the first action of its cell: itself, unless it is the second of a pair."""
+        at = np.arange(len(self.schedule.kind))
+        at[np.flatnonzero(self.schedule.paired) + 1] -= 1
+        return at
+
+    @cached_property
+    def cell_end(self) -> Ints:
+        """Action -> the last action of its cell."""
+        return np.arange(len(self.schedule.kind)) + self.schedule.paired
 
     @cached_property
     def action_at(self) -> Ints:

@@ -29,7 +29,8 @@ class Pairs(NamedTuple):
     def ends(self, job: Job) -> tuple[Ints, Ints]:
         """The actions that make and that use each message."""
         side = (self.kind == GRADIENT).astype(np.int64)
-        return job.action_at[side, self.source, self.microbatch], job.action_at[side, self.target, self.microbatch]
+        made, used = (job.action_at[side, slot, self.microbatch] for slot in (self.source, self.target))
+        return job.cell_end[made], job.cell_start[used]
 
 
 def add_transfers(tasks: Tasks, job: Job) -> None:

@@ -5,12 +5,12 @@ from typing import Literal
 import numpy as np
 
 from pipesim import plan as plans
+from pipesim.chains import chains_on_chains
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
 from pipesim.errors import InputError
 from pipesim.model import Model
 from pipesim.plan import Plan, Stage
-from pipesim.planners.balanced import chains_on_chains
 from pipesim.planners.groups import kinds_of
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim import metrics
 from pipesim.errors import InputError
 from pipesim.plot import paper
 from pipesim.plot.gantt_spans import Chart, fill, outline
@@ -41,6 +42,7 @@ _WORDS = {
     "all_reduce": "all-reduce",
 }
 
+_MEMORY = "#7F7F7F"
 _ROW, _TALLEST = 0.27, 8.5  # inches of a row, and of all rows
 
 
@@ -64,11 +66,16 @@ def gantt(
     return paper.drawn(path, lambda: _gantt(timeline, chosen, title, width, links=links, labels=labels))
 
 
-def gantt_grid(timelines: Mapping[str, Timeline], path: Path | str | None = None) -> "Figure":
-    """Gantt charts under each other on one time axis, with the keys as titles: one look tells which is shorter."""
+def gantt_grid(
+    timelines: Mapping[str, Timeline], path: Path | str | None = None, *, memory: str | None = None
+) -> "Figure":
+    """Gantt charts under each other on one time axis, with the keys as titles: one look tells which is shorter.
+
+    With `memory`, which says in what unit, bars beside each chart show the most that each device holds.
+    """
     if not timelines:
         raise InputError("no timelines found; at least one was expected")
-    return paper.drawn(path, lambda: _grid(timelines))
+    return paper.drawn(path, lambda: _grid(timelines, memory))
 
 
 def _checked_tasks(timeline: Timeline, critical: Sequence[int] | Ints | None) -> Ints:
@@ -97,7 +104,7 @@ def _gantt(
     return figure
 
 
-def _grid(timelines: Mapping[str, Timeline]) -> "Figure":
+def _grid(timelines: Mapping[str, Timeline], memory: str | None) -> "Figure":
     horizon = max(timeline.makespan for timeline in timelines.values())
     charts = [_chart(timeline, horizon, links=False) for timeline in timelines.values()]
     columns = 1 if len(charts) <= 6 else 2
@@ -105,22 +112,51 @@ def _grid(timelines: Mapping[str, Timeline]) -> "Figure":
     rows = [max(chart.layout.height for chart in charts[line::lines]) for line in range(lines)]
     row = min(_TALLEST / sum(rows), _ROW * 0.8)
     figure = paper.sheet(paper.WIDTH, sum(rows) * row + 0.4 * lines + 0.6)
-    grid = figure.subplots(lines, columns, sharex=True, squeeze=False, height_ratios=rows).ravel(order="F").tolist()
-    for axes, chart, title in zip(grid, charts, timelines, strict=False):
+    widths = [1.0] * columns if memory is None else [6.0, 1.0] * columns
+    every = figure.subplots(lines, len(widths), squeeze=False, height_ratios=rows, width_ratios=widths)
+    step = len(widths) // columns
+    grid = every[:, ::step].ravel(order="F").tolist()
+    for number, (axes, chart, title) in enumerate(zip(grid, charts, timelines, strict=False)):
         _frame(axes, chart, row)
         axes.set_title(f"{title}: {paper.duration(chart.timeline.makespan)}", fontsize=8)
-    for number, axes in enumerate(grid):
-        if number >= len(charts):
-            axes.set_axis_off()
-        elif number % lines == lines - 1 or number == len(charts) - 1:
-            axes.tick_params(labelbottom=True)
-        else:
+        if number % lines < lines - 1 and number < len(charts) - 1:
+            axes.tick_params(labelbottom=False)
             axes.set_xlabel("")
+    if memory is not None:
+        _peaks(every[:, 1::2].ravel(order="F").tolist(), charts, lines, memory)
+    for axes in grid[len(charts) :]:
+        axes.set_axis_off()
     paper.legend_above(figure, _handles(charts, critical=False))
     paper.settle(figure)
     for axes, chart in zip(grid, charts, strict=False):
         fill(axes, chart, labels=True)
     return figure
+
+
+def _peaks(grid: list["Axes"], charts: Sequence[Chart], lines: int, unit: str) -> None:
+    """A bar per device beside its row: the most it holds, on one scale for all charts."""
+    peaks = [metrics.peak_memory(chart.timeline) / _chunks(chart.timeline) for chart in charts]
+    most = max(float(peak.max(initial=0)) for peak in peaks) or 1.0
+    for number, (axes, chart, peak) in enumerate(zip(grid, charts, peaks, strict=False)):
+        layout = chart.layout
+        middle = ((layout.strip_top + layout.strip_bottom) / 2)[: layout.devices]
+        height = (layout.strip_bottom - layout.strip_top)[: layout.devices]
+        axes.barh(middle, peak, height * 0.8, color=_MEMORY)
+        axes.set_ylim(layout.height, 0)
+        axes.set_xlim(0, 1.05 * most)
+        axes.set_yticks([])
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        if number % lines == lines - 1 or number == len(charts) - 1:
+            axes.set_xlabel(unit, loc="right")
+        else:
+            axes.tick_params(labelbottom=False)
+    for axes in grid[len(charts) :]:
+        axes.set_axis_off()
+
+
+def _chunks(timeline: Timeline) -> float:
+    """Stages per device: memory is counted in stages, and shown in microbatches."""
+    return len(np.unique(timeline.program.stage)) / len(timeline.program.devices)
 
 
 def _chart(timeline: Timeline, horizon: int, *, links: bool) -> Chart:

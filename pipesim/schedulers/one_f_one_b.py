@@ -12,24 +12,36 @@ from pipesim.schedule import BACKWARD, FORWARD, Schedule
 Ints = NDArray[np.int64]
 
 
-def one_f_one_b(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
+def one_f_one_b(
+    plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None, *, warm_up: str | int = "A"
+) -> Schedule:
     """Some forwards to fill the pipeline, then a forward and a backward in turn, then the backwards that are left.
 
         stage 0    F0 F1 F2 F3 B0 F4 B1 F5 B2    B3    B4    B5       4 stages, 6 microbatches
         stage 3             F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5
 
-    Stage n of p keeps at most p - n microbatches in flight.
+    Stage n of p keeps at most p - n microbatches in flight. `warm_up` says how many a stage takes in before its first
+    backward: "A" is this (DAPPLE's policy A), "B" is 2 (p - n) - 1 (its policy B), and a number is a limit on both that
+    all stages share, "A" up to it.
     """
     del costs, cluster  # the order is the same whatever things cost
     several = next((device for device, held in zip(plan.devices, plan.chunks, strict=True) if len(held) > 1), None)
     if several is not None:
         raise ScheduleError(f"device {several!r} holds several stages; one_f_one_b orders one stage per device")
-    depths = warm_up_depths(plan)
+    depths = [_limited(depth, warm_up) for depth in warm_up_depths(plan)]
     rows = []
     for device, (n,) in zip(plan.devices, plan.chunks, strict=True):
         passing = np.array(plan.microbatches_of(n, plan.stages[n].devices.index(device)), np.int64)
         rows.append(_row(n, passing, min(depths[n], len(passing))))
     return Schedule.of_arrays(rows)
+
+
+def _limited(depth: int, warm_up: str | int) -> int:
+    if warm_up in {"A", "B"}:
+        return depth if warm_up == "A" else 2 * depth - 1
+    if not isinstance(warm_up, int) or isinstance(warm_up, bool) or warm_up < 1:
+        raise ScheduleError(f"warm_up = {warm_up!r} found; A, B or a number of microbatches, at least 1, was expected")
+    return min(depth, warm_up)
 
 
 def warm_up_depths(plan: Plan) -> list[int]:

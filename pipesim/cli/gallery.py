@@ -1,0 +1,49 @@
+"""pipesim gallery."""
+
+from typing import Any
+
+import click
+
+from pipesim.cli import options
+from pipesim.cli.schedule import times, times_of
+from pipesim.schedulers import SCHEDULERS
+
+
+@click.command()
+@times
+@click.option(
+    "--scheduler",
+    "-s",
+    "schedulers",
+    multiple=True,
+    shell_complete=options.complete(lambda: SCHEDULERS),
+    help="May be given several times; default: all but exact.",
+)
+@click.option("--output", "-o", type=click.Path(), default="gallery.png", show_default=True, help="The figure.")
+@options.as_json
+def gallery(schedulers: tuple[str, ...], output: str, as_json: bool, **given: Any) -> None:
+    """Draw schedules side by side: the same work per device, one time axis, memory beside.
+
+    \b
+    Examples:
+      pipesim gallery --stages 4 --microbatches 8
+      pipesim gallery -s one_f_one_b -s zb_h1 -s zb_v --hop 0.1 -o zero-bubble.pdf
+    """
+    from pipesim import plot, report, workbench
+    from pipesim.lowering import Options
+    from pipesim.timeline import Timeline
+
+    options.check_outputs(pictures=[output])
+    chosen = schedulers or tuple(name for name in SCHEDULERS if name != "exact")
+    lowering = Options(pair_factor=given["pair_factor"])
+    with options.busy("ordering", quiet=as_json):
+        found = workbench.gallery(given["stages"], given["microbatches"], times_of(given), lowering, chosen)
+    drawn = {name: made for name, made in found.items() if isinstance(made, Timeline)}
+    rows = workbench.gallery_rows(found)
+    if drawn:
+        plot.gantt_grid(drawn, output, memory="microbatches held")
+        options.wrote(output, "gallery", quiet=as_json)
+    if as_json:
+        options.echo_json({"rows": rows})
+    else:
+        click.echo(report.gallery(rows))

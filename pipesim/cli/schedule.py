@@ -1,0 +1,79 @@
+"""pipesim schedule."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipesim.cli import options
+from pipesim.schedulers import SCHEDULERS
+
+if TYPE_CHECKING:
+    from pipesim.workbench import Times
+
+
+def times(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say how long things take where there is no trace."""
+    for option in (
+        click.option("--hop", type=float, default=0.0, show_default=True, help="Seconds of a message."),
+        click.option("--weight-grad", type=float, help="Seconds of the weights' gradient; default: what is left."),
+        click.option("--input-grad", type=float, help="Seconds of the input's gradient; default: half of a backward."),
+        click.option("--backward", type=float, help="Seconds of a whole backward; default: two forwards."),
+        click.option("--forward", type=float, default=1.0, show_default=True, help="Seconds of a forward."),
+        click.option("--microbatches", "-m", type=int, default=8, show_default=True, help="Microbatches."),
+        click.option("--stages", "-p", type=int, default=4, show_default=True, help="Devices of the pipeline."),
+        click.option("--pair-factor", type=float, help="A forward and a backward as one take this part of their sum."),
+    ):
+        command = option(command)
+    return command
+
+
+def times_of(given: dict[str, Any]) -> "Times":
+    """What those options say."""
+    from pipesim.workbench import Times
+
+    return Times.of(*(given[name] for name in ("forward", "backward", "input_grad", "weight_grad", "hop")))
+
+
+@click.command()
+@click.argument("name", shell_complete=options.complete(lambda: SCHEDULERS))
+@times
+@click.option("--chunks", type=int, help="Stages on each device, for schedulers that let one choose.")
+@click.option("--messages", is_flag=True, help="With sends and receives in the table, as PyTorch's compute_comms form.")
+@click.option("--gantt", type=click.Path(), help="Draw a Gantt chart to this .png, .svg or .pdf.")
+@click.option("--output", "-o", type=click.Path(), help="Write the table to this .csv file, as PyTorch reads it.")
+@options.as_json
+def schedule(name: str, chunks: int | None, messages: bool, as_json: bool, **given: Any) -> None:
+    """Explore a schedule without a trace: equal stages, stated seconds.
+
+    \b
+    Examples:
+      pipesim schedule one_f_one_b --stages 4 --microbatches 8
+      pipesim schedule interleaved --chunks 2 -o interleaved.csv
+      pipesim schedule zb_2p -p 8 -m 24 --forward 18.522 --input-grad 18.086 --weight-grad 9.337 --hop 0.601 --json
+    """
+    from pipesim import experiment, files, report, workbench
+    from pipesim.lowering import Options
+
+    options.check_outputs(pictures=[given["gantt"]])
+    with options.busy("ordering", quiet=as_json):
+        lowering = Options(pair_factor=given["pair_factor"])
+        made = workbench.case(name, given["stages"], given["microbatches"], times_of(given), chunks, lowering)
+        timeline = experiment.run(made.program())
+    text = workbench.with_messages(made) if messages else str(made.schedule)
+    data = workbench.exploration(made, timeline) | {"scheduler": name, "table": text.split("\n")}
+    if given["output"]:
+        files.write_text(Path(given["output"]), f"{text}\n")
+        options.wrote(given["output"], "schedule", quiet=as_json)
+    if given["gantt"]:
+        from pipesim import plot
+
+        plot.gantt(timeline, given["gantt"])
+        options.wrote(given["gantt"], "Gantt chart", quiet=as_json)
+    if as_json:
+        options.echo_json(data)
+    else:
+        click.echo(
+            f"{report.exploration(data)}\n\n{report.gantt(timeline, exactly=True)}\n\n{report.rows(data['table'])}"
+        )

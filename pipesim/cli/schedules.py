@@ -1,0 +1,24 @@
+"""pipesim schedules."""
+
+import click
+
+from pipesim.cli import options
+
+
+@click.command()
+@options.as_json
+def schedules(as_json: bool) -> None:
+    """All schedulers, with one line each.
+
+    \b
+    Examples:
+      pipesim schedules
+      pipesim schedule zb_v --stages 4 --microbatches 8
+    """
+    from pipesim import report, workbench
+
+    found = workbench.family()
+    if as_json:
+        options.echo_json(found)
+    else:
+        click.echo(report.facts(found.items()))

@@ -1,0 +1,120 @@
+"""Schedulers called by their names: the plan's stages laid out as they ask for, and the order they make."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from pipesim import lookup, metrics
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.engines import ENGINES
+from pipesim.errors import InputError, ScheduleError, within
+from pipesim.lowering import DEFAULTS, Options, lower
+from pipesim.plan import Plan
+from pipesim.schedule import Schedule
+from pipesim.schedulers import SCHEDULERS, SHAPES
+from pipesim.schedulers.shapes import Shape, shaped
+
+Scheduler = Callable[..., Schedule]
+
+FILES = (".csv", ".json", ".toml")
+EVERY_SHAPE: tuple[tuple[Shape, int], ...] = (("loop", 2), ("wave", 2), ("both", 1))  # what `auto` tries besides
+
+
+def ordered_with(
+    scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster, options: Options = DEFAULTS
+) -> tuple[Plan, Schedule]:
+    """The plan with its stages laid out as a scheduler asks for, and the schedule; of several layouts the best."""
+    found: list[tuple[tuple[float, float], int, Plan, Schedule]] = []
+    plans = list(layouts(scheduler, plan, costs, cluster))
+    for made in plans:
+        schedule = schedule_with(scheduler, made, costs, cluster, options)
+        if len(plans) == 1:
+            return made, schedule
+        found.append((judged(made, costs, cluster, options, schedule), len(found), made, schedule))
+    _, _, plan, schedule = min(found, key=lambda it: it[:2])
+    return plan, schedule
+
+
+def layouts(scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster) -> Iterator[Plan]:
+    """The plans that a scheduler may order in place of this one: itself, if it asks for nothing."""
+    name, keywords = _called(scheduler)
+    if name in SHAPES:
+        shape, option, unit = SHAPES[name]
+        with named("scheduler", scheduler):
+            yield shaped(plan, costs, cluster, shape, _chunks(name, option, unit, keywords), name)  # type: ignore[arg-type]  # a shape
+        return
+    yield plan
+    if name == "auto":
+        for other, chunks in EVERY_SHAPE:
+            with suppress(ScheduleError):
+                made = shaped(plan, costs, cluster, other, chunks, name)
+                if made is not plan:
+                    yield made
+
+
+def _called(scheduler: object) -> tuple[str, dict[str, Any]]:
+    if not isinstance(scheduler, str) or scheduler.endswith(FILES):
+        return "", {}
+    name, _, keywords = lookup.parse_call(scheduler, "scheduler")
+    return name, keywords
+
+
+def _chunks(name: str, option: str, unit: int, keywords: dict[str, Any]) -> int:
+    """How many stages each device is to hold: as the option says, if there is one."""
+    if not option:
+        return unit
+    function = lookup.function_named(name, SCHEDULERS, "scheduler")
+    count = keywords.get(option, inspect.signature(function).parameters[option].default)
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise InputError(f"{option} = {count!r} found; a whole number, at least 1, was expected")
+    return count * unit
+
+
+def schedule_with(
+    scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster, options: Options = DEFAULTS
+) -> Schedule:
+    """The schedule of a scheduler: by name, as a function, ready made, or in a file."""
+    if isinstance(scheduler, Schedule):
+        return scheduler
+    if isinstance(scheduler, str) and scheduler.endswith(FILES):
+        return Schedule.load(scheduler)
+    function: Scheduler = (
+        lookup.resolve(scheduler, SCHEDULERS, "scheduler") if isinstance(scheduler, str) else scheduler
+    )
+    with named("scheduler", scheduler):
+        check_takes(function, "plan, costs, cluster")
+        schedule = function(plan, costs, cluster, **_judge(function, plan, costs, cluster, options))
+        if not isinstance(schedule, Schedule):
+            raise InputError(f"returned a {type(schedule).__name__}; a Schedule was expected")
+    return schedule
+
+
+def _judge(function: Scheduler, plan: Plan, costs: Costs, cluster: Cluster, options: Options) -> dict[str, Any]:
+    """A scheduler that asks for it is given what judges a schedule `exact`ly."""
+    asked = inspect.signature(function).parameters.get("exact")
+    if asked is None or asked.kind is not asked.KEYWORD_ONLY:
+        return {}
+    return {"exact": functools.partial(judged, plan, costs, cluster, options)}
+
+
+def judged(plan: Plan, costs: Costs, cluster: Cluster, options: Options, schedule: Schedule) -> tuple[float, float]:
+    """By how many bytes a schedule exceeds the memory of a device at most, and the seconds of an iteration."""
+    engine = lookup.function_named("event", ENGINES, "engine")
+    timeline = engine(lower(plan, schedule, costs, cluster, options))
+    return float(metrics.memory_excess(timeline)), metrics.iteration_time(timeline)
+
+
+def check_takes(function: Callable[..., object], arguments: str) -> None:
+    """Refuse a function that cannot be called with these arguments."""
+    try:
+        inspect.signature(function).bind(*arguments.split(", "))
+    except (TypeError, ValueError):
+        raise InputError(f"cannot be called with ({arguments})") from None
+
+
+def named(noun: str, member: object) -> Any:  # noqa: ANN401 - a context manager
+    """Say of errors inside which member of a family raised them."""
+    return within(f"{noun} {member!r}" if isinstance(member, str) else noun)

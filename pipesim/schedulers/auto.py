@@ -1,0 +1,64 @@
+"""The best of all schedules that order a plan as it lies, and of a search."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from pipesim import lookup
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.errors import InputError, ScheduleError
+from pipesim.plan import Plan
+from pipesim.schedule import RELEASED_BY_INPUT, Schedule
+from pipesim.schedulers import SCHEDULERS
+from pipesim.schedulers.board import Board, board_of
+from pipesim.schedulers.filling import Rules, fill, rules
+from pipesim.schedulers.priorities import PRIORITIES
+from pipesim.schedulers.timing import makespan
+from pipesim.schedulers.zero_bubble import search
+
+Judge = Callable[[Schedule], tuple[float, float]]
+
+NOT_ASKED = {"auto", "exact"}
+
+
+def auto(
+    plan: Plan, costs: Costs, cluster: Cluster, *, exact: Judge | None = None, seed: int = 0
+) -> Schedule:  # fmt: skip
+    """The shortest schedule that fits the devices' memory: of all members, of priorities, and of a search.
+
+    `exact` gives for a schedule by how many bytes it exceeds the memory of a device, and its seconds; from the command
+    line it simulates on the contended network. Without it, seconds are those of the abstract pipeline and memory does
+    not count. So by `exact` no member that orders this plan as its stages lie is better. If none fits, the one that
+    exceeds the memory least is taken. From the command line the stages are also laid out in the other shapes.
+    """
+    board = board_of(plan, costs, cluster)
+    judge = exact or (lambda schedule: (0.0, float(makespan(board, schedule))))
+    tried: dict[str, Schedule] = {}
+    for schedule in _candidates(plan, costs, cluster, board, seed):
+        tried.setdefault(str(schedule), schedule)
+    scores = [(*judge(schedule), n) for n, schedule in enumerate(tried.values())]
+    return list(tried.values())[min(scores)[2]]
+
+
+def _candidates(plan: Plan, costs: Costs, cluster: Cluster, board: Board, seed: int) -> Iterator[Schedule]:
+    for name in [name for name in SCHEDULERS if name not in NOT_ASKED]:
+        try:
+            yield lookup.function_named(name, SCHEDULERS, "scheduler")(plan, costs, cluster)
+        except (ScheduleError, InputError):  # it does not order such plans
+            continue
+    rows = (fill(board, how).rows for how in _rules(board, seed))
+    yield from (board.schedule(row) for row in rows if row is not None)
+
+
+def _rules(board: Board, seed: int) -> Iterator[Rules]:
+    """Priorities with limits on what is in flight; and searches, where each device holds one stage."""
+    for keys, split in itertools.product(PRIORITIES.values(), (False, True)):
+        forward, backward = keys(board)
+        plain = rules(board, forward_key=forward, backward_key=backward, split=split, strict=False)
+        for limit in (np.inf, board.stages, board.stages + board.stages / board.lanes, 1.5 * board.stages):
+            yield replace(plain, limit=np.full(board.lanes, limit))
+    if board.stages == board.lanes == len(board.lane_of):
+        yield from (search(board, limit, RELEASED_BY_INPUT, seed) for limit in (board.lanes, 1.5 * board.lanes))

@@ -1,0 +1,110 @@
+"""The abstract pipeline that schedulers order: who does what, how long it takes, how long messages take.
+
+lane     one device, or the replicas of a stage that split each microbatch and so work alike
+slot     a stage on a lane
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.channels import slowest, stage_ns
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.plan import Plan
+from pipesim.schedule import Schedule
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Board:
+    """Nanoseconds and places; [stage] unless said otherwise."""
+
+    ranks: tuple[tuple[int, ...], ...]  # lane -> the ranks that work alike on it
+    slot: Ints  # [stage, microbatch] -> slot
+    lane_of: Ints  # [slot]
+    stage_of: Ints  # [slot]
+    forward: Ints
+    backward: Ints
+    input: Ints
+    weight: Ints
+    ahead: Ints  # activations from stage n to n + 1; 0 for the last
+    back: Ints  # gradients from stage n to n - 1; 0 for the first
+    stash: Floats  # what one microbatch keeps, as a part of what it keeps on the whole lane
+
+    @property
+    def stages(self) -> int:
+        """How many stages there are, chunks counted apart."""
+        return len(self.forward)
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes there are."""
+        return len(self.ranks)
+
+    @property
+    def microbatches(self) -> int:
+        """How many microbatches pass."""
+        return int(self.slot.shape[1])
+
+    @property
+    def place(self) -> Ints:
+        """[stage, microbatch] -> lane."""
+        return self.lane_of[self.slot]
+
+    def schedule(self, rows: list[Ints]) -> Schedule:
+        """From the actions of each lane, as (stage, kind, microbatch) and perhaps paired, to those of each rank."""
+        by_rank = {rank: row for ranks, row in zip(self.ranks, rows, strict=True) for rank in ranks}
+        return Schedule.of_arrays([by_rank[rank] for rank in range(len(by_rank))])
+
+
+def board_of(plan: Plan, costs: Costs, cluster: Cluster) -> Board:
+    """The abstract pipeline of a plan."""
+    ranks = _lanes(plan)
+    lane = {rank: n for n, held in enumerate(ranks) for rank in held}
+    rank = {device: r for r, device in enumerate(plan.devices)}
+    taking = [
+        [lane[rank[device]] for device in (stage.devices[:1] if plan.replicas == "split" else stage.devices)]
+        for stage in plan.stages
+    ]
+    slots = [(n, at) for n, lanes in enumerate(taking) for at in lanes]
+    first = np.concatenate([[0], np.cumsum([len(lanes) for lanes in taking])])
+    m = np.arange(plan.microbatches)
+    hops = [_hop_ns(plan, costs, cluster, n) for n in range(len(plan.stages) - 1)]
+    return Board(
+        ranks,
+        np.array([first[n] + m % len(lanes) for n, lanes in enumerate(taking)], np.int64),
+        np.array([at for _, at in slots], np.int64),
+        np.array([n for n, _ in slots], np.int64),
+        stage_ns(plan, costs, cluster, "forward"),
+        stage_ns(plan, costs, cluster, "backward"),
+        stage_ns(plan, costs, cluster, "backward_input"),
+        stage_ns(plan, costs, cluster, "backward_weight"),
+        np.array([*hops, 0], np.int64),
+        np.array([0, *hops], np.int64),
+        np.full(len(plan.stages), 1.0),
+    )
+
+
+def _lanes(plan: Plan) -> tuple[tuple[int, ...], ...]:
+    if plan.replicas == "whole":
+        return tuple((rank,) for rank in range(len(plan.devices)))
+    rank = {device: r for r, device in enumerate(plan.devices)}
+    groups = dict.fromkeys(tuple(sorted(rank[device] for device in stage.devices)) for stage in plan.stages)
+    return tuple(groups)
+
+
+def _hop_ns(plan: Plan, costs: Costs, cluster: Cluster, cut: int) -> int:
+    """A message across a cut: between all replicas at once, or between those that take the same microbatch."""
+    here, there = plan.stages[cut].devices, plan.stages[cut + 1].devices
+    if plan.replicas == "split":
+        pairs = list(itertools.product(here, there))
+    else:
+        pairs = [(here[m % len(here)], there[m % len(there)]) for m in range(math.lcm(len(here), len(there)))]
+    size = float(costs.model.cut_bytes[plan.stages[cut].stop - 1]) * plan.share(cut) * plan.share(cut + 1)
+    return slowest(cluster, [pair for pair in pairs if pair[0] != pair[1]], size, 1)

@@ -1,0 +1,39 @@
+"""Two copies of the model in opposite directions, forwards and backwards as one (DualPipe)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.errors import ScheduleError
+from pipesim.plan import Plan
+from pipesim.schedule import Schedule
+from pipesim.schedulers.shapes import check_shape
+from pipesim.schedulers.steps import row, steps
+
+Ints = NDArray[np.int64]
+
+
+def dualpipe(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
+    """Half of the microbatches go each way; in the steady state every forward is one with a backward the other way.
+
+    Each device holds the parameters of two stages, whose gradients are added up between the two copies at the end. An
+    even number of stages p, one device each; an even number of microbatches, at least 2p. What a forward and a backward
+    take as one is an option of the simulation. After DeepSeek's DualPipe (2024).
+    """
+    del costs, cluster  # the order is the same whatever things cost
+    check_shape(plan, "both", "dualpipe")
+    p, m = len(plan.stages), plan.microbatches
+    if m % 2 or m < 2 * p:
+        raise ScheduleError(f"{m} microbatches found; dualpipe orders an even number, at least {2 * p} on {p} devices")
+    return Schedule.of_arrays([_row(p, m, rank) for rank in range(p)])
+
+
+def _row(p: int, m: int, place: int) -> Ints:
+    far = place >= p // 2  # its near direction is then the other one
+    half = min(place, p - 1 - place)
+    ahead = p // 2 - half - 1
+    middle = half == p // 2 - 1
+    plan = steps(ahead, half + 1, m // 2 - p + half + 1, apart=middle)
+    stage = (p - 1 - place, place) if far else (place, p - 1 - place)
+    return row(plan, stage, lambda way, n: 2 * n + (way ^ far))

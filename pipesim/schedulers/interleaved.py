@@ -1,0 +1,77 @@
+"""Several stages per device, round and round (Megatron's interleaved 1F1B)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim import plan as plans
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.errors import ScheduleError
+from pipesim.plan import Plan
+from pipesim.schedule import BACKWARD, FORWARD, Schedule
+from pipesim.schedulers.shapes import check_shape, groups_of
+
+Ints = NDArray[np.int64]
+
+
+def interleaved(
+    plan: Plan,
+    costs: Costs | None = None,
+    cluster: Cluster | None = None,
+    *,
+    chunks: int = 2,
+    group: int | None = None,
+) -> Schedule:
+    """1F1B over chunks: groups of microbatches pass through chunk after chunk, then a forward and a backward in turn.
+
+        rank 0 of 2, 2 chunks    0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3
+
+    `group` microbatches (by default as many as there are lanes) go through a chunk before the next chunk's turn. Where
+    they do not divide by it, the groups are as even as can be and none is smaller. Rank r of p keeps 2 (p - r - 1) +
+    (chunks - 1) group + 1 chunks at most, of the largest group. The plan's layers are cut anew into `chunks` stages per
+    device, stage n on device n mod p.
+    """
+    del costs, cluster, chunks  # the order is the same whatever things cost; the plan says how many chunks there are
+    count = check_shape(plan, "loop", "interleaved")
+    lanes = groups_of(plan)
+    size = len(lanes) if group is None else group
+    plans.check_at_least("group", size, 1)
+    if plan.replicas == "whole" and max(plan.replication) > 1:
+        raise ScheduleError(
+            "the plan gives whole microbatches to its replicas; interleaved orders plans that split them"
+        )
+    if count > 1 and size < len(lanes):
+        raise ScheduleError(f"group = {size} found; at least {len(lanes)} was expected, one microbatch per device")
+    forward = turns(count, plan.microbatches, size)
+    size = largest_group(plan.microbatches, size)
+    rank_of = {device: n for n, devices in enumerate(lanes) for device in devices}
+    by_lane = [_row(lane, len(lanes), count, forward, size) for lane in range(len(lanes))]
+    return Schedule.of_arrays([by_lane[rank_of[device]] for device in plan.devices])
+
+
+def largest_group(microbatches: int, group: int) -> int:
+    """The size of the first groups; later ones may have one less."""
+    return -(-microbatches // max(microbatches // group, 1))
+
+
+def turns(chunks: int, microbatches: int, group: int) -> Ints:
+    """[turn, (chunk, microbatch)]: the forwards of a lane; its backwards go the same way with chunks turned round."""
+    chunk, microbatch = np.repeat(np.arange(chunks), microbatches), np.tile(np.arange(microbatches), chunks)
+    parts = np.array_split(np.arange(microbatches), max(microbatches // group, 1))
+    group_of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    order = np.lexsort((microbatch, chunk, group_of[microbatch]))
+    return np.stack([chunk[order], microbatch[order]], axis=1)
+
+
+def _row(lane: int, lanes: int, chunks: int, forward: Ints, group: int) -> Ints:
+    """F x warm-up, then F B F B ..., then the backwards that are left."""
+    total = len(forward)
+    warm = min(2 * (lanes - lane - 1) + (chunks - 1) * group, total)
+    ahead, back = forward * [lanes, 1] + [lane, 0], forward * [-lanes, 1] + [lane + (chunks - 1) * lanes, 0]
+    turn = np.arange(total)
+    when_forward = np.where(turn < warm, turn, 2 * turn - warm)
+    when_backward = np.where(turn < total - warm, 2 * turn + warm + 1, turn + total)
+    row = np.zeros((2 * total, 3), np.int64)
+    for when, kind, cells in ((when_forward, FORWARD, ahead), (when_backward, BACKWARD, back)):
+        row[when, 0], row[when, 1], row[when, 2] = cells[:, 0], kind, cells[:, 1]
+    return row

@@ -1,0 +1,21 @@
+"""Chunk after chunk, each for all microbatches (breadth first; looped GPipe)."""
+
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.plan import Plan
+from pipesim.schedule import Schedule
+from pipesim.schedulers.gpipe import gpipe
+from pipesim.schedulers.shapes import check_shape
+
+
+def looped_bfs(
+    plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None, *, chunks: int = 2
+) -> Schedule:  # fmt: skip
+    """All forwards of a device's first chunk, then of its second, ...; then all backwards, last chunk first.
+
+    Fills and drains in 1/chunks of GPipe's time and keeps all microbatches in flight, as GPipe does. The plan's layers
+    are cut anew into `chunks` stages per device, stage n on device n mod p.
+    """
+    del costs, cluster, chunks  # the order is the same whatever things cost; the plan says how many chunks there are
+    check_shape(plan, "loop", "looped_bfs")
+    return gpipe(plan)

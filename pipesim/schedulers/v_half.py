@@ -1,0 +1,22 @@
+"""A V of chunks with about half of 1F1B's memory (V-Half)."""
+
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.plan import Plan
+from pipesim.schedule import Schedule
+from pipesim.schedulers.blocks import Block
+from pipesim.schedulers.shapes import groups_of
+from pipesim.schedulers.v_shape import v_schedule
+
+EVEN = Block(slopes=(1, 2, 1, 1), gaps=(2, 2, 0))
+ODD = Block(slopes=(1, 3, 1, 1), gaps=(3, 0, 0))
+
+
+def v_half(plan: Plan, costs: Costs, cluster: Cluster) -> Schedule:
+    """Two chunks per device, down and up again; backwards in two parts. At most p + 2 chunks in flight (1F1B keeps 2p).
+
+    The plan's layers are cut anew into two stages per device. After "Pipeline Parallelism with Controllable Memory" (Qi
+    and others, 2024); the blocks are our own.
+    """
+    lanes = len(groups_of(plan))
+    return v_schedule(plan, costs, cluster, ODD if lanes % 2 else EVEN, lanes + 2, "v_half")

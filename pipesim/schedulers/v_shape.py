@@ -1,0 +1,34 @@
+"""What the schedules on a V share: two chunks per device, a repeated block, a limit on what is in flight."""
+
+import numpy as np
+
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.errors import ScheduleError
+from pipesim.plan import Plan
+from pipesim.schedule import Schedule
+from pipesim.schedulers.blocks import Block, keys
+from pipesim.schedulers.board import board_of
+from pipesim.schedulers.filling import rules
+from pipesim.schedulers.shapes import check_shape
+from pipesim.schedulers.zero_bubble import schedule_of
+
+
+def v_schedule(  # noqa: PLR0917 - a problem has its parts
+    plan: Plan, costs: Costs, cluster: Cluster, block: Block, limit: int, scheduler: str
+) -> Schedule:
+    """Forwards in the order of the block, each lane with `limit` chunks in flight at most; backwards as they come.
+
+    Whatever things cost, this comes to its end: the block's own order keeps the limit.
+    """
+    if check_shape(plan, "wave", scheduler) != 2:
+        raise ScheduleError(f"{scheduler} orders plans with two stages on each device, down and up again")
+    if plan.replicas == "whole" and max(plan.replication) > 1:
+        raise ScheduleError(
+            f"the plan gives whole microbatches to its replicas; {scheduler} orders plans that split them"
+        )
+    board = board_of(plan, costs, cluster)
+    forward, backward = keys(block, board)
+    most = np.full(board.lanes, float(limit))
+    how = rules(board, forward_key=forward, backward_key=backward, limit=most, split=True)
+    return schedule_of(board, how, scheduler)

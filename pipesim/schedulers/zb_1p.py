@@ -1,0 +1,19 @@
+"""Zero-bubble schedules found by search, with the memory of 1p microbatches (ZB-1p)."""
+
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.plan import Plan
+from pipesim.schedule import Schedule
+from pipesim.schedulers.zero_bubble import schedule_of, search, straight_board
+
+
+def zb_1p(plan: Plan, costs: Costs, cluster: Cluster, *, limit: float | None = None, seed: int = 0) -> Schedule:
+    """The shortest longest stage that a search finds with `limit` microbatches in flight, by default as many as stages.
+
+    A microbatch counts as in flight until its weights' gradients are done, which is never less than what it keeps.
+    Driven by the costs of all stages and the time of messages between them. After "Zero Bubble Pipeline Parallelism"
+    (Qi and others, 2023), with a search of our own.
+    """
+    board = straight_board(plan, costs, cluster, "zb_1p")
+    how = search(board, board.lanes if limit is None else limit, 0.0, seed)
+    return schedule_of(board, how, "zb_1p")

@@ -1,0 +1,160 @@
+"""Schedules without a trace: what one states is what is simulated."""
+
+import json
+
+import pytest
+
+from pipesim import experiment, workbench
+from pipesim.errors import InputError
+from pipesim.schedule import Schedule, parse
+from pipesim.schedulers import SCHEDULERS
+from pipesim.timeline import Timeline
+from pipesim.workbench import Times
+from test_cli import run  # noqa: F401 - a fixture
+
+
+@pytest.mark.parametrize(
+    ("given", "times"),
+    [
+        ({}, (1, 2, 1, 1)),
+        ({"forward": 3}, (3, 6, 3, 3)),
+        ({"backward": 5}, (1, 5, 2.5, 2.5)),
+        ({"backward": 5, "input_grad": 2}, (1, 5, 2, 3)),
+        ({"backward": 5, "weight_grad": 2}, (1, 5, 3, 2)),
+        ({"input_grad": 2}, (1, 4, 2, 2)),
+        ({"weight_grad": 2}, (1, 4, 2, 2)),
+        ({"input_grad": 2, "weight_grad": 3}, (1, 5, 2, 3)),
+    ],
+)
+def test_times_that_are_not_given_follow_from_those_that_are(given, times):
+    made = Times.of(**given)
+    assert (made.forward, made.backward, made.input_grad, made.weight_grad) == times
+
+
+@pytest.mark.parametrize("given", [{"forward": -1}, {"hop": float("nan")}, {"backward": float("inf")}])
+def test_times_that_are_none_are_refused(given):
+    with pytest.raises(InputError, match="a finite number of seconds"):
+        Times.of(**given)
+
+
+def test_a_hop_is_the_time_of_a_message():
+    """Two stages, one microbatch: F, hop, F B, hop, B."""
+    timeline = experiment.run(workbench.case("gpipe", 2, 1, Times.of(1, 2, hop=0.25)).program())
+    assert timeline.makespan == (1 + 0.25 + 1 + 2 + 0.25 + 2) * 10**9
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "chunks", "stages"),
+    [
+        ("interleaved", None, 8),
+        ("interleaved", 3, 12),
+        ("hanayo", 4, 16),
+        ("zb_v", 2, 8),
+        ("gpipe", 2, 8),
+        ("gpipe", 1, 4),
+    ],
+)
+def test_chunks_are_stages_on_each_device(scheduler, chunks, stages):
+    assert len(workbench.case(scheduler, 4, 8, Times(), chunks).plan.stages) == stages
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "chunks", "message"),
+    [
+        ("hanayo", 3, "chunks = 3 found; hanayo takes a multiple of 2"),
+        ("zb_v", 4, "chunks = 4 found; zb_v has 2"),
+        ("interleaved(chunks=2)", 3, "chunks = 3 found"),
+        ("gpipe", 0, "chunks = 0 found; at least 1"),
+        ("gpipe", 2000, "4 x 2000 stages found; 4096 at most"),
+        ("one_f_one_b", 2, "holds several stages"),
+    ],
+)
+def test_chunks_that_a_scheduler_does_not_take_are_refused(scheduler, chunks, message):
+    with pytest.raises(InputError, match=message):
+        workbench.case(scheduler, 4, 8, Times(), chunks)
+
+
+def test_every_scheduler_says_in_a_line_what_it_does():
+    family = workbench.family()
+    assert list(family) == list(SCHEDULERS)
+    assert all(line.endswith((".", ":", ",", "`.")) or len(line) > 40 for line in family.values())
+
+
+def test_in_a_gallery_every_device_has_the_same_work():
+    found = workbench.gallery(4, 8, Times(), schedulers=("one_f_one_b", "interleaved", "zb_v", "dualpipe_v", "chimera"))
+    work = {name: [int(ns) for ns in experiment.metrics.busy(made)] for name, made in found.items()}
+    assert all(isinstance(made, Timeline) for made in found.values())
+    assert set(map(tuple, work.values())) == {(24 * 10**9,) * 4}
+
+
+def test_a_gallery_says_what_has_no_schedule():
+    (row,) = workbench.gallery_rows(workbench.gallery(3, 8, Times(), schedulers=("chimera",)))
+    assert "an even number of stages" in row["error"]
+
+
+# --- the command line ------------------------------------------------------------------------------------------------
+
+
+def test_schedule_prints_what_it_promises(run):  # noqa: F811 - the fixture
+    code, out, _ = run("schedule", "zb_v", "-p", "2", "-m", "3", "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert data["makespan"] == 6 * 3 + 2 - 1
+    assert set(data["bubble"]) == {"idle_share", "longest_stage", "actual_over_ideal"}
+    assert data["peak_in_flight"] == {"rank0": 4, "rank1": 4}
+    assert len(parse("\n".join(data["table"]))) == 2
+
+
+def test_schedule_draws_its_table_in_the_terminal(run):  # noqa: F811 - the fixture
+    _, out, _ = run("schedule", "one_f_one_b", "-p", "2", "-m", "2")
+    assert "rank0  F0 F1 .  .  B0 B0 .  B1 B1" in out
+    assert "rank1  .  F0 B0 B0 F1 B1 B1 .  ." in out
+    assert "0: 0F0 0F1 0B0 0B1" in out
+
+
+def test_schedule_writes_a_file_that_simulate_reads(run, tmp_path):  # noqa: F811 - the fixture
+    path = tmp_path / "s.csv"
+    assert run("schedule", "one_f_one_b", "-p", "2", "-m", "4", "-o", path)[0] == 0
+    code, out, _ = run(
+        "simulate", "bert-large", 'flat(2, bandwidth="1GB/s")', "-p", "balanced", "-s", path, "-m", "4", "--json"
+    )
+    assert code == 0
+    by_name = run("simulate", "bert-large", 'flat(2, bandwidth="1GB/s")', "-p", "balanced", "-m", "4", "--json")[1]
+    assert json.loads(out)["iteration_time_s"] == json.loads(by_name)["iteration_time_s"]
+
+
+def test_the_form_with_messages_is_the_same_schedule(run, tmp_path):  # noqa: F811 - the fixture
+    plain, full = tmp_path / "plain.csv", tmp_path / "full.csv"
+    for path, more in ((plain, []), (full, ["--messages"])):
+        assert run("schedule", "interleaved", "-p", "2", "-m", "4", "-o", path, *more)[0] == 0
+    assert "SEND_F" in full.read_text()
+    assert Schedule.load(full) == Schedule.load(plain)
+
+
+def test_schedules_lists_the_family(run):  # noqa: F811 - the fixture
+    assert json.loads(run("schedules", "--json")[1]) == workbench.family()
+    assert "zb_v" in run("schedules")[1]
+
+
+def test_gallery_draws_and_tells(run, tmp_path):  # noqa: F811 - the fixture
+    path = tmp_path / "g.png"
+    code, out, _ = run("gallery", "-s", "gpipe", "-s", "chimera", "-p", "3", "-o", path)
+    assert code == 0
+    assert path.stat().st_size > 10_000
+    assert "chimera: " in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["schedule", "zb_w"], "did you mean"),
+        (["schedule", "gpipe", "-p", "0"], "stages = 0 found"),
+        (["schedule", "gpipe", "--forward", "-1"], "forward = -1"),
+        (["gallery", "-o", "x.doc"], "x.doc"),
+    ],
+)
+def test_mistakes_are_answered_in_a_paragraph(run, arguments, message):  # noqa: F811 - the fixture
+    code, _, error = run(*arguments)
+    assert code == 2
+    assert message in error
+    assert "Traceback" not in error
