@@ -148,7 +148,7 @@ class Case:
 
     def bound(self) -> float:
         """Seconds that no plan and schedule of this sort can beat."""
-        return bounds.bound_for(self.plan, self.schedule, self.costs, self.cluster)
+        return bounds.bound_for(self.plan, self.schedule, self.costs, self.cluster, self.options.sharing)
 
 
 def make_case(  # noqa: PLR0917 - the nouns of a simulation, in the order of the pipeline

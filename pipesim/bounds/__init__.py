@@ -1,0 +1,170 @@
+"""What no plan, or no schedule, can beat.
+
+For stages 1..S on disjoint devices, any order of microbatches and any schedule that does not split the backward:
+
+    head_n = sum over k < n of ( F_k + cF_k + cB_k + B_k )    what must pass before stage n starts and after it ends
+    full_n = max of head_n and, for every stage j < n,        the same from stage j on, which has its all-reduce A_j
+             forward part of head_j + ( F_j + ... + B_j ) + A_j      after its last backward
+    T     >= M (F_n + B_n) + max( full_n , forward part of head_n + A_n )             for every stage n
+    T     >= full_n + M cF_n + ( F and B of all layers that follow ) + cB_n           for every channel, both directions
+    T     >= all bytes that leave an island of devices / what can leave it a second   for every island
+
+A number that is smaller is never worse, so for a guessed T a dynamic program over all contiguous plans carries the
+least head, full and bytes along; if no plan is left at the end, none can be as fast, and T is bisected. Everything in
+it is at its best, whichever devices a plan takes: the fastest kind, for r devices that all talk to each other the
+greatest bandwidth at which any r devices hang together, and for the forward part of head its least part anywhere.
+
+That islands and channels are busy one transfer after the other holds where transfers share links (sharing `fair` and
+`fifo`). Otherwise all devices are one island, and channels are never busy.
+
+    islands   which devices are close to each other, and what can leave them       tables   layers: seconds and bytes
+    moves     where stages can be, and what channels between them cost             reach    the dynamic program
+    forms     the same for more islands than can be told apart
+"""
+
+import functools
+import itertools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.bounds.forms import by_form, by_shape
+from pipesim.bounds.islands import Network, Sea, best_partitions, group_bandwidths, sea_of
+from pipesim.bounds.moves import Moves, by_island
+from pipesim.bounds.reach import reachable
+from pipesim.bounds.tables import Tables, both_ways, kinds_of, tables_of
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs, Phase
+from pipesim.kernels import compiled
+from pipesim.plan import REPLICAS, Plan, Replicas
+from pipesim.program import Sharing
+from pipesim.schedule import INPUT, WEIGHT, Schedule
+
+Floats = NDArray[np.float64]
+
+TINY = 1e-12  # seconds
+MOST_MOVES, MOST_SHAPES = 400_000, 600
+PRECISION = 5e-5  # relative; the certificate is the end of the last interval that no plan reaches
+
+
+def stage_seconds(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> Floats:
+    """Seconds of one microbatch on each stage: on its fastest replica."""
+    return np.array(
+        [
+            min(
+                costs.seconds(phase, cluster.devices[cluster.index[device]].kind, plan.share(n))[s.start : s.stop].sum()
+                for device in s.devices
+            )
+            for n, s in enumerate(plan.stages)
+        ]
+    )
+
+
+def schedule_bound(plan: Plan, costs: Costs, cluster: Cluster) -> float:
+    """Seconds that every schedule of this plan needs which does not split the backward.
+
+        max over stages n of   work_n + what must pass before stage n starts and after it ends
+        head_n = sum over k < n of (forward_k + backward_k);    work_n = M (forward_n + backward_n)
+
+    With whole replication a stage's replicas share its microbatches. Chunks on one device share the device, and
+    transfers take time: both are left out, so the bound holds but is not reached.
+    """
+    both = stage_seconds(plan, costs, cluster, "forward") + np.minimum(
+        stage_seconds(plan, costs, cluster, "backward"), stage_seconds(plan, costs, cluster, "backward_first")
+    )
+    head = np.concatenate([[0.0], np.cumsum(both)[:-1]])
+    replicas = np.array(plan.replication) if plan.replicas == "whole" else np.ones(len(plan.stages))
+    passing = np.ceil(plan.microbatches / replicas)
+    return float((passing * both + head).max())
+
+
+@functools.lru_cache(maxsize=64)  # a comparison asks the same for every planner and scheduler
+def plan_bound(costs: Costs, cluster: Cluster, microbatches: int, sharing: Sharing = "fair") -> float:
+    """Seconds that every plan of one stage per device needs, on any order of devices, with any unsplit schedule.
+
+    Holds for replicas that split microbatches and for those that take them whole, and for how transfers use links:
+    `sharing`. Times are rounded to nanoseconds in a simulation; what that can gain is taken off.
+    """
+    network = Network(cluster)
+    shared = sharing in {"fair", "fifo"}
+    labels = best_partitions(network) if shared else [np.zeros(len(cluster.devices), np.int64)]
+    low = max(total_work(costs, cluster, microbatches), single_stage(costs, cluster, microbatches))
+    seas = [sea_of(network, label, shared=shared) for label in labels]
+    found = np.inf
+    for replicas in REPLICAS:
+        tables = tables_of(costs, cluster, microbatches, replicas)
+        moves = [moves_of(sea, replicas, microbatches) for sea in seas]
+        if found == np.inf or all(_reachable(tables, one, found) for one in moves):
+            least = low
+            for one in moves:
+                least = _least(tables, one, least, found)
+            found = least
+    return max(0.0, found - (2 * microbatches + 4 * len(cluster.devices)) * 1e-9)
+
+
+def moves_of(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
+    """As exactly as is not too much."""
+    rows = math.prod(math.comb(math.comb(size + 3, 3) + many - 1, many) for size, many in sea.groups)
+    codes = (int(sea.sizes.max()) + 1) ** (2 * len(sea.sizes))
+    if rows <= MOST_MOVES and codes < 2**62:
+        return by_island(sea, replicas, microbatches)
+    shapes = math.comb(int(sea.sizes.max()) + len(sea.sizes), len(sea.sizes))
+    return (by_shape if len(sea.sizes) > 1 and shapes <= MOST_SHAPES else by_form)(sea, replicas, microbatches)
+
+
+def _least(tables: Tables, moves: Moves, low: float, most: float) -> float:
+    """The end of the last interval that no plan reaches, from `low` on; `most` is reached, or infinite."""
+    step, high = 0.01, low
+    while high < most and not _reachable(tables, moves, high):
+        low, high = high, high * (1 + step) + TINY
+        step *= 2
+    high = min(high, most)
+    while high - low > PRECISION * high:
+        middle = (low + high) / 2
+        if _reachable(tables, moves, middle):
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _reachable(tables: Tables, moves: Moves, target: float) -> bool:
+    return bool(compiled(reachable)(*tables, *moves, target))
+
+
+def bound_for(plan: Plan, schedule: Schedule, costs: Costs, cluster: Cluster, sharing: Sharing = "fair") -> float:
+    """What a plan and its schedule can be held against: `plan_bound` where that speaks of such, else the work.
+
+    It does not speak of several stages on one device, nor of schedules that split the backward.
+    """
+    simple = all(len(held) == 1 for held in plan.chunks) and not np.isin(schedule.kind, [INPUT, WEIGHT]).any()
+    if simple:
+        return plan_bound(costs, cluster, plan.microbatches, sharing)
+    return total_work(costs, cluster, plan.microbatches)
+
+
+def total_work(costs: Costs, cluster: Cluster, microbatches: int) -> float:
+    """All work over all devices: a bound for any plan and schedule, several stages on a device included.
+
+    Each layer on as many replicas of the fastest kind as take the least of the devices' time, whole or in parts.
+    """
+    devices = len(cluster.devices)
+    least = np.full(len(costs.model), np.inf)
+    for kind, r in itertools.product(kinds_of(cluster), range(1, devices + 1)):
+        split = costs.seconds("backward_input", kind, 1 / r) + costs.seconds("backward_weight", kind, 1 / r)
+        least = np.minimum(least, r * np.minimum(both_ways(costs, kind, 1 / r), costs.forward(kind, 1 / r) + split))
+    return max(0.0, float(microbatches * least.sum() / devices) - (2 * microbatches + 4 * devices) * 1e-9)
+
+
+def single_stage(costs: Costs, cluster: Cluster, microbatches: int) -> float:
+    """The layer that is worst to have in any stage: on as many replicas as suit it best, with their all-reduce."""
+    devices, model = len(cluster.devices), costs.model
+    together = group_bandwidths(np.minimum(cluster.bandwidth_matrix, cluster.bandwidth_matrix.T))
+    alone = np.full((devices, len(model)), np.inf)
+    whole = np.min([both_ways(costs, kind, 1.0) for kind in kinds_of(cluster)], axis=0)
+    for r in range(1, devices + 1):
+        split = np.min([both_ways(costs, kind, 1 / r) for kind in kinds_of(cluster)], axis=0)
+        reduce = 2 * (r - 1) / r * np.array(model.parameter_bytes) / together[r]
+        alone[r - 1] = microbatches * np.minimum(split, whole / r) + reduce
+    return float(alone.min(axis=0).max())

@@ -1,0 +1,103 @@
+"""Whether any plan can be as fast as a guess: a dynamic program over layers and moves, on plain arrays."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def reachable(  # noqa: PLR0917, C901, PLR0912 - kernels take plain values, and call no others
+    busy: Floats,
+    passage: Floats,
+    rest: Floats,
+    cut: Floats,
+    parameters: Floats,
+    area: Floats,
+    early: float,
+    first: Ints,
+    place: Ints,
+    through: Floats,
+    start: Floats,
+    load: Floats,
+    flow: Floats,
+    size: Ints,
+    opens: NDArray[np.bool_],
+    becomes: Ints,
+    left: Ints,
+    ring: Floats,
+    turns: Floats,
+    circle: Floats,
+    turn_place: Ints,
+    turn_state: Ints,
+    target: float,
+) -> bool:
+    """Whether some plan breaks no inequality for T = target. The arrays are told in `tables` and in `moves`.
+
+    head[l, s]      least seconds of one microbatch, both ways, through the first l layers, in state s
+    full[l, s]      the same, or what ends later: the way there and back from a stage on, and its all-reduce
+    sent[l, s, g]   least seconds for which what they send keeps island g's links busy
+    before, whole, gone   the same with the channel to the stage that comes next, for each place that it can have
+    """
+    layers, places, islands = cut.shape[0] - 1, size.shape[0], flow.shape[1]
+    states = first.shape[0] - 1
+    head = np.full((layers + 1, states), np.inf)
+    full = np.full((layers + 1, states), np.inf)
+    sent = np.full((layers + 1, states, islands), np.inf)
+    before, whole, gone = np.empty(places), np.empty(places), np.empty((places, islands))
+    soonest = np.zeros(rest.shape[0], np.int64)  # with v devices left, the least layer from where on they are enough
+    for v in range(len(soonest)):
+        while area[soonest[v]] > v * target:
+            soonest[v] += 1
+    useful = np.empty(places, np.bool_)
+    for l in range(layers):  # noqa: E741 - the letter of the formulas
+        for p in range(places):
+            before[p] = 0.0 if l == 0 and opens[p] else np.inf
+            whole[p] = before[p]
+            end = max(l + 1, soonest[left[p]])
+            useful[p] = busy[size[p], end] - busy[size[p], l] <= target
+            for g in range(islands):
+                gone[p, g] = before[p]
+        for s in range(states):
+            if head[l, s] == np.inf:
+                continue
+            for m in range(first[s], first[s + 1]):
+                p = place[m]
+                if full[l, s] + cut[l] * load[m] > target:
+                    break  # a state's moves are in the order of their load
+                if not useful[p]:
+                    continue
+                one = start[m] + cut[l] * through[m]
+                if full[l, s] + one + start[m] + cut[l] * load[m] + rest[left[p] + size[p], l] > target:
+                    continue
+                fits = True
+                for g in range(islands):
+                    fits = fits and sent[l, s, g] + cut[l] * flow[m, g] <= target
+                if not fits:
+                    continue
+                before[p] = min(before[p], head[l, s] + 2 * one)
+                whole[p] = min(whole[p], full[l, s] + 2 * one)
+                for g in range(islands):
+                    at = turn_place[m, g]
+                    gone[p, at] = min(gone[p, at], sent[l, s, g] + cut[l] * flow[m, g])
+        for p in range(places):
+            if before[p] == np.inf or not useful[p]:
+                continue
+            k, s = size[p], becomes[p]
+            for end in range(max(l + 1, soonest[left[p]]), layers + 1):
+                weights = parameters[end] - parameters[l]
+                reduce = ring[p] * weights + turns[p] if weights > 0 else 0.0
+                if busy[k, end] - busy[k, l] + max(whole[p], early * before[p] + reduce) > target:
+                    break  # more layers only make it worse
+                fits = True
+                for g in range(islands):
+                    fits = fits and gone[p, g] + circle[p, g] * weights <= target
+                if not fits:
+                    break
+                one = passage[k, end] - passage[k, l]
+                head[end, s] = min(head[end, s], before[p] + one)
+                full[end, s] = min(full[end, s], max(whole[p], early * before[p] + reduce) + one)
+                for g in range(islands):
+                    at = turn_state[p, g]
+                    sent[end, s, at] = min(sent[end, s, at], gone[p, g] + circle[p, g] * weights)
+    return bool((head[layers] < np.inf).any())

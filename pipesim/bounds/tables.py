@@ -1,0 +1,60 @@
+"""What stages cost, layer by layer, everything at its best: prefix sums that the dynamic program reads."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.plan import Replicas
+
+Floats = NDArray[np.float64]
+
+
+class Tables(NamedTuple):
+    """Seconds and bytes of the first l layers, on k devices."""
+
+    busy: Floats  # [k, l]: all microbatches, both ways, on the replica that has most of them
+    passage: Floats  # [k, l]: one microbatch, both ways
+    rest: Floats  # [v, l]: one microbatch through layers l to the last and back, on v devices or fewer to a stage
+    cut: Floats  # [l]: bytes one way across the cut before layer l
+    parameters: Floats  # [l]: bytes
+    area: Floats  # [l]: devices' seconds that layers l to the last take at least, all microbatches
+    early: float  # the least part of a microbatch's way that is forward
+
+
+def tables_of(costs: Costs, cluster: Cluster, microbatches: int, replicas: Replicas) -> Tables:
+    """For replicas that split each microbatch, or that take them whole in turn."""
+    devices, model = len(cluster.devices), costs.model
+    busy, passage = (np.zeros((devices + 1, len(model) + 1)) for _ in range(2))
+    rest = np.zeros((devices + 1, len(model) + 1))
+    least, work, early = (
+        np.full(len(model), np.inf),
+        np.full(len(model), np.inf),
+        0.5,
+    )  # a channel takes as long both ways
+    for k in range(1, devices + 1):
+        share, turns = (1 / k, microbatches) if replicas == "split" else (1.0, -(-microbatches // k))
+        times = [(costs.forward(kind, share), both_ways(costs, kind, share)) for kind in kinds_of(cluster)]
+        one = np.min([both for _, both in times], axis=0)
+        busy[k, 1:], passage[k, 1:] = np.cumsum(turns * one), np.cumsum(one)
+        least = np.minimum(least, one)
+        work = np.minimum(work, k * turns * one)
+        rest[k, :-1] = np.cumsum(least[::-1])[::-1]
+        early = min(early, *(float((f[both > 0] / both[both > 0]).min(initial=0.5)) for f, both in times))
+    cut = np.concatenate([[0.0], model.cut_bytes])[: len(model) + 1]
+    parameters = np.concatenate([[0.0], np.cumsum(model.parameter_bytes, dtype=float)])
+    area = np.concatenate([np.cumsum(work[::-1])[::-1], [0.0]])
+    return Tables(busy, passage, rest, cut, parameters, area, early)
+
+
+def kinds_of(cluster: Cluster) -> list[str]:
+    """The kinds of devices there are."""
+    return list(dict.fromkeys(device.kind for device in cluster.devices))
+
+
+def both_ways(costs: Costs, kind: str, share: float) -> Floats:
+    """Seconds of each layer's forward and whole backward, the first or a later one."""
+    backward = np.minimum(costs.backward(kind, share), costs.seconds("backward_first", kind, share))
+    return costs.forward(kind, share) + backward
