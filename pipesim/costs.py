@@ -4,7 +4,8 @@
     share       the part of a microbatch that one replica works on: 1 alone, 1/k when k replicas split it
 
 Seconds are linear in the share where a trace has one microbatch size, and interpolated between the recorded sizes where
-it has several (in proportion to the nearest one outside them).
+it has several (in proportion to the nearest one outside them). With scaling `linear` they are linear in the share all
+the same, as the paper of SPP assumes: a whole microbatch takes as long as was recorded, its half half of that.
 """
 
 from collections.abc import Callable
@@ -23,14 +24,19 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Phase = Literal["forward", "backward", "backward_first", "backward_input", "backward_weight", "recompute"]
 Statistic = Literal["median", "mean", "min", "max"]
+Scaling = Literal["recorded", "linear"]
 
 PHASES: tuple[Phase, ...] = ("forward", "backward", "backward_first", "backward_input", "backward_weight", "recompute")
+SCALINGS: tuple[Scaling, ...] = ("recorded", "linear")
 STATISTICS: dict[Statistic, Callable[..., Floats]] = {
     "median": np.median,
     "mean": np.mean,
     "min": np.min,
     "max": np.max,
 }
+
+# A share of 1/49 of 49 samples is one sample, though not in floating point.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +55,7 @@ class Costs:
     statistic: Statistic = "median"
     weight_share: float | None = None
     """The part of a whole backward taken as the weights' gradient; None where both parts were recorded."""
+    scaling: Scaling = "recorded"
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
@@ -95,9 +102,16 @@ class Costs:
 
     def _mix(self, kind: str, share: float) -> list[tuple[int, float]]:
         """The recorded groups to add up, with their weights, for this share of a microbatch."""
+        if self.scaling == "linear":
+            return [(group, weight * share) for group, weight in self._mix_of(kind, self.model.microbatch_size)]
+        return self._mix_of(kind, share * self.model.microbatch_size)
+
+    def _mix_of(self, kind: str, samples: float) -> list[tuple[int, float]]:
+        """As `_mix`, for so many samples: those of the size recorded, or of the sizes below and above."""
         name = self.recorded_kind(kind)
         groups = [(size, g) for g, (recorded, size) in enumerate(self.groups) if recorded == name]
-        wanted = share * self.model.microbatch_size
+        whole = round(samples)
+        wanted = whole if abs(samples - whole) < _ROUNDING * samples else samples
         below = max((pair for pair in groups if pair[0] <= wanted), default=None)
         above = min((pair for pair in groups if pair[0] >= wanted), default=None)
         if below is None or above is None or below == above:
@@ -117,6 +131,11 @@ class Costs:
             f"{', '.join(self.kinds)} (name the cluster's kind with device=..., or use a trace for {kind})"
         )
 
+    @cached_property
+    def is_curved(self) -> bool:
+        """Whether a kind was timed at several sizes: a share of a microbatch need not take its share of the time."""
+        return len(self.groups) > len(self.kinds)
+
     @property
     def is_random(self) -> bool:
         """Whether any layer has more than one sample to draw from."""
@@ -128,11 +147,15 @@ def costs_of(
     microbatch_size: int | None = None,
     statistic: Statistic = "median",
     weight_share: float = 0.5,
+    scaling: Scaling = "recorded",
 ) -> Costs:
     """The costs in a trace, for microbatches of the given size (default: the trace's own).
 
-    Where only whole backwards were recorded, `weight_share` of each is taken as the gradient of the weights.
+    Where only whole backwards were recorded, `weight_share` of each is taken as the gradient of the weights. `scaling`
+    says how long a share of a microbatch takes: as `recorded`, or its share of the whole (`linear`).
     """
+    if scaling not in SCALINGS:
+        raise InputError(f"scaling {scaling!r} found; one of {', '.join(SCALINGS)} was expected")
     if statistic not in STATISTICS:
         raise InputError(f"statistic {statistic!r} found; one of {', '.join(STATISTICS)} was expected")
     if not 0 <= weight_share <= 1:
@@ -148,9 +171,8 @@ def costs_of(
     first = np.concatenate([[0], np.cumsum(count)[:-1]]).astype(np.int64)
     samples, split = _phases({name: table[name][order] for name in table if name.endswith("_s")}, weight_share)
     shape = (len(groups), len(model))
-    return Costs(
-        model, groups, samples, first.reshape(shape), count.reshape(shape), statistic, None if split else weight_share
-    )
+    weights = None if split else weight_share
+    return Costs(model, groups, samples, first.reshape(shape), count.reshape(shape), statistic, weights, scaling)
 
 
 def _phases(recorded: dict[str, Floats], weight_share: float) -> tuple[dict[Phase, Floats], bool]:

@@ -1,6 +1,6 @@
 """One way through the house, with things called by their names: load, plan, order, lower, replay, compare."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 from pipesim import bounds, lookup, metrics, serial
 from pipesim import plan as plans
 from pipesim.cluster import Cluster
-from pipesim.costs import Costs, Phase, costs_of
+from pipesim.costs import SCALINGS, Costs, Phase, Scaling, costs_of
 from pipesim.engines import ENGINES
 from pipesim.errors import InputError, PipesimError
 from pipesim.importers import IMPORTERS
@@ -19,13 +19,14 @@ from pipesim.lowering import DEFAULTS, Options, lower, redraw
 from pipesim.ordering import Scheduler, check_takes, named, ordered_with, schedule_with
 from pipesim.plan import DERIVED_KEYS, Plan
 from pipesim.planners import PLANNERS
-from pipesim.pricing import prices
+from pipesim.pricing import prices, simulated_seconds
 from pipesim.program import Program
 from pipesim.scenario import CALM, Scenario
 from pipesim.schedule import INPUT, WEIGHT, Schedule
 from pipesim.schedulers import COMPARED, SCHEDULERS
 from pipesim.timeline import Timeline
 from pipesim.topologies import TOPOLOGIES
+from pipesim.topologies.hosts import cluster_file
 from pipesim.trace import Trace
 
 __all__ = ["Case", "Row", "compare", "make_case", "ordered_with", "run", "schedule_with", "simulate"]
@@ -66,11 +67,14 @@ def load_trace(trace: Trace | Path | str) -> Trace:
 
 
 def load_cluster(cluster: Cluster | Path | str) -> Cluster:
-    """A cluster file, or an expression such as `servers(2, 8, intra="25GB/s", inter="1GB/s")`."""
+    """A cluster file, a machine's own description, or an expression as `servers(2, 8, intra="25GB/s", inter="1GB/s")`.
+
+    A description is the output of `nvidia-smi topo -m` or a topology dump of NCCL.
+    """
     if isinstance(cluster, Cluster):
         return cluster
-    if isinstance(cluster, Path) or cluster.endswith((".toml", ".json")):
-        return serial.load(Cluster, Path(cluster))
+    if isinstance(cluster, Path) or cluster_file.is_file(cluster, TOPOLOGIES):
+        return cluster_file.load(Path(cluster))
     made: Cluster = lookup.call(cluster, TOPOLOGIES, "cluster")
     return made
 
@@ -85,15 +89,16 @@ def load_scenario(path: Path | str) -> Scenario:
     return serial.load(Scenario, Path(path))
 
 
-def make_plan(
+def make_plan(  # noqa: PLR0917 - as `make_case`
     trace: Trace | Path | str,
     cluster: Cluster | Path | str,
     planner: Planner | str = "balanced",
     microbatches: int = 8,
     microbatch_size: int | None = None,
+    scaling: Scaling = "recorded",
 ) -> Plan:
     """Split a model over a cluster."""
-    costs = costs_of(load_trace(trace), microbatch_size)
+    costs = costs_of(load_trace(trace), microbatch_size, scaling=scaling)
     return plan_with(planner, costs, load_cluster(cluster), microbatches)
 
 
@@ -150,6 +155,31 @@ class Case:
         """Seconds that no plan and schedule of this sort can beat."""
         return bounds.bound_for(self.plan, self.schedule, self.costs, self.cluster, self.options.sharing)
 
+    def seconds_by_scaling(self, timeline: Timeline) -> dict[str, float] | None:
+        """Seconds of this plan and schedule when shares take what was recorded, and when they take just their share.
+
+        None where it makes no difference: no stage splits its microbatches, or only one size was recorded. `timeline`
+        is what came out under the scaling of these costs.
+        """
+        if not _scaling_matters(self.plan, self.costs):
+            return None
+        own, found = self.costs.scaling, dict.fromkeys(map(str, SCALINGS), metrics.iteration_time(timeline))
+        for other in (scaling for scaling in SCALINGS if scaling != own):
+            case = replace(self, costs=replace(self.costs, scaling=other))
+            found[other] = metrics.iteration_time(run(case.program(), timeline.engine))
+        return found
+
+
+def _scaling_matters(plan: Plan, costs: Costs) -> bool:
+    return costs.is_curved and any(plan.share(n) < 1 for n in range(len(plan.stages)))
+
+
+def plan_seconds_by_scaling(plan: Plan, costs: Costs, cluster: Cluster) -> dict[str, float] | None:
+    """As `Case.seconds_by_scaling`, for the better of the schedules that planners reckon with."""
+    if not _scaling_matters(plan, costs):
+        return None
+    return {each: simulated_seconds(replace(costs, scaling=each), cluster, plan) for each in SCALINGS}
+
 
 def make_case(  # noqa: PLR0917 - the nouns of a simulation, in the order of the pipeline
     trace: Trace | Path | str,
@@ -160,9 +190,10 @@ def make_case(  # noqa: PLR0917 - the nouns of a simulation, in the order of the
     microbatch_size: int | None = None,
     options: Options = DEFAULTS,
     scenario: Scenario = CALM,
+    scaling: Scaling = "recorded",
 ) -> Case:
     """Load, plan and order; `plan` is a Plan or what makes one."""
-    costs, cluster = costs_of(load_trace(trace), microbatch_size), load_cluster(cluster)
+    costs, cluster = costs_of(load_trace(trace), microbatch_size, scaling=scaling), load_cluster(cluster)
     made = plan if isinstance(plan, Plan) else plan_with(plan, costs, cluster, microbatches)
     plans.check_fits(made, costs.model, cluster)
     _check_kinds(costs, cluster)
@@ -179,15 +210,16 @@ def simulate(  # noqa: PLR0917 - as `make_case`
     microbatch_size: int | None = None,
     scenario: Scenario | Path | str = CALM,
     engine: str = "event",
+    scaling: Scaling = "recorded",
     **options: Any,  # noqa: ANN401 - the fields of Options
 ) -> Timeline:
     """Plan, order and replay one iteration.
 
     `plan` is a Plan, a planner's name or a planner; it decides the microbatches if it is a Plan. `options` are those of
-    `Options`: sharing, transfers, optimizer_s_per_byte, optimizer_state.
+    `Options`: sharing, transfers, optimizer_s_per_byte, optimizer_state. `scaling` is that of `costs_of`.
     """
     calm = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
-    case = make_case(trace, cluster, plan, scheduler, microbatches, microbatch_size, Options(**options), calm)
+    case = make_case(trace, cluster, plan, scheduler, microbatches, microbatch_size, Options(**options), calm, scaling)
     return run(case.program(), engine)
 
 
@@ -238,6 +270,8 @@ class Row:
     timeline: Timeline | None = None
     schedule_bound_s: float | None = None
     bound_s: float | None = None
+    by_scaling_s: Mapping[str, float] | None = None
+    scaling: Scaling = "recorded"
     error: str = ""
 
     def as_data(self) -> dict[str, Any]:
@@ -248,6 +282,8 @@ class Row:
         peak = metrics.peak_memory(self.timeline)
         return head | {
             "iteration_time_s": metrics.iteration_time(self.timeline),
+            "scaling": self.scaling,
+            "iteration_time_by_scaling_s": self.by_scaling_s,
             "throughput_samples_per_s": metrics.throughput(self.timeline),
             "bubble": metrics.bubble(self.timeline),
             "schedule_bound_s": self.schedule_bound_s,
@@ -270,6 +306,7 @@ def compare(  # noqa: PLR0917 - as `make_case`
     options: Options = DEFAULTS,
     scenario: Scenario = CALM,
     engine: str = "event",
+    scaling: Scaling = "recorded",
 ) -> Iterator[Row]:
     """Every planner with every scheduler, one row after the other. What fails is a row that says why."""
     for name in planners:  # a name that nobody has is a slip of the pen, not a result
@@ -277,7 +314,7 @@ def compare(  # noqa: PLR0917 - as `make_case`
     for name in schedulers:
         lookup.resolve(name, SCHEDULERS, "scheduler")
     trace, cluster = load_trace(trace), load_cluster(cluster)
-    costs = costs_of(trace, microbatch_size)
+    costs = costs_of(trace, microbatch_size, scaling=scaling)
     _check_kinds(costs, cluster)
     for planner in planners:
         try:
@@ -288,10 +325,15 @@ def compare(  # noqa: PLR0917 - as `make_case`
         for scheduler in schedulers:
             try:
                 made, schedule = ordered_with(scheduler, plan, costs, cluster, options)
-                case = Case(made, schedule, costs, cluster, options, scenario)
-                yield Row(planner, scheduler, run(case.program(), engine), case.schedule_bound(), case.bound())
+                yield _row(planner, scheduler, Case(made, schedule, costs, cluster, options, scenario), engine)
             except PipesimError as error:
                 yield Row(planner, scheduler, error=str(error))
+
+
+def _row(planner: str, scheduler: str, case: Case, engine: str) -> Row:
+    timeline = run(case.program(), engine)
+    limits = case.schedule_bound(), case.bound()
+    return Row(planner, scheduler, timeline, *limits, case.seconds_by_scaling(timeline), case.costs.scaling)
 
 
 def best(rows: Sequence[Row]) -> Row | None:
@@ -314,11 +356,18 @@ def _rank(row: Row) -> tuple[bool, int]:
     return (True, 0) if timeline is None else (not metrics.fits_memory(timeline), timeline.makespan)
 
 
-def plan_data(plan: Plan, bound_s: float | None = None, planning_s: float | None = None) -> dict[str, Any]:
+def plan_data(
+    plan: Plan,
+    bound_s: float | None = None,
+    planning_s: float | None = None,
+    scaling: Scaling = "recorded",
+    seconds_by_scaling: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
     """A plan as `pipesim plan --json` prints it: the plan's own keys, and those derived from it."""
     head = {"format": Plan.FORMAT, "version": Plan.VERSION, **serial.to_data(plan)}
     derived = {"replication": list(plan.replication), "cuts": list(plan.cuts)}
-    return head | derived | {"bound_s": bound_s, "planning_s": planning_s}
+    shares = {"scaling": scaling, "seconds_by_scaling": seconds_by_scaling}
+    return head | derived | {"bound_s": bound_s, "planning_s": planning_s} | shares
 
 
 def simulation_data(case: Case, timeline: Timeline) -> dict[str, Any]:
@@ -333,6 +382,8 @@ def simulation_data(case: Case, timeline: Timeline) -> dict[str, Any]:
         "bound_s": case.bound(),
         "channel_time_s": channel_seconds(case, timeline),
         "fits_memory": metrics.fits_memory(timeline),
+        "scaling": case.costs.scaling,
+        "iteration_time_by_scaling_s": case.seconds_by_scaling(timeline),
     }
     return metrics.summary(timeline) | own
 

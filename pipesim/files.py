@@ -13,9 +13,9 @@ from pipesim.errors import FormatError, InputError, within
 def read_bytes(path: Path, most: int = -1) -> bytes:
     """The bytes of a file, or its first `most`, or an error that says why there are none."""
     with within(str(path)):
-        if path.is_dir():
-            raise InputError("is a folder; a file was expected")
         try:
+            if path.is_dir():
+                raise InputError("is a folder; a file was expected")
             with path.open("rb") as file:
                 return file.read(most)
         except FileNotFoundError:

@@ -18,7 +18,7 @@ Replicas = Literal["split", "whole"]
 REPLICAS: tuple[Replicas, ...] = ("split", "whole")
 
 # Keys that a plan's JSON shows beside its own: made anew by whoever writes it, not part of the plan.
-DERIVED_KEYS = frozenset({"replication", "cuts", "bound_s", "planning_s"})
+DERIVED_KEYS = frozenset({"replication", "cuts", "bound_s", "planning_s", "scaling", "seconds_by_scaling"})
 
 
 @dataclass(frozen=True, slots=True)

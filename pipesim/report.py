@@ -73,7 +73,12 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{name.ljust(width)}  {value}" for name, value in shown)
 
 
-def plan(plan: Plan, bound_s: float | None = None, planning_s: float | None = None) -> str:
+def plan(
+    plan: Plan,
+    bound_s: float | None = None,
+    planning_s: float | None = None,
+    seconds_by_scaling: Mapping[str, float] | None = None,
+) -> str:
     """A plan, stage by stage."""
     rows = [
         [str(n), f"{s.start} to {s.stop - 1}", str(s.stop - s.start), _some(s.devices)]
@@ -90,7 +95,17 @@ def plan(plan: Plan, bound_s: float | None = None, planning_s: float | None = No
         head.append(("bound", f"{seconds(bound_s)} (no plan of this sort is faster)"))
     if planning_s is not None:
         head.append(("planned in", seconds(planning_s)))
+    if seconds_by_scaling is not None:
+        both = (f"{seconds(value)} ({_ASSUMED[scaling]})" for scaling, value in seconds_by_scaling.items())
+        head.append(("simulated", ", ".join(both)))
     return f"{facts(head)}\n\n{table(['stage', 'layers', 'count', 'devices'], rows, left=1)}"
+
+
+# What each scaling takes for the time of a share of a microbatch.
+_ASSUMED = {
+    "recorded": "shares as recorded of smaller microbatches",
+    "linear": "shares take their share, which SPP assumes",
+}
 
 
 def _some(names: Sequence[str], most: int = 4) -> str:
@@ -118,6 +133,7 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
             f"{seconds(data['bound_s'])} for plans of this sort, {seconds(data['schedule_bound_s'])} for this one",
         ),
         ("without contention", f"{seconds(data['channel_time_s'])} (abstract channels)"),
+        *_by_scaling(data),
         ("memory", "fits" if data["fits_memory"] else "DOES NOT FIT (see headroom)"),
         ("simulated", f"{data['tasks']:,} tasks, {how}"),
     ]
@@ -127,6 +143,18 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
         ["critical path (of the data)", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent]
     )
     return "\n\n".join([facts(head), path, _devices(data["devices"], most), *_links(data["links"])])
+
+
+# Under which assumption the time is not the one that was asked for.
+_OTHERWISE = {"recorded": ("linear", "if linear"), "linear": ("recorded", "as recorded")}
+
+
+def _by_scaling(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The iteration time under the other scaling, where it makes a difference."""
+    by_scaling, (other, label) = data.get("iteration_time_by_scaling_s"), _OTHERWISE[data.get("scaling", "recorded")]
+    if not by_scaling or by_scaling[other] == data["iteration_time_s"]:
+        return []
+    return [(label, f"{seconds(by_scaling[other])} ({_ASSUMED[other]})")]
 
 
 def _devices(devices: Mapping[str, Mapping[str, Any]], most: int) -> str:
@@ -159,10 +187,10 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
 
     `best` is the index of the best of all.
     """
-    lines = []
+    lines, otherwise = [], _otherwise(rows)
     for index, row in enumerate(rows):
         if "error" in row:
-            lines.append([row["planner"], row["scheduler"], "failed", "", "", "", "", ""])
+            lines.append([row["planner"], row["scheduler"], "failed", *[""] * (5 + len(otherwise))])
             continue
         time, bound = row["iteration_time_s"], row["bound_s"]
         lines.append(
@@ -170,6 +198,7 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
                 row["planner"],
                 row["scheduler"] + (" **" if index == best else " *" if row.get("starred") else ""),
                 seconds(time),
+                *(seconds((row["iteration_time_by_scaling_s"] or {}).get(name, time)) for name in otherwise),
                 f"{row['throughput_samples_per_s']:.1f}",
                 percent(row["bubble"]["idle_share"]),
                 f"{100 * (time / bound - 1):+.1f} %" if bound else "-",
@@ -177,12 +206,19 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
                 "yes" if row["fits_memory"] else "NO",
             ]
         )
-    headers = ["planner", "scheduler", "iteration", "samples/s", "idle", "gap to bound", "peak memory", "fits"]
+    more = ["samples/s", "idle", "gap to bound", "peak memory", "fits"]
+    headers = ["planner", "scheduler", "iteration", *otherwise.values(), *more]
     legend = []
     if best is not None:
         fastest = "fastest that fits in memory" if rows[best]["fits_memory"] else "fastest; none fits in memory"
         legend = [f"* {fastest}, of each planner; ** of all"]
     return "\n".join([table(headers, lines, left=2), *legend, *_failures(rows)])
+
+
+def _otherwise(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The scaling that was not asked for and the header of its column, where it makes a difference in any row."""
+    shown = [_OTHERWISE[row["scaling"]] for row in rows if "error" not in row and _by_scaling(row)]
+    return dict(shown[:1])
 
 
 def _failures(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -69,7 +69,7 @@ def _parse(text: str, scales: dict[str, Decimal], what: str, example: str) -> fl
         raise InputError(f"{shown(text)} is not {what}; write it as {example!r}")
     number, unit = match.groups()
     if unit and unit not in scales:
-        raise InputError(f"{shown(text)} is not {what}: unknown unit {unit!r}; write it as {example!r}")
+        raise InputError(f"{shown(text)} is not {what}: unknown unit {shown(unit)}; write it as {example!r}")
     try:
         return float(Decimal(number) * (scales[unit] if unit else 1))
     except ArithmeticError:  # an exponent beyond all measure

@@ -34,6 +34,34 @@ node2 -- ReLU(inplace) -- forward_compute_time=0.5, backward_compute_time=0.25, 
 """
 
 
+MACHINES = """\
+format = "pipesim.machines"
+version = 1
+
+[[nodes]]
+file = "dgx1.txt"
+count = 2
+nics = ["mlx5_0", "mlx5_3"]
+
+[[nodes]]
+text = '''
+       GPU0  GPU1  NIC0
+ GPU0   X    NV12  PIX
+ GPU1  NV12   X    NODE
+ NIC0  PIX   NODE   X
+'''
+device = "a100-80gb"
+memory = "40 GiB"
+
+[fabric]
+topology = "leaf_spine"
+bandwidth = "25 Gb/s"
+latency = "3us"
+spines = 2
+nodes_per_leaf = 1
+"""
+
+
 def corpus(folder: Path) -> dict[str, Path]:
     """Write one valid file of each format; a trace and a timeline stand beside the files that they are read with."""
     trace, cluster, plan = _trace(), _cluster(), _plan()
@@ -47,6 +75,7 @@ def corpus(folder: Path) -> dict[str, Path]:
     for suffix in ("csv", "parquet"):
         paths |= {f"{stem} {suffix}": folder / suffix / f"{stem}.{suffix}" for stem in ("layers", "transfers")}
     paths["profile txt"].write_text(PROFILE)
+    paths |= _machines(folder)
     for noun, value in {"cluster": cluster, "plan": plan, "scenario": scenario}.items():
         for suffix in ("toml", "json"):
             paths[f"{noun} {suffix}"] = folder / f"{noun}.{suffix}"
@@ -59,6 +88,19 @@ def corpus(folder: Path) -> dict[str, Path]:
         for suffix in suffixes:
             paths[f"{noun} {suffix}"] = folder / f"{noun}.{suffix}"
             value.save(paths[f"{noun} {suffix}"])
+    return paths
+
+
+def _machines(folder: Path) -> dict[str, Path]:
+    """A machine's own descriptions, and a file of machines that names one of them."""
+    known = Path(__file__).parent / "machines"
+    paths = {"smi txt": folder / "smi.txt", "nccl xml": folder / "nccl.xml", "machines toml": folder / "machines.toml"}
+    text = (known / "hgx_h100.txt").read_text()
+    matrix, names = text.partition("\nLegend")[0], text.partition("NIC Legend:")[2]
+    paths["smi txt"].write_text(f"{matrix}\nNIC Legend:{names}")
+    paths["nccl xml"].write_text((known / "dgx1.xml").read_text())
+    paths["machines toml"].write_text(MACHINES)
+    (folder / "dgx1.txt").write_text((known / "dgx1.txt").read_text())
     return paths
 
 
@@ -121,7 +163,8 @@ def mutations(data: bytes, rng: random.Random) -> Iterator[tuple[str, bytes]]:
         yield from _parquet(data)
         return
     text = data.decode()
-    for what, spoilt in (*_nested(), *_lines(text, rng), *_words(text, rng), *_columns(text, rng), *_keys(text, rng)):
+    ways = (_lines, _words, _columns, _keys, _cells, _markup)
+    for what, spoilt in (*_nested(), *(found for way in ways for found in way(text, rng))):
         yield what, spoilt.encode("utf-8", "surrogatepass")
 
 
@@ -206,6 +249,64 @@ def _keys(text: str, rng: random.Random) -> Iterator[tuple[str, str]]:
             else:
                 inner[path[-1]] = value
             yield f"{path} {'missing' if value is _MISSING else f'is {value!r}'}", json.dumps(data)
+
+
+CELLS = (
+    "X",
+    "SYS",
+    "NODE",
+    "PHB",
+    "PXB",
+    "PIX",
+    "NV0",
+    "NV1",
+    "NV6",
+    "NV99",
+    "NV",
+    "GPU0",
+    "N/A",
+    "\x1b[1m",
+    "x" * 9999,
+)
+
+
+def _cells(text: str, rng: random.Random) -> Iterator[tuple[str, str]]:
+    """Classes of links in a matrix: replaced, exchanged, left out; a column too many for all."""
+    found = list(re.finditer(r"\b(X|SYS|NODE|PHB|PXB|PIX|NV\d+)\b", text))
+    if not re.search(r"GPU0\s+X", text):
+        return
+    for cell in CELLS * 3:
+        one, other = sorted(rng.sample(found, 2), key=lambda match: match.start())
+        yield f"{one[0]} at {one.start()} is {cell[:9]}", text[: one.start()] + cell + text[one.end() :]
+        between = text[one.end() : other.start()]
+        exchanged = text[: one.start()] + other[0] + between + one[0] + text[other.end() :]
+        yield f"{one[0]} at {one.start()} and {other[0]} at {other.start()} exchanged", exchanged
+    yield "all cells NV1", re.sub(r"\bNV\d+\b", "NV1", text)
+    yield "all cells SYS", re.sub(r"\b(NODE|PHB|PXB|PIX|NV\d+)\b", "SYS", text)
+    yield "columns exchanged", text.replace("GPU1", "GPU_").replace("GPU2", "GPU1").replace("GPU_", "GPU2")
+
+
+def _markup(text: str, rng: random.Random) -> Iterator[tuple[str, str]]:
+    """XML: entities, depth, length; attributes missing, twice, or of something else; elements missing or exchanged."""
+    if not text.startswith("<"):
+        return
+    laughs = "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 12))
+    yield "a billion laughs", f'<!DOCTYPE s [<!ENTITY a0 "ha">{laughs}]>{text.replace(">", ">&a11;", 1)}'
+    yield "a file for an entity", f'<!DOCTYPE s [<!ENTITY a SYSTEM "file:///etc/passwd">]>{text}'
+    yield "elements in elements", "<system>" + "<cpu><pci>" * 30_000
+    yield "elements in a row", "<system>" + "<cpu/>" * 60_000 + "</system>"
+    attributes = list(re.finditer(r' (\w+)="([^"]*)"', text))
+    values = ("", "-1", "0", "99999", "9" * 5000, "x", "0000:06:00.0", "16.0 GT/s PCIe", "1e9 GT/s", "&lt;", "é", "٣")
+    for value in values * 5:
+        one = rng.choice(attributes)
+        yield f"{one[1]} at {one.start()} missing", text[: one.start()] + text[one.end() :]
+        yield f"{one[0]} at {one.start()} twice", text[: one.end()] + one[0] + text[one.end() :]
+        yield f"{one[1]} at {one.start()} is {value[:9]!r}", text[: one.start(2)] + value + text[one.end(2) :]
+    tags = list(re.finditer(r"<(/?)(\w+)", text))
+    for name in ("system", "cpu", "pci", "gpu", "nvlink", "nic", "net", "other") * 2:
+        one = rng.choice(tags)
+        yield f"{one[0]} at {one.start()} is {name}", text[: one.start(2)] + name + text[one.end() :]
+        yield f"all {one[2]} are {name}", re.sub(rf"(</?){one[2]}\b", rf"\g<1>{name}", text)
 
 
 _MISSING = object()

@@ -21,6 +21,7 @@ from pipesim.program import Program
 from pipesim.scenario import Scenario
 from pipesim.schedule import Schedule, parse
 from pipesim.timeline import Timeline
+from pipesim.topologies.hosts import cluster_file
 
 pytest.importorskip("pyarrow", reason="the files in parquet need pyarrow")
 
@@ -40,7 +41,10 @@ def read(what, path):
 
 
 def read_cluster(path):
-    cluster = serial.load(Cluster, path)
+    return bandwidths(serial.load(Cluster, path))
+
+
+def bandwidths(cluster):
     assert cluster.bandwidth_matrix.shape == (len(cluster.devices),) * 2
     return cluster
 
@@ -64,15 +68,28 @@ READERS = {
     "schedule": read_schedule,
     "program": read_program,
     "profile": lambda path: pipedream(path).inputs(),
+    "smi": lambda path: bandwidths(cluster_file.load(path)),
+    "nccl": lambda path: bandwidths(cluster_file.load(path)),
+    "machines": lambda path: bandwidths(cluster_file.load(path)),
 }
 FORMATS = (
     *("trace toml", "layers csv", "layers parquet", "transfers csv", "transfers parquet", "profile txt"),
     *("cluster toml", "cluster json", "plan toml", "plan json", "scenario toml", "scenario json"),
+    *("smi txt", "nccl xml", "machines toml"),
     *("schedule csv", "schedule json", "schedule toml", "program json", "timeline csv", "timeline parquet"),
 )
 
 # Tables of a trace follow the version in its trace.toml; the other two are formats of others.
-UNVERSIONED = ("layers csv", "layers parquet", "transfers csv", "transfers parquet", "profile txt", "schedule csv")
+UNVERSIONED = (
+    "layers csv",
+    "layers parquet",
+    "transfers csv",
+    "transfers parquet",
+    "profile txt",
+    "smi txt",
+    "nccl xml",
+    "schedule csv",
+)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from mutations import corpus, mutations
-from pipesim import experiment, program
+from pipesim import costs, experiment, program
 from pipesim.cli import COMMANDS, main, options
 from pipesim.lowering.job import RECOMPUTES
 from pipesim.planners import PLANNERS
@@ -66,6 +66,7 @@ def test_the_words_of_the_options_are_those_of_the_program():
     assert options.SHARINGS == program.SHARINGS
     assert options.TRANSFERS == program.TRANSFERS
     assert options.RECOMPUTES == RECOMPUTES
+    assert options.SCALINGS == costs.SCALINGS
 
 
 def test_version_is_printed(run):

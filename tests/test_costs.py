@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from pipesim.costs import PHASES, STATISTICS, costs_of
+from pipesim.costs import PHASES, SCALINGS, STATISTICS, costs_of
 from pipesim.errors import InputError
 from test_trace import rows_of, trace_of
 
@@ -69,6 +69,101 @@ def test_with_one_recorded_size_seconds_are_proportional_to_the_share(trace, sha
     costs = costs_of(trace)
     for kind in trace.device_kinds:
         assert costs.forward(kind, share) == pytest.approx(costs.forward(kind) * share, rel=1e-12)
+
+
+# Seconds that grow less than the size: small microbatches leave a device half idle.
+CURVE = {1: 3.0, 2: 4.0, 4: 6.0, 8: 11.0}
+FOUR_SIZES = rows_of(*((0, "any", size, 0, seconds) for size, seconds in CURVE.items()))
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+@pytest.mark.parametrize("replicas", [1, 2, 4, 8])
+def test_replicas_that_split_a_recorded_size_evenly_take_what_was_recorded_of_their_part(size, replicas):
+    """Half of a microbatch of 4 takes, to the bit, what 2 took; less than the smallest is in proportion to it."""
+    part = size / replicas
+    expected = CURVE[int(part)] if part >= 1 else CURVE[1] * part
+    for phase in PHASES:
+        if phase in {"forward", "recompute"}:
+            assert costs_of(FOUR_SIZES, size).seconds(phase, "any", 1 / replicas)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "replicas", "expected"), [(6, 2, 5.0), (4, 3, 3 + 1 / 3), (16, 2, 11.0), (12, 1, 16.5)]
+)
+def test_a_part_between_two_recorded_sizes_is_interpolated_and_one_beyond_them_in_proportion(size, replicas, expected):
+    assert costs_of(FOUR_SIZES, size).forward("any", 1 / replicas)[0] == pytest.approx(expected, rel=1e-12)
+
+
+@given(st.integers(1, 200), st.integers(1, 200))
+def test_a_part_that_is_a_recorded_size_uses_that_size_alone_whatever_floating_point_makes_of_the_share(part, replicas):
+    """1/49 of 49 samples is 1, though 49 times the number nearest to 1/49 is not."""
+    rows = [(0, "any", size, 0, 1.0 + size**0.5) for size in range(1, 202)]
+    costs = costs_of(rows_of(*rows), part * replicas)
+    assert costs.forward("any", 1 / replicas)[0] == 1.0 + part**0.5
+    assert len(costs._mix("any", 1 / replicas)) == 1
+
+
+@given(strategies.traces(recorded_sizes=(1, 2, 4, 8)), st.integers(1, 16), st.integers(1, 16), st.sampled_from(PHASES))
+def test_between_recorded_sizes_seconds_lie_between_theirs(trace, size, replicas, phase):
+    costs = costs_of(trace, size)
+    part = size / replicas
+    for kind in trace.device_kinds:
+        recorded = {n: costs_of(trace, n).seconds(phase, kind) for n in (1, 2, 4, 8)}
+        below = max((n for n in recorded if n <= part), default=1)
+        above = min((n for n in recorded if n >= part), default=8)
+        outside = min(1.0, part) * max(1.0, part / 8)
+        ends = np.array([recorded[below], recorded[above]]) * outside
+        found = costs.seconds(phase, kind, 1 / replicas)
+        assert (found >= ends.min(axis=0) * (1 - 1e-9)).all()
+        assert (found <= ends.max(axis=0) * (1 + 1e-9)).all()
+
+
+def test_each_device_kind_is_interpolated_between_its_own_sizes():
+    """One kind was timed at 2 and 8, the other at 4 alone: half of 8 is half way for one and recorded for the other."""
+    rows = [(0, "v100", 2, 0, 3.0), (0, "v100", 8, 0, 9.0), (0, "a100", 4, 0, 1.0)]
+    costs = costs_of(rows_of(*rows), 8)
+    assert costs.forward("v100", 0.5)[0] == pytest.approx(5.0, rel=1e-15)
+    assert costs.forward("a100", 0.5)[0] == 1.0
+    assert costs.forward("a100")[0] == 2.0
+    assert costs.is_curved
+
+
+# --- linear scaling --------------------------------------------------------------------------------------------------
+
+
+@given(strategies.traces(), st.integers(1, 16), st.floats(0.01, 1), st.sampled_from(PHASES))
+def test_under_linear_scaling_a_share_takes_its_share_of_the_whole_and_the_whole_what_was_recorded(
+    trace, size, share, phase
+):
+    recorded, linear = costs_of(trace, size), costs_of(trace, size, scaling="linear")
+    for kind in trace.device_kinds:
+        assert np.array_equal(linear.seconds(phase, kind), recorded.seconds(phase, kind))
+        assert linear.seconds(phase, kind, share) == pytest.approx(recorded.seconds(phase, kind) * share, rel=1e-12)
+
+
+def test_the_two_scalings_differ_by_as_much_as_the_curve_bends():
+    recorded, linear = (costs_of(FOUR_SIZES, 4, scaling=scaling) for scaling in SCALINGS)
+    assert (recorded.forward("any", 0.5)[0], linear.forward("any", 0.5)[0]) == (4.0, 3.0)
+    assert (recorded.forward("any", 0.25)[0], linear.forward("any", 0.25)[0]) == (3.0, 1.5)
+
+
+def test_draws_follow_the_scaling_too():
+    rows = [(0, "any", 2, s, [3.0, 5.0][s]) for s in range(2)] + [(0, "any", 4, s, [8.0, 10.0][s]) for s in range(2)]
+    trace = rows_of(*rows)
+    found = {
+        scaling: set(
+            costs_of(trace, 4, scaling=scaling).draw("forward", "any", 0.5, 60, np.random.default_rng(0))[:, 0]
+        )
+        for scaling in SCALINGS
+    }
+    assert found == {"recorded": {3.0, 5.0}, "linear": {4.0, 5.0}}
+
+
+def test_costs_are_curved_only_where_a_kind_was_timed_at_several_sizes():
+    assert costs_of(TWO_SIZES).is_curved
+    assert not costs_of(trace_of()).is_curved
+    assert not costs_of(rows_of((0, "v100", 4, 0, 1.0), (0, "a100", 4, 0, 2.0))).is_curved
+    assert not costs_of(rows_of((0, "v100", 4, 0, 1.0), (0, "a100", 8, 0, 2.0))).is_curved
 
 
 # --- phases ----------------------------------------------------------------------------------------------------------
@@ -170,6 +265,7 @@ def test_only_repeated_samples_make_costs_random():
         ({"weight_share": 1.5}, "weight_share 1.5 found; 0 to 1"),
         ({"weight_share": float("nan")}, "weight_share nan found"),
         ({"microbatch_size": 0}, "microbatch size 0 found"),
+        ({"scaling": "cubic"}, "scaling 'cubic' found; one of recorded, linear was expected"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):

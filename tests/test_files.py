@@ -105,3 +105,9 @@ def test_a_folder_that_fails_half_way_leaves_the_old_one(tmp_path):
         failing()
     assert (folder / "trace.toml").read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["trace"]
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "x/" * 5000, "a\0b"])
+def test_a_name_that_no_file_can_have_is_refused_as_one_that_cannot_be_read(name, tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        files.read_bytes(tmp_path / name)

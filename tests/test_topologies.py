@@ -57,6 +57,21 @@ EXAMPLES = {
         "random(1, 0, [1e9])",
     ],
 }
+MACHINES = Path(__file__).parent / "machines"
+EXAMPLES |= {
+    "nvidia_smi": [
+        f"nvidia_smi({str(MACHINES / 'dgx1.txt')!r}, 2)",
+        f"nvidia_smi({str(MACHINES / 'dgx_a100.txt')!r}, 2, '200 Gb/s', nics=['mlx5_0', 'mlx5_8'])",
+        f"nvidia_smi({str(MACHINES / 'dgx2.txt')!r})",
+        f"nvidia_smi({str(MACHINES / 'rtx_4090.txt')!r}, 2, device='abacus', memory=1)",
+    ],
+    "nccl_xml": [
+        f"nccl_xml({str(MACHINES / 'dgx1.xml')!r}, 2)",
+        f"nccl_xml({str(MACHINES / 'hgx_h100.xml')!r}, 2)",
+        f"nccl_xml({str(MACHINES / 'dgx_a100.xml')!r})",
+        f"nccl_xml({str(MACHINES / 'rtx_4090.xml')!r}, 2, kind='abacus', memory=1)",
+    ],
+}
 CALLS = [text for texts in EXAMPLES.values() for text in texts]
 
 
@@ -160,6 +175,11 @@ def test_latency_may_be_nothing(texts):
         ("ring(4, 1e9)", {2, 4}),
         ("torus2d(3, 3, 1e9)", {2, 4}),
         ("random(4, 0, [1e9])", {5}),
+        (EXAMPLES["nvidia_smi"][0], {2, 4, 5}),
+        (EXAMPLES["nvidia_smi"][1], {2, 5, 7, 9}),  # GPUs without a NIC near them reach one through another GPU
+        (EXAMPLES["nvidia_smi"][3], {2, 5}),
+        (EXAMPLES["nccl_xml"][0], {2, 4, 5}),
+        (EXAMPLES["nccl_xml"][1], {2, 5}),
     ],
 )
 def test_default_latencies_are_those_stated(text, delays_us):

@@ -99,3 +99,9 @@ def test_seconds_become_the_nearest_nanosecond():
 )
 def test_a_completion_is_rounded_up_but_for_the_dust_of_a_division(exact, expected):
     assert units.ns_up(exact) == expected
+
+
+def test_a_unit_of_ten_thousand_letters_is_told_in_a_line():
+    with pytest.raises(InputError, match="unknown unit") as caught:
+        units.bandwidth("25 " + "x" * 10_000)
+    assert len(str(caught.value)) < 300

@@ -99,7 +99,7 @@ def cli() -> None:
     \b
     TRACE    a folder or file with recorded layer times, or the name of one that comes with pipesim
     CLUSTER  a .toml or .json file, or an expression such as
-             'servers(2, 8, intra="25GB/s", inter="1GB/s")'
+             'servers(2, 8, intra="25GB/s", inter="1GB/s")', or the output of nvidia-smi topo -m
     'pipesim show' lists the traces, clusters, planners and schedulers that have names.
 
     \b

@@ -41,6 +41,9 @@ def _several(
 def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Several planners and schedulers on one trace and cluster.
 
+    Where a trace has several microbatch sizes and a plan splits microbatches over replicas, another column shows the
+    time under the scaling that was not asked for: with --scaling linear, what SPP assumes beside what was recorded.
+
     \b
     Examples:
       pipesim compare bert-large dgx1_v100
@@ -62,6 +65,7 @@ def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: boo
         lowering,
         scenario,
         given["engine"],
+        given["scaling"],
     )
     with options.progress(found, len(planners) * len(schedulers), "comparing", quiet=as_json) as shown:
         rows = list(shown)

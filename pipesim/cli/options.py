@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SHARINGS = ("none", "fifo", "fair", "channel")
 TRANSFERS = ("eager", "rendezvous", "blocking")
 RECOMPUTES = ("none", "full", "selective")
+# As in `pipesim.costs`, likewise.
+SCALINGS = ("recorded", "linear")
 
 PATIENCE = 1.0  # seconds; what takes longer says that it is at work
 LONG = 100_000  # tasks; a simulation of more may take over a second and shows a progress bar
@@ -67,6 +69,13 @@ inputs = _stack(
 sizes = _stack(
     click.option("--microbatches", "-m", type=int, default=8, show_default=True, help="Microbatches in one iteration."),
     click.option("--microbatch-size", type=int, help="Samples in a microbatch; default: as in the trace."),
+    click.option(
+        "--scaling",
+        type=click.Choice(SCALINGS),
+        default="recorded",
+        show_default=True,
+        help="What a share of a microbatch takes: as recorded of smaller ones, or its share of the time (SPP).",
+    ),
 )
 planner = click.option(
     "--planner",
@@ -149,6 +158,7 @@ def make_case(given: dict[str, Any]) -> "Case":
             given["microbatch_size"],
             options,
             scenario,
+            given["scaling"],
         )
 
 

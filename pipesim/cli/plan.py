@@ -27,7 +27,7 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
     from pipesim import bounds, experiment, report, serial
     from pipesim.costs import costs_of
 
-    costs = costs_of(experiment.load_trace(trace), sizes["microbatch_size"])
+    costs = costs_of(experiment.load_trace(trace), sizes["microbatch_size"], scaling=sizes["scaling"])
     devices = experiment.load_cluster(cluster)
     began = time.perf_counter()
     with options.busy("planning", quiet=as_json):
@@ -37,7 +37,9 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
         serial.save(found, Path(output))
     chunked = max(map(len, found.chunks)) > 1
     bound = (bounds.total_work if chunked else bounds.plan_bound)(costs, devices, found.microbatches)
+    with options.busy("simulating", quiet=as_json):
+        by_scaling = experiment.plan_seconds_by_scaling(found, costs, devices)
     if as_json:
-        options.echo_json(experiment.plan_data(found, bound, took))
+        options.echo_json(experiment.plan_data(found, bound, took, costs.scaling, by_scaling))
     else:
-        click.echo(report.plan(found, bound, took))
+        click.echo(report.plan(found, bound, took, by_scaling))

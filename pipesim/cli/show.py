@@ -27,6 +27,8 @@ def show(what: str | None, plot_file: str | None, output: str | None, as_json: b
       pipesim show
       pipesim show 'servers(2, 8, intra="25GB/s", inter="1GB/s")' --plot cluster.png
       pipesim show dgx1_v100 --output dgx1.toml
+      nvidia-smi topo -m > topo.txt; pipesim show topo.txt --plot machine.png
+      pipesim show 'nvidia_smi("topo.txt", 4, "200 Gb/s", device="a100-80gb")'
       pipesim show bert-large
     """
     from pipesim import experiment
@@ -47,13 +49,19 @@ def show(what: str | None, plot_file: str | None, output: str | None, as_json: b
 
 def _is_no_name(what: str) -> bool:
     """Whether this is neither a file, nor an expression, nor a name that anything has."""
-    looks_like_one = not set("(:/") & set(what) and not what.endswith((".toml", ".json"))
+    looks_like_one = not set("(:/") & set(what) and not what.endswith((".toml", ".json", ".txt", ".xml"))
     return looks_like_one and what not in {*TOPOLOGIES, *options.bundled_names()} and not Path(what).exists()
 
 
 def _is_trace(path: Path) -> bool:
-    """Whether this path is a trace rather than a cluster file."""
-    return path.name == "trace.toml" or (path.exists() and path.suffix not in {".toml", ".json"})
+    """Whether this path is a trace rather than a cluster file or the description of a machine."""
+    if path.name == "trace.toml" or path.is_dir():
+        return True
+    if path.suffix in {".toml", ".json"} or not path.is_file():
+        return False
+    from pipesim.topologies.hosts import cluster_file
+
+    return not cluster_file.describes_machine(path)
 
 
 def _names(*, as_json: bool) -> None:

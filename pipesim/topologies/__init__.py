@@ -1,4 +1,4 @@
-"""Sizes and bandwidths -> Cluster: the devices, switches and NICs of a wiring that has a name.
+"""Sizes and bandwidths, or what a machine says of itself -> Cluster: devices, switches and NICs of a wiring.
 
 All bandwidths are numbers of bytes/s or text such as "25 Gb/s", per direction; all links are full duplex. `latency` is
 that of one link, and a route's is the sum over its links. The defaults are orders of magnitude, about 2 us between GPUs
@@ -16,4 +16,6 @@ TOPOLOGIES = {
     "ring": "pipesim.topologies.ring:ring",
     "torus2d": "pipesim.topologies.torus2d:torus2d",
     "random": "pipesim.topologies.random_graph:random",
+    "nvidia_smi": "pipesim.topologies.nvidia_smi:nvidia_smi",
+    "nccl_xml": "pipesim.topologies.nccl_xml:nccl_xml",
 }

@@ -5,6 +5,7 @@ Each check takes the argument's name, so that an error says which one is wrong, 
 
 import operator
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from pipesim import units
@@ -16,6 +17,7 @@ from pipesim.errors import InputError, UnknownNameError, shown, within
 MOST_DEVICES = 2**14
 MOST_LINKS = 2**19
 MOST_MEMORY = 2.0**60
+LONGEST_PATH = 1024
 # The precision whose peak rate of work a device states.
 PRECISION = "fp16"
 
@@ -23,7 +25,7 @@ PRECISION = "fp16"
 def devices(places: Iterable[tuple[str, str]], device: str, memory: float | str | None) -> tuple[Device, ...]:
     """A device of this kind for each (name, node). `memory` (bytes or "16 GiB"; 0: not known) replaces the kind's."""
     known, peak = _kind(device, memory is not None)
-    own = known if memory is None else _memory(memory)
+    own = known if memory is None else memory_of(memory)
     return tuple(Device(name, device, node, own, peak) for name, node in places)
 
 
@@ -40,11 +42,19 @@ def _kind(name: str, has_memory: bool) -> tuple[int, float | None]:  # noqa: FBT
     return kind.memory, kind.peak.get(PRECISION)
 
 
-def _memory(value: float | str) -> int:
+def memory_of(value: float | str) -> int:
+    """Bytes of a device's memory."""
     found = _quantity("memory", value, units.size)
     if found > MOST_MEMORY:
         raise InputError(f"memory: {shown(value)} found; at most 1024 PiB was expected")
     return int(found)
+
+
+def path(name: str, value: str | Path) -> Path:
+    """The path of a file."""
+    if not isinstance(value, str | Path) or not 0 < len(str(value)) <= LONGEST_PATH:
+        raise InputError(f"{name}: {shown(value)} found; the path of a file was expected")
+    return Path(value)
 
 
 def count(name: str, value: int, least: int = 1, most: int = MOST_DEVICES) -> int:

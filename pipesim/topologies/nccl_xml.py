@@ -1,0 +1,70 @@
+"""A machine, or several alike, from the XML that NCCL writes to NCCL_TOPO_DUMP_FILE."""
+
+from pathlib import Path
+
+from pipesim import files
+from pipesim.cluster import Cluster
+from pipesim.errors import within
+from pipesim.topologies import parts
+from pipesim.topologies.hosts import elements, nccl_machine
+from pipesim.topologies.hosts.choices import Choices, chosen, repeated
+from pipesim.topologies.hosts.fabric import Fabric
+from pipesim.topologies.hosts.machine import Machine
+
+
+def nccl_xml(
+    file: str,
+    nodes: int = 1,
+    inter: float | str | None = None,
+    *,
+    device: str | None = None,
+    kind: str | None = None,
+    nvlink: float | str | None = None,
+    pcie: float | str | None = None,
+    between_bridges: float | str | None = None,
+    between_cpus: float | str | None = None,
+    nics: tuple[str, ...] | None = None,
+    latency: float | str = "1us",
+    network_latency: float | str = "1.5us",
+    memory: float | str | None = None,
+) -> Cluster:
+    """The machine in a topology dump of NCCL; `nodes` of them, joined by their NICs at a core.
+
+        pci     a PCIe switch or device; its cable is as fast and as wide as the dump says (link_speed, link_width),
+                else x16 of the kind's generation (`pcie`)
+        nvlink  so many links of the kind's generation, each `nvlink`; all NVSwitches of a machine are one
+        cpu     a NUMA node; between two, or from each to the middle of more, one link of what their make has: UPI
+                20.8 GB/s, QPI 19.2 GB/s, xGMI 32 GB/s (`between_cpus`). `between_bridges` limits what is below a CPU
+        net     a NIC with its speed, or with `inter`
+
+    `device` (or `kind`) names the kind of GPU; not given, it is guessed from the compute capability (sm): 70 is taken
+    for V100, 80 for A100, 90 for H100. `nics` are those on the network; all, if not given. One node has no NICs.
+    Latencies are those of `nvidia_smi`.
+    """
+    path = parts.path("file", file)
+    bandwidth = None if inter is None else parts.bandwidth("inter", inter)
+    fabric = Fabric("core", bandwidth, parts.latency("network_latency", network_latency))
+    choices = chosen(
+        device,
+        kind,
+        memory=memory,
+        nvlink=nvlink,
+        pcie=pcie,
+        between_bridges=between_bridges,
+        between_cpus=between_cpus,
+        nics=nics,
+        latency=latency,
+    )
+    return repeated(path, machine_in(path, choices), nodes, choices, fabric)
+
+
+def machine_in(path: Path, choices: Choices) -> Machine:
+    """The machine in a file."""
+    data = files.read_bytes(path)
+    with within(str(path)):
+        return machine_of(data, choices)
+
+
+def machine_of(data: bytes, choices: Choices) -> Machine:
+    """The machine in a dump."""
+    return nccl_machine.machine_of(elements.parse(data), choices)

@@ -1,0 +1,75 @@
+"""A machine, or several alike, from the text that `nvidia-smi topo -m` prints."""
+
+from pathlib import Path
+
+from pipesim import files
+from pipesim.cluster import Cluster
+from pipesim.errors import within
+from pipesim.topologies import parts
+from pipesim.topologies.hosts import matrix, smi_machine
+from pipesim.topologies.hosts.choices import Choices, chosen, repeated
+from pipesim.topologies.hosts.fabric import Fabric
+from pipesim.topologies.hosts.machine import Machine
+
+
+def nvidia_smi(
+    file: str,
+    nodes: int = 1,
+    inter: float | str = "100 Gb/s",
+    *,
+    device: str | None = None,
+    kind: str | None = None,
+    nvlink: float | str | None = None,
+    pcie: float | str | None = None,
+    between_bridges: float | str | None = None,
+    between_cpus: float | str | None = None,
+    nics: tuple[str, ...] | None = None,
+    latency: float | str = "1us",
+    network_latency: float | str = "1.5us",
+    memory: float | str | None = None,
+) -> Cluster:
+    """The machine in a file with the output of `nvidia-smi topo -m`; `nodes` of them, joined by their NICs at a core.
+
+        NV#       NVLinks of the kind's generation, so many times `nvlink`; where a GPU shows more of them than it has,
+                  they lead to an NVSwitch
+        PIX, PXB  PCIe switches; a cable to each GPU, NIC and switch, x16 of the kind's generation (`pcie`)
+        PHB       a CPU's host bridge, as wide as what is below
+        NODE      `between_bridges` of a NUMA node: given, a limit to each; else as wide as what is below
+        SYS       `between_cpus`: 20.8 GB/s, one UPI link at 10.4 GT/s, for each NUMA node; machines have two to four
+
+    `device` (or `kind`) names the kind of GPU, which the text does not say. Where it is not given, it is guessed from
+    the NVLinks of a GPU: 6 are taken for V100, 12 for A100, 18 for H100. `nics` are those on the network, by their
+    names in the legend; all, if not given. Each has `inter` to the core. One node has no NICs. Where a NIC is nearer by
+    NVLink and another GPU than by PCIe, that is the way, as with NCCL's PXN.
+
+    `latency` is that of a GPU's end of a link, so twice that, 2 us, between two GPUs of a machine; `network_latency`
+    that of each NIC's link to the core, PCIe included: 5 us between nodes.
+    """
+    path = parts.path("file", file)
+    fabric = Fabric("core", parts.bandwidth("inter", inter), parts.latency("network_latency", network_latency))
+    choices = chosen(
+        device,
+        kind,
+        memory=memory,
+        nvlink=nvlink,
+        pcie=pcie,
+        between_bridges=between_bridges,
+        between_cpus=between_cpus,
+        nics=nics,
+        latency=latency,
+    )
+    return repeated(path, machine_in(path, choices), nodes, choices, fabric)
+
+
+def machine_in(path: Path, choices: Choices) -> Machine:
+    """The machine in a file."""
+    text = files.read_text(path)
+    with within(str(path)):
+        return machine_of(text, choices)
+
+
+def machine_of(text: str, choices: Choices) -> Machine:
+    """The machine in a text."""
+    found = matrix.parse(text)
+    kind = choices.kind(smi_machine.guessed_kind(found))
+    return smi_machine.machine_of(found, kind, choices.rates(kind))
