@@ -9,6 +9,7 @@ import numpy as np
 import simpy
 
 import bench_event
+import bench_kineto
 import bench_planners
 import bench_plot
 import bench_schedulers
@@ -20,6 +21,7 @@ SECTIONS = {
     "The planners": bench_planners.rows,
     "The schedulers": bench_schedulers.rows,
     "Pictures": bench_plot.rows,
+    "Recorded profiles": bench_kineto.rows,
 }
 
 

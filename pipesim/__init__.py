@@ -12,9 +12,9 @@ engines only add time.
 Rooms, top to bottom. A room imports only rooms above it or to its left; those marked * never each other.
 
     errors units files · serial lookup ragged tables tracks kernels · devices trace model cluster · costs
-    chains plan schedule scenario legality · program lowering · timeline · metrics curves channels bounds
+    chains plan schedule scenario legality recording · program lowering · timeline · metrics curves channels bounds
     importers* architectures* topologies* planners* schedulers* engines* · report* plot* export*
-    pricing ordering experiment workbench · cli
+    pricing ordering experiment workbench rebuilding · cli
 
 Words:
 

@@ -4,6 +4,7 @@ corpus(folder)          format -> path of a valid file
 mutations(data, rng)    (what was done, the spoilt bytes), again and again; the same for the same rng
 """
 
+import gzip
 import io
 import json
 import random
@@ -318,6 +319,39 @@ def _paths(data, above=()) -> Iterator[tuple]:
     for key in keys:
         yield (*above, key)
         yield from _paths(data[key], (*above, key))
+
+
+def inflated(data: bytes) -> bytes:
+    """What is in a gzip file."""
+    return gzip.decompress(data)
+
+
+def changed_events(head: dict, rng: random.Random, times: int) -> Iterator[tuple[str, bytes]]:
+    """A profiler's file with some of its events changed: dropped, doubled, moved, renamed, with odd values in keys."""
+    for _ in range(times):
+        events = list(head["traceEvents"])
+        done = [_change_event(events, rng) for _ in range(rng.randint(1, 3))]
+        yield "; ".join(done), json.dumps(head | {"traceEvents": events}).encode("utf-8", "surrogatepass")
+
+
+def _change_event(events: list, rng: random.Random) -> str:
+    at = rng.randrange(len(events))
+    event = dict(events[at])
+    what = rng.choice(["drop", "double", "value", "argument", "time", "swap"])
+    if what == "drop":
+        del events[at : min(at + rng.randint(1, 20), len(events) - 1)]
+    elif what == "double":
+        events.insert(rng.randrange(len(events)), event)
+    elif what == "swap":
+        events[at], events[0] = events[0], events[at]
+    elif what == "time":
+        events[at] = event | {rng.choice(["ts", "dur"]): rng.choice([0, 1e-9, 0.5, 1e6, 1e13, 2e18, -5, 123456789])}
+    elif what == "value":
+        events[at] = event | {rng.choice(list(event)): rng.choice(VALUES)}
+    else:
+        args = event["args"] if isinstance(event.get("args"), dict) and event["args"] else {"a": 1}
+        events[at] = event | {"args": args | {rng.choice(list(args)): rng.choice(VALUES)}}
+    return f"event {at}: {what}"
 
 
 def _parquet(data: bytes) -> Iterator[tuple[str, bytes]]:

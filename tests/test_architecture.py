@@ -19,13 +19,13 @@ errors units files
 serial lookup ragged tables tracks kernels
 devices trace model cluster
 costs
-chains plan schedule scenario legality
+chains plan schedule scenario legality recording
 program lowering
 timeline
 metrics curves channels bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 report* plot* export*
-pricing ordering experiment workbench
+pricing ordering experiment workbench rebuilding
 store sweep
 cli
 """

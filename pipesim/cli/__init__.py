@@ -25,6 +25,7 @@ COMMANDS = {
     "schedule": "Explore a schedule without a trace.",
     "schedules": "All schedulers, with one line each.",
     "gallery": "Draw schedules side by side.",
+    "replay": "Rebuild a recorded pipelined iteration, and replay it.",
     "export": "Write a timeline for Perfetto, pandas and others.",
 }
 

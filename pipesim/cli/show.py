@@ -1,5 +1,6 @@
 """pipesim show."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -57,6 +58,11 @@ def _is_trace(path: Path) -> bool:
     """Whether this path is a trace rather than a cluster file or the description of a machine."""
     if path.name == "trace.toml" or path.is_dir():
         return True
+    if path.suffix == ".json" and path.is_file():  # what a profiler wrote is .json too
+        from pipesim.importers.detect import importer_for
+
+        with suppress(InputError):
+            return bool(importer_for(path))
     if path.suffix in {".toml", ".json"} or not path.is_file():
         return False
     from pipesim.topologies.hosts import cluster_file

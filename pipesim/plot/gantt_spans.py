@@ -61,7 +61,7 @@ def fill(axes: "Axes", chart: Chart, *, labels: bool) -> None:
         idle = np.array(paper.rgb(paper.IDLE))
         painted = painting.paint(spans, wide, (len(layout.strip_top), columns), chart.palette, idle)
         _draw_pixels(axes, chart, painted, lines)
-    if np.count_nonzero(wide) < _MOSTLY * len(wide):
+    if np.count_nonzero(wide) < _MOSTLY * len(wide) and axes.get_xlabel():
         axes.set_xlabel(f"{axes.get_xlabel()}; tasks narrower than a pixel are mixed in colour")
     if labels:
         _draw_labels(axes, chart, spans, np.flatnonzero(wide))

@@ -1,0 +1,60 @@
+"""PyTorch's profiler (Kineto): one file per rank, .json or .json.gz, as `export_chrome_trace` writes them.
+
+    file ── reading ──> Events ── layers, numbering ──> calls of layers ── work, sizes ──> Measured ── assembly ─> Trace
+                          ├────── transfers ──> what process groups moved ────────────────────────────────┘
+                          └────── actions ──> a Recording of a pipelined run, which `pipesim replay` replays
+
+Record with `profile(record_shapes=True, profile_memory=True)` over several steps, and with ranges around what shall be
+a layer (`with record_function("block3"): ...`), or with `with_modules=True`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipesim.errors import InputError, within
+from pipesim.importers.kineto.actions import have_actions
+from pipesim.importers.kineto.assembly import Terms, trace_of
+from pipesim.importers.kineto.layers import AUTO, ITERATION
+from pipesim.importers.kineto.measured import Choice, measured
+from pipesim.importers.kineto.ranks import of_ranks, title
+from pipesim.importers.kineto.transfers import moved, table
+from pipesim.trace import ANY_KIND, Trace
+
+
+def kineto(
+    path: Path | Sequence[Path],
+    *,
+    layers: str = AUTO,
+    depth: int | None = None,
+    iteration: str = ITERATION,
+    microbatches: int | None = None,
+    samples: int = 1,
+    backward_factor: float | None = None,
+    device: str = ANY_KIND,
+    at_least: float = 0.8,
+) -> Trace:
+    """The trace in the files of one or several ranks, or in all files of a folder.
+
+    `layers` says what is a layer: `ranges` (record_function), `modules` (with_modules=True), `operators`, `auto` (the
+    first of these that finds two), or a regular expression for the names of any of them, whose group `layer`, or first
+    group, is the layer's name. `depth` opens so many levels of nested ranges, in place of those that hold most of the
+    work. `iteration` is a regular expression for the ranges that are iterations; each becomes a sample, or several
+    where it runs `microbatches` (counted where layers have distinct names). `samples` is the size of a microbatch.
+    Where no backward was recorded it is taken as `backward_factor` times the forward. `device` is the kind of device
+    that the times hold for. Refused where less than `at_least` of the work is that of layers.
+
+    Ranks that call the same layers (data parallelism) give more samples; ranks that call others give more layers.
+    A forward that runs again for the backward (checkpointing) counts as part of the backward.
+    """
+    choice, terms = Choice(layers, depth, iteration, microbatches), Terms(samples, backward_factor, device, at_least)
+    found, seen = [], []
+    for rank, events in of_ranks(path):
+        with within(events.path):
+            if layers == AUTO and have_actions(events):
+                raise InputError(
+                    "was recorded in a pipelined run (it has ranges such as PP:0F3): rebuild it from the files of all "
+                    "ranks, with pipesim replay FILES -o TRACE, or say what is a layer (layers)"
+                )
+            found.append(measured(events, choice))
+            seen += moved(events, rank)
+    return trace_of(title(path), found, table(seen), terms)

@@ -1,0 +1,156 @@
+"""From what the layers of every rank take to one Trace, with a sentence that says how much of the work it holds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim import units
+from pipesim.errors import InputError
+from pipesim.importers.kineto.layers import WAYS, ranges_there, sort_of
+from pipesim.importers.kineto.measured import Measured
+from pipesim.importers.kineto.work import AGAIN, BACKWARD, FORWARD
+from pipesim.tables import Table
+from pipesim.trace import Trace
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """How much of the recorded work belongs to layers; seconds over all iterations and ranks."""
+
+    share: float
+    layers_s: float
+    all_s: float
+    optimizer_s: float
+    how: tuple[str, ...]
+    ranks: int
+    iterations: int
+    left_out: int
+    microbatches: int
+
+    def __str__(self) -> str:
+        several = f" of {self.microbatches} microbatches" if self.microbatches > 1 else ""
+        left = f" ({self.left_out} left out, which call other layers)" if self.left_out else ""
+        ways = " and ".join(dict.fromkeys(self.how))
+        plural = "" if self.iterations == 1 else "s"
+        ranks = f" of {self.ranks} ranks" if self.ranks > 1 else ""
+        iterations = f"{self.iterations} iteration{plural}{ranks}{several}{left}"
+        return f"{100 * self.share:.1f} % of the work is that of layers ({ways}); {iterations}"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a user says of the trace that is made."""
+
+    samples: int
+    backward_factor: float | None
+    device: str
+    at_least: float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 1:
+            raise InputError(f"samples = {self.samples!r} found; a whole number, at least 1, was expected")
+        factor = self.backward_factor
+        if factor is not None and not 0 <= factor < np.inf:
+            raise InputError(f"backward_factor = {factor} found; 0 or more was expected")
+        if not 0 <= self.at_least <= 1:
+            raise InputError(f"at_least = {self.at_least} found; a share from 0 to 1 was expected")
+
+
+def attribution_of(found: Sequence[Measured]) -> Attribution:
+    """What all ranks together could say."""
+    layers, every, optimizer = (
+        units.to_s(sum(getattr(one, name) for one in found)) for name in ("layers_ns", "all_ns", "optimizer_ns")
+    )
+    return Attribution(
+        share=layers / every if every else 0.0,
+        layers_s=layers,
+        all_s=every,
+        optimizer_s=optimizer,
+        how=tuple(one.how if one.how in WAYS else "by name" for one in found),
+        ranks=len(found),
+        iterations=sum(one.samples // one.microbatches for one in found),
+        left_out=sum(one.left_out for one in found),
+        microbatches=found[0].microbatches,
+    )
+
+
+def trace_of(name: str, found: Sequence[Measured], transfers: Table, terms: Terms) -> Trace:
+    """One trace from the layers of all ranks."""
+    attribution = attribution_of(found)
+    _check_share(attribution, found, terms.at_least)
+    backward, note = _backward(found, terms.backward_factor)
+    alike = all(one.names == found[0].names for one in found)
+    if not alike:
+        _check_apart(found)
+    parts, first, sample = [], 0, 0
+    for one, backward_s in zip(found, backward, strict=True):
+        parts.append(_rows(one, backward_s, first, sample, terms.device))
+        first, sample = (0, sample + one.samples) if alike else (first + len(one.names), 0)
+    layers = {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}
+    for column in ("output_bytes", "stash_bytes", "parameter_bytes"):
+        layers[column] = _most(layers["layer"], layers[column])
+    machine = ", ".join(dict.fromkeys(text for one in found for text in (one.events.device, one.events.host) if text))
+    return Trace(name, f"kineto: {attribution}{note}", terms.samples, layers, transfers, machine)
+
+
+def _check_share(attribution: Attribution, found: Sequence[Measured], at_least: float) -> None:
+    if attribution.all_s == 0:
+        raise InputError(f"{found[0].events.path}: nothing works in its iterations; see the option iteration")
+    if attribution.share < at_least:
+        raise InputError(
+            f"{found[0].events.path}: {attribution}; at least {100 * at_least:g} % was expected. Say what is a layer "
+            f"(layers, depth) and an iteration (iteration), or accept less (at_least); {ranges_there(found[0].events)}"
+        )
+
+
+def _check_apart(found: Sequence[Measured]) -> None:
+    """Ranks call the same layers, or none in common."""
+    for one, other in combinations(found, 2):
+        common = sorted(set(one.names) & set(other.names))
+        if common:
+            raise InputError(
+                f"{one.events.path} and {other.events.path} have some layers in common, such as {common[0]!r}, and "
+                "some not; ranks with the same layers, or with different ones, were expected (say what is a layer "
+                "with layers and depth)"
+            )
+
+
+def _backward(found: Sequence[Measured], factor: float | None) -> tuple[list[Floats], str]:
+    """Seconds of the backward of each rank, [layer, sample], recomputed forwards included; and what is not measured."""
+    if any(one.ns[[BACKWARD, AGAIN]].any() for one in found):
+        return [(one.ns[BACKWARD] + one.ns[AGAIN]) / units.NS_PER_S for one in found], ""
+    times = factor or 0.0
+    note = f"backward not recorded, taken as {times:g} x forward" if factor else "no backward was recorded"
+    return [one.ns[FORWARD] / units.NS_PER_S * times for one in found], f"; {note}"
+
+
+def _rows(one: Measured, backward_s: Floats, first: int, sample: int, device: str) -> Table:
+    """One row for each layer and sample of a rank."""
+    layer, number = (axis.ravel() for axis in np.indices((len(one.names), one.samples)))
+    kinds = [sort_of(name) for name in one.names]
+    sizes = one.sizes
+    return {
+        "layer": layer + first,
+        "name": np.array(one.names, object)[layer],
+        "kind": np.array(kinds, object)[layer],
+        "device_kind": np.full(len(layer), device, object),
+        "sample": number + sample,
+        "forward_s": one.ns[FORWARD].ravel() / units.NS_PER_S,
+        "backward_s": backward_s.ravel(),
+        "output_bytes": sizes.output[layer],
+        "parameter_bytes": sizes.parameters[layer],
+        "stash_bytes": sizes.stash[layer],
+    }
+
+
+def _most(layer: Ints, values: Ints) -> Ints:
+    """For each row the most that any row of its layer has."""
+    most = np.zeros(int(layer.max()) + 1, np.int64)
+    np.maximum.at(most, layer, values)
+    return most[layer]

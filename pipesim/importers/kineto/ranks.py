@@ -1,0 +1,45 @@
+"""Which files belong together: those of one run, one per rank."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pipesim.errors import InputError, within
+from pipesim.importers.kineto.events import Events
+from pipesim.importers.kineto.reading import read
+
+_SUFFIXES = (".json", ".json.gz")
+
+
+def files_of(path: Path | Sequence[Path]) -> list[Path]:
+    """The files that are meant by a file, by several, or by a folder with files in it."""
+    if not isinstance(path, Path):
+        if not path:
+            raise InputError("no file found; at least one was expected")
+        return [file for one in path for file in files_of(one)]
+    if not path.is_dir():
+        return [path]
+    found = sorted(file for file in path.iterdir() if file.name.endswith(_SUFFIXES) and file.is_file())
+    if not found:
+        raise InputError(f"{path}: is a folder without files in .json or .json.gz")
+    return found
+
+
+def of_ranks(path: Path | Sequence[Path]) -> Iterator[tuple[int, Events]]:
+    """The events of each file with its rank: as the file says, or its name (rank3), or its place among the files."""
+    seen: dict[int, str] = {}
+    for place, file in enumerate(files_of(path)):
+        events = read(file)
+        rank = place if events.rank is None else events.rank
+        with within(str(file)):
+            if rank in seen:
+                raise InputError(f"is of rank {rank}, and so is {seen[rank]}; one file for each rank was expected")
+        seen[rank] = file.name
+        yield rank, events
+
+
+def title(path: Path | Sequence[Path]) -> str:
+    """What to call the model: as the file or folder is called, without its suffix or rank."""
+    first = path if isinstance(path, Path) else files_of(path)[0]
+    stem = first.name.partition(".")[0]
+    return re.sub(r"\W*_?rank[-_]?\d+$", "", stem) or stem or "model"

@@ -1,0 +1,302 @@
+"""From a file of PyTorch's profiler, .json or .json.gz, to Events; what is wrong is said with the event and the key."""
+
+import gc
+import math
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from pipesim.errors import FormatError, shown, within
+from pipesim.importers.compressed import read_inflated
+from pipesim.importers.kineto.events import (
+    COMMUNICATION,
+    COMMUNICATION_KERNELS,
+    DEVICE,
+    GROUP_PREFIXES,
+    LAUNCH,
+    MODULE,
+    MODULE_PREFIX,
+    OP,
+    RANGE,
+    Events,
+    Memory,
+)
+
+# What versions of the profiler call a category.
+_CATEGORIES = {
+    "cpu_op": OP,
+    "operator": OP,
+    "user_annotation": RANGE,
+    "python_function": MODULE,
+    "python": MODULE,
+    "cuda_runtime": LAUNCH,
+    "cuda_driver": LAUNCH,
+    "hip_runtime": LAUNCH,
+    "xpu_runtime": LAUNCH,
+    "xpu_driver": LAUNCH,
+    "privateuse1_runtime": LAUNCH,
+    "runtime": LAUNCH,
+    "kernel": DEVICE,
+    "concurrent_kernel": DEVICE,
+    "gpu_memcpy": DEVICE,
+    "gpu_memset": DEVICE,
+    "memcpy": DEVICE,
+    "memset": DEVICE,
+}
+BYTES = {
+    **dict.fromkeys(("bool", "byte", "char", "unsigned char", "signed char", "int8", "uint8"), 1),
+    **dict.fromkeys(("half", "bfloat16", "c10::half", "c10::bfloat16", "short", "short int"), 2),
+    **dict.fromkeys(("float", "int", "unsigned int"), 4),
+    **dict.fromkeys(("double", "long", "long int", "c10::complex<float>", "complexfloat"), 8),
+    **dict.fromkeys(("c10::complex<double>", "complexdouble"), 16),
+}
+Ints = NDArray[np.int64]
+
+_LAST_US, _LONGEST_US = 9e15, 1e12  # the year 2255; 11 days
+_MOST_BYTES = 2**50
+# Old versions divide by a duration of 0, and write what is no JSON.
+_NOT_FINITE = re.compile(rb"(:\s*)-?(?:inf|nan|NaN|Infinity)(?=\s*[,}\]])")
+
+
+@dataclass(slots=True)
+class _Columns:
+    """Columns under construction."""
+
+    names: dict[str, int] = field(default_factory=dict)
+    threads: dict[tuple[Any, Any], int] = field(default_factory=dict)
+    event: list[int] = field(default_factory=list)
+    category: list[int] = field(default_factory=list)
+    name: list[int] = field(default_factory=list)
+    thread: list[int] = field(default_factory=list)
+    ts: list[float] = field(default_factory=list)
+    dur: list[float] = field(default_factory=list)
+    correlation: list[int] = field(default_factory=list)
+    sequence: list[int] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    details: dict[int, dict[str, Any]] = field(default_factory=dict)
+    memory: list[tuple[float, int, int, int, bool]] = field(default_factory=list)
+    memory_event: list[int] = field(default_factory=list)
+
+
+def read(path: Path) -> Events:
+    """The events of one file."""
+    text = read_inflated(path).removeprefix(b"\xef\xbb\xbf")
+    with within(str(path)), _without_collecting():
+        data = _parse(text)
+        del text
+        if isinstance(data, list):
+            data = {"traceEvents": data}
+        events = data.get("traceEvents") if isinstance(data, dict) else None
+        if not isinstance(events, list):
+            raise FormatError("has no list 'traceEvents'; a file of PyTorch's profiler was expected")
+        columns = _Columns()
+        for index, event in enumerate(events):
+            if not isinstance(event, dict):
+                raise FormatError(f"traceEvents[{index}]: {shown(event)} found; an object was expected")
+            _take(columns, index, event)
+        events.clear()  # the objects take several times the room of the columns
+        return _assembled(path, data, columns)
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Python looks for circles again and again while millions of objects are made: reading took 3 times as long."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        mended, count = _NOT_FINITE.subn(rb"\1null", data)
+        if count:
+            del data
+            return _parse(mended)
+        raise FormatError(f"is not JSON: {str(error)[:200]}") from None
+
+
+# --- events ----------------------------------------------------------------------------------------------------------
+
+
+def _take(columns: _Columns, index: int, event: dict[str, Any]) -> None:
+    """Keep an event if it is of a sort that is used."""
+    phase = event.get("ph")
+    if phase == "X":
+        cat = event.get("cat")
+        category = _CATEGORIES.get(cat.lower(), -1) if isinstance(cat, str) else -1
+        if category >= 0:
+            _take_span(columns, index, event, category)
+    elif phase == "i" and event.get("name") == "[memory]":
+        _take_memory(columns, index, event)
+
+
+def _take_span(columns: _Columns, index: int, event: dict[str, Any], category: int) -> None:
+    name, ts, dur = event.get("name"), event.get("ts"), event.get("dur")
+    if not isinstance(name, str):
+        raise FormatError(f"traceEvents[{index}].name: {shown(name)} found; text was expected")
+    if category == MODULE and not name.startswith(MODULE_PREFIX):
+        return
+    args = event.get("args")
+    if not isinstance(args, dict):
+        args = {}
+    row = len(columns.event)
+    columns.event.append(index)
+    columns.category.append(category)
+    columns.name.append(columns.names.setdefault(name, len(columns.names)))
+    columns.thread.append(_thread(columns, event))
+    columns.ts.append(_number(ts, index, "ts"))
+    columns.dur.append(_number(dur, index, "dur"))
+    columns.correlation.append(_whole(args.get("correlation")) if category in {LAUNCH, DEVICE} else -1)
+    columns.sequence.append(_whole(args.get("Sequence number")) if category == OP else -1)
+    columns.size.append(_first_input(args) if category in {OP, RANGE} else -1)
+    if _speaks_of_communication(category, name, args):
+        columns.details[row] = args
+
+
+def _speaks_of_communication(category: int, name: str, args: dict[str, Any]) -> bool:
+    if category == DEVICE:
+        return "Collective name" in args or any(part in name.lower() for part in COMMUNICATION_KERNELS)
+    return category in {OP, RANGE} and name.startswith(COMMUNICATION)
+
+
+def _thread(columns: _Columns, event: dict[str, Any]) -> int:
+    key = (str(event.get("pid"))[:80], str(event.get("tid"))[:80])
+    return columns.threads.setdefault(key, len(columns.threads))
+
+
+def _number(value: Any, index: int, key: str) -> float:  # noqa: ANN401 - any JSON
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise FormatError(f"traceEvents[{index}].{key}: {shown(value)} found; microseconds were expected")
+
+
+def _whole(value: Any) -> int:  # noqa: ANN401 - any JSON
+    """What ties events together is optional, and -1 where it is missing."""
+    return value if type(value) is int and 0 <= value < 2**62 else -1
+
+
+def _first_input(args: dict[str, Any]) -> int:
+    """Bytes of the first input where that is a tensor; -1 where it is not, or its shape or type is not known."""
+    dims, kinds = args.get("Input Dims"), args.get("Input type")
+    if not (isinstance(dims, list) and isinstance(kinds, list) and dims and kinds):
+        return -1
+    first, kind = dims[0], kinds[0]
+    if not isinstance(first, list) or not isinstance(kind, str) or kind.lower() not in BYTES:
+        return -1
+    total = BYTES[kind.lower()]
+    for dim in first:
+        if type(dim) is not int or dim < 0:
+            return -1
+        total *= dim
+    return total if total <= _MOST_BYTES else -1
+
+
+def _take_memory(columns: _Columns, index: int, event: dict[str, Any]) -> None:
+    args = event.get("args")
+    if not isinstance(args, dict):
+        return
+    size, address, device = args.get("Bytes"), args.get("Addr"), args.get("Device Type")
+    if type(size) is not int or abs(size) > _MOST_BYTES or type(address) is not int:
+        return
+    time = _number(event.get("ts"), index, "ts")
+    address &= 2**63 - 1
+    columns.memory_event.append(index)
+    columns.memory.append((time, _thread(columns, event), size, address, type(device) is int and device != 0))
+
+
+# --- columns ---------------------------------------------------------------------------------------------------------
+
+
+def _assembled(path: Path, data: dict[str, Any], columns: _Columns) -> Events:
+    if not columns.event:
+        raise FormatError(
+            "has no operators, ranges or kernels; a trace with activities (ProfilerActivity.CPU, ...) was expected"
+        )
+    start, end, memory, first = _times(columns)
+    thread = np.array(columns.thread, np.int64)
+    order = np.lexsort((-end, start, thread))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    info = data.get("distributedInfo")
+    info = info if isinstance(info, dict) else {}
+    return Events(
+        path=str(path),
+        names=tuple(columns.names),
+        **{
+            name: np.array(getattr(columns, name), np.int64)[order]
+            for name in ("category", "name", "thread", "correlation", "sequence", "size")
+        },
+        start=start[order],
+        end=end[order],
+        details={int(place[row]): found for row, found in columns.details.items()},
+        memory=_memory(columns, memory),
+        rank=_rank(path, info),
+        world=max(_whole(info.get("world_size")), 1),
+        device=_device(data),
+        origin=max(_whole(data.get("baseTimeNanoseconds")), 0) + first * 1000,
+        host=str(data.get("host_name", ""))[:80],
+        has_shapes=bool(max(columns.size) >= 0),
+    )
+
+
+def _times(columns: _Columns) -> tuple[Ints, Ints, Ints, int]:
+    """Nanoseconds of starts, ends and allocations since the first event, and the microsecond at which that was."""
+    event = np.array(columns.event, np.int64)
+    ts, dur = _checked(columns.ts, event, "ts", _LAST_US), _checked(columns.dur, event, "dur", _LONGEST_US)
+    allotted = [time for time, *_ in columns.memory]
+    memory = _checked(allotted, np.array(columns.memory_event, np.int64), "ts", _LAST_US)
+    first = math.floor(min(ts.min(), memory.min(initial=math.inf)))
+    if max((ts + dur).max(), memory.max(initial=0)) - first > _LONGEST_US:
+        raise FormatError("its events are more than 11 days apart; the times of one run were expected")
+    start = np.rint((ts - first) * 1000).astype(np.int64)
+    end = start + np.rint(dur * 1000).astype(np.int64)
+    return start, end, np.rint((memory - first) * 1000).astype(np.int64), first
+
+
+def _checked(values: Iterable[float], event: NDArray[np.int64], key: str, most: float) -> NDArray[np.float64]:
+    column = np.array(list(values), np.float64)
+    wrong = ~((column >= 0) & (column <= most))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise FormatError(
+            f"traceEvents[{event[at]}].{key}: {column[at]} found; microseconds from 0 to {most:g} were expected"
+        )
+    return column
+
+
+def _memory(columns: _Columns, time: NDArray[np.int64]) -> Memory:
+    order = np.argsort(time, kind="stable")
+    table = np.array([row[1:] for row in columns.memory], np.int64).reshape(-1, 4)[order]
+    return Memory(time[order], table[:, 0], table[:, 1], table[:, 2], table[:, 3] > 0)
+
+
+def _rank(path: Path, info: dict[str, Any]) -> int | None:
+    told = _whole(info.get("rank"))
+    if told >= 0:
+        return told
+    named = re.search(r"rank[-_]?(\d{1,9})", path.name)
+    return int(named[1]) if named else None
+
+
+def _device(data: dict[str, Any]) -> str:
+    found = data.get("deviceProperties")
+    names = [device.get("name") for device in found if isinstance(device, dict)] if isinstance(found, list) else []
+    return next((name[:80] for name in names if isinstance(name, str)), "")
+
+
+def group_name(name: str) -> str:
+    """`all_reduce` from `nccl:all_reduce`; empty for what no process group wrote."""
+    return name.partition(":")[2] if name.startswith(GROUP_PREFIXES) else ""

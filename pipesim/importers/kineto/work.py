@@ -1,0 +1,160 @@
+"""Whose work is what ran: each kernel, or piece of CPU time, belongs to a call of a layer, or to nobody.
+
+    CPU thread   |- layer0 -|- layer1 -|            |-- node of layer1 --|-- node of layer0 --|
+    launches      k0    k1    k2                       k3                   k4
+    stream             |-k0-|---k1---|--k2--|              |---k3---|-k4-|
+
+A kernel belongs to whoever was at work on the thread that launched it, when it did, whenever it ran. A node of
+autograd belongs to the call whose operator has the same sequence number; a node without one to the node before it.
+Without kernels the CPU is the device: then the time inside of operators is the work.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.importers.kineto.events import DEVICE, LAUNCH, OP, Events
+from pipesim.importers.kineto.layers import optimizer_ranges
+from pipesim.importers.kineto.marks import NOBODY, Owners, inside, outermost, owners, union
+from pipesim.importers.kineto.numbering import Numbered
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+FORWARD, BACKWARD, AGAIN = range(3)
+PHASES = 3
+OPTIMIZER = -2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """Pieces of work: when they ran, when they were caused and on which thread (-1 where that is not known)."""
+
+    start: Ints
+    end: Ints
+    thread: Ints
+    caused: Ints
+    on_gpu: bool
+
+    def chosen(self, which: Mask) -> "Work":
+        """Only these pieces."""
+        return Work(self.start[which], self.end[which], self.thread[which], self.caused[which], self.on_gpu)
+
+
+def launches(events: Events) -> Ints:
+    """For each DEVICE row the row that launched it, -1 where none is tied to it."""
+    launched, device = events.of(LAUNCH), events.of(DEVICE)
+    order = np.argsort(events.correlation[launched], kind="stable")
+    ids = events.correlation[launched][order]
+    wanted = events.correlation[device]
+    place = np.minimum(np.searchsorted(ids, wanted), max(len(ids) - 1, 0))
+    if not len(ids):
+        return np.full(len(device), NOBODY, np.int64)
+    return np.where((wanted >= 0) & (ids[place] == wanted), launched[order][place], NOBODY)
+
+
+def all_work(events: Events, owner: Owners) -> Work:
+    """All work that is not communication: kernels where there are any, else operators, cut where the owner changes."""
+    device = events.of(DEVICE)
+    if not len(device):
+        return _cpu_work(events, owner)
+    silent = ~events.communicates[device]
+    by, rows = launches(events)[silent], device[silent]
+    thread = np.where(by >= 0, events.thread[by], NOBODY)
+    caused = np.where(by >= 0, events.start[by], events.start[rows])
+    return Work(events.start[rows], events.end[rows], thread, caused, on_gpu=True)
+
+
+def _cpu_work(events: Events, owner: Owners) -> Work:
+    """Time inside of operators, thread by thread, in pieces of which none belongs to two."""
+    rows = np.flatnonzero((events.category == OP) & ~events.communicates)
+    rows = rows[outermost(events.thread[rows], events.start[rows], events.end[rows])]
+    pieces = []
+    for thread in np.unique(events.thread[rows]).tolist():
+        mine = rows[events.thread[rows] == thread]
+        start, end = union(events.start[mine], events.end[mine])
+        cuts = owner.threads[thread][0] if thread in owner.threads else start
+        edges = np.unique(np.concatenate([start, end, cuts]))
+        busy = np.searchsorted(start, edges[:-1], side="right") - 1
+        inside_ = (busy >= 0) & (edges[:-1] < end[np.maximum(busy, 0)])
+        pieces.append((edges[:-1][inside_], edges[1:][inside_], np.full(int(inside_.sum()), thread)))
+    if not pieces:
+        pieces = [(np.zeros(0, np.int64),) * 3]
+    start, end, thread = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    return Work(start, end, thread, start, on_gpu=False)
+
+
+def weights(events: Events) -> NDArray[np.float64]:
+    """How much each row causes: kernels that are launched within it; without kernels, how long it lasts."""
+    if not len(events.of(DEVICE)):
+        return (events.end - events.start).astype(np.float64)
+    by = launches(events)
+    lasting = (events.end - events.start)[events.of(DEVICE)]
+    known = by >= 0
+    found = np.zeros(len(events))
+    order = np.lexsort((events.start[by[known]], events.thread[by[known]]))
+    thread, time = events.thread[by[known]][order], events.start[by[known]][order]
+    total = np.append(0, np.cumsum(lasting[known][order]))
+    for number in np.unique(thread).tolist():
+        first, last = np.searchsorted(thread, [number, number + 1])
+        rows = np.flatnonzero(events.thread == number)
+        a, b = (first + np.searchsorted(time[first:last], edge[rows]) for edge in (events.start, events.end))
+        found[rows] = total[b] - total[a]
+    return found
+
+
+# --- labels ----------------------------------------------------------------------------------------------------------
+
+
+def labels(events: Events, numbered: Numbered, nodes: Ints, steps: Ints) -> Owners:
+    """Whose each instant of each thread is: call * PHASES + phase, or the optimizer's, or nobody's."""
+    calls = numbered.calls
+    thread = events.thread[calls.row]
+    forward = np.arange(len(calls.row)) * PHASES + np.where(numbered.again, AGAIN, FORWARD)
+    made = owners(thread, calls.start, calls.end, forward)
+    of = _calls_of_nodes(events, nodes, made, steps)
+    backward = np.where(of >= 0, of * PHASES + BACKWARD, NOBODY)
+    stepping = optimizer_ranges(events)
+    return owners(
+        np.concatenate([thread, events.thread[nodes], events.thread[stepping]]),
+        np.concatenate([calls.start, events.start[nodes], events.start[stepping]]),
+        np.concatenate([calls.end, events.end[nodes], events.end[stepping]]),
+        np.concatenate([forward, backward, np.full(len(stepping), OPTIMIZER)]),
+    )
+
+
+def _calls_of_nodes(events: Events, nodes: Ints, made: Owners, steps: Ints) -> Ints:
+    """For each node the call whose operator made it, -1 where that is none.
+
+    Several operators may have one number: all that ran until the next node was made. The last one made it. A node
+    whose operator was not recorded belongs where the operator with the next lower number of its iteration does.
+    """
+    sequence, start, call = _numbered_operators(events, nodes, made)
+    found = np.full(len(nodes), -1, np.int64)
+    first = np.searchsorted(sequence, events.sequence[nodes], side="left").tolist()
+    last = np.searchsorted(sequence, events.sequence[nodes], side="right").tolist()
+    since = np.append(0, steps)[np.searchsorted(steps, events.start[nodes], side="right")].tolist()
+    columns = zip(events.sequence[nodes].tolist(), events.start[nodes].tolist(), events.thread[nodes], strict=True)
+    starts, before, lane = start.tolist(), -1, -1
+    for at, (number, time, thread) in enumerate(columns):
+        if thread != lane:
+            before, lane = -1, thread
+        if number >= 0:
+            place = bisect_left(starts, time, first[at], last[at]) - 1
+            is_there = place >= first[at] or (place >= 0 and since[at] <= starts[place] < time)
+            before = int(call[place]) if is_there else -1
+        found[at] = before
+    return found
+
+
+def _numbered_operators(events: Events, nodes: Ints, made: Owners) -> tuple[Ints, Ints, Ints]:
+    """Operators that may have made a node, sorted by sequence number, then time: (number, start, call)."""
+    rows = np.setdiff1d(np.flatnonzero((events.category == OP) & (events.sequence >= 0)), nodes)
+    label = made.at(events.thread[rows], events.start[rows])
+    around = events.thread[nodes], events.start[nodes], events.end[nodes]
+    kept = (label >= 0) | (inside(events.thread[rows], events.start[rows], around) < 0)
+    rows, call = rows[kept], np.where(label >= 0, label // PHASES, -1)[kept]
+    order = np.lexsort((events.start[rows], events.sequence[rows]))
+    return events.sequence[rows][order], events.start[rows][order], call[order]
