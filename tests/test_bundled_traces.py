@@ -31,8 +31,8 @@ def test_making_the_traces_anew_gives_the_same_bytes(tmp_path, seed):
     assert set(bundled) == {"README.md"} | {f"{name}/{file}" for name in NAMES for file in ("trace.toml", "layers.csv")}
 
 
-def test_every_published_model_is_bundled():
-    assert set(NAMES) == {name for name in ARCHITECTURES if "-" in name}
+def test_only_models_with_a_name_are_bundled():
+    assert set(NAMES) <= set(ARCHITECTURES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,7 +8,8 @@ The pooler stands before the transform; both read the last block.
 """
 
 from pipesim.architectures import operations, transformer
-from pipesim.architectures.transformer import Shape
+from pipesim.architectures.presets import of_tokens
+from pipesim.architectures.transformer import Shape, Style
 from pipesim.model import Layer, Model
 
 _SEGMENTS = 2
@@ -23,18 +24,24 @@ def bert(
     vocabulary: int = 30522,
     sequence: int = 512,
     positions: int | None = None,
+    fused_attention: bool = False,
     microbatch: int = 1,
     precision: str = "fp16",
+    tensor_parallel: int = 1,
     name: str = "",
 ) -> Model:
     """A BERT of so many blocks. `positions`: rows of the position table, by default one for each token of a sequence.
 
     Included are the pooler with the next-sentence classifier, and the masked-language head: a linear map with GeLU and
-    norm, then logits for every token with the embedding's matrix, which is counted once, at the embedding.
+    norm, then logits for every token with the embedding's matrix, which is counted once, at the embedding. Pooler and
+    transform are not divided by tensor parallelism.
     """
-    shape = Shape(microbatch, sequence, hidden, heads, vocabulary, precision)
+    shape = Shape(microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel)
     rows = transformer.checked_positions(positions, sequence)
-    body = (transformer.embedding(shape, (rows, _SEGMENTS), norm=True), *transformer.blocks(shape, layers))
+    body = (
+        transformer.embedding(shape, (rows, _SEGMENTS), norm=True),
+        *transformer.blocks(shape, layers, Style(fused_attention=fused_attention)),
+    )
     parts = (
         *body,
         _pooler(shape),
@@ -42,13 +49,6 @@ def bert(
         transformer.head(shape, tied=True, bias=True),
     )
     return Model(name or f"bert-{layers}x{hidden}", microbatch, parts, precision)
-
-
-def bert_large(*, microbatch: int = 1, sequence: int = 512, precision: str = "fp16") -> Model:
-    """BERT-large: 24 blocks of hidden size 1024 with 16 heads; sequences of at most 512 tokens."""
-    return bert(
-        24, 1024, 16, positions=512, sequence=sequence, microbatch=microbatch, precision=precision, name="bert-large"
-    )
 
 
 def _pooler(shape: Shape) -> Layer:
@@ -78,3 +78,9 @@ def _transform(shape: Shape, reads: int) -> Layer:
         inputs=(reads,),
         forward_flops=float(operations.linear_flops(shape.tokens, hidden, hidden)),
     )
+
+
+# The released checkpoints of Devlin et al. (2018), and the deeper one that papers on pipelines measure.
+bert_base = of_tokens(bert, "bert-base", 12, 768, 12, tokens=512, positions=512)
+bert_large = of_tokens(bert, "bert-large", 24, 1024, 16, tokens=512, positions=512)
+bert_48 = of_tokens(bert, "bert-48", 48, 1024, 16, tokens=512, positions=512)

@@ -1,13 +1,14 @@
 """The layers that convolutional networks are made of.
 
-    b samples   c, c' channels in and out   k kernel   q places of the kernel in one image   p bytes of a value
+    b samples   c, c' channels in and out   k × k kernel   q places of the kernel in one image   p bytes of a value
 
     layer   forward FLOPs   parameters                  kept for the backward (stash)
     conv    2bqk²cc'        k²cc' + c' (bias)           input
             2bqk²cc'        k²cc' + 2c' (batch norm)    input, and the norm's input (as large as the output)
-    pool    k²bqc           none                        input, and 8 bytes for the place of each maximum
+    pool    k²bqc           none                        input, and 8 bytes for the place of each maximum (mean: none)
     mean    bqc (input)     none                        input
     add     bqc             none                        nothing
+    concat  none            none                        nothing
     fc      2bcc'           cc' + c'                    input and output (for ReLU or the loss), dropout's mask
 
 Batch norm and ReLU are part of the layer that they follow. ReLU works in place: its output is kept as the input of the
@@ -70,15 +71,23 @@ def conv(
     name: str,
     image: Image,
     channels: int,
-    kernel: int,
+    kernel: int | tuple[int, int],
     *,
     stride: int = 1,
+    padding: int | None = None,
     batch_norm: bool,
     inputs: tuple[int, ...] | None = None,
 ) -> tuple[Layer, Image]:
-    """A convolution with a bias or a batch norm, padded so that only the stride makes the image smaller."""
-    out = image.seen_by(name, kernel, stride, kernel // 2, channels)
-    weights = operations.convolution_parameters(kernel, image.channels, channels)
+    """A convolution with a bias or a batch norm, padded so that only the stride makes the image smaller.
+
+    `padding` says otherwise. A kernel of two sizes leaves the image as large as it is.
+    """
+    if isinstance(kernel, tuple):
+        out, places = Image(image.microbatch, channels, image.side, image.precision), kernel[0] * kernel[1]
+    else:
+        edge = kernel // 2 if padding is None else padding
+        out, places = image.seen_by(name, kernel, stride, edge, channels), kernel * kernel
+    weights = operations.convolution_parameters(places, image.channels, channels)
     others = operations.norm_parameters(channels) if batch_norm else channels
     layer = Layer(
         name=name,
@@ -87,25 +96,35 @@ def conv(
         parameter_bytes=(weights + others) * image.value,
         stash_bytes=image.bytes + (out.bytes if batch_norm else 0),
         inputs=inputs,
-        forward_flops=float(operations.convolution_flops(out.places, kernel, image.channels, channels)),
+        forward_flops=float(operations.convolution_flops(out.places, places, image.channels, channels)),
     )
     return layer, out
 
 
-def pool(name: str, image: Image, kernel: int, *, stride: int = 2, padding: int = 0) -> tuple[Layer, Image]:
-    """The maximum of each square."""
+def pool(
+    name: str,
+    image: Image,
+    kernel: int,
+    *,
+    stride: int = 2,
+    padding: int = 0,
+    maximum: bool = True,
+    inputs: tuple[int, ...] | None = None,
+) -> tuple[Layer, Image]:
+    """The maximum, or the mean, of each square."""
     out = image.seen_by(name, kernel, stride, padding, image.channels)
     layer = Layer(
         name=name,
         kind="pool",
         output_bytes=out.bytes,
-        stash_bytes=image.bytes + out.values * INDEX_BYTES,
+        stash_bytes=image.bytes + (out.values * INDEX_BYTES if maximum else 0),
+        inputs=inputs,
         forward_flops=float(kernel * kernel * out.values),
     )
     return layer, out
 
 
-def mean(name: str, image: Image) -> tuple[Layer, Image]:
+def mean(name: str, image: Image, inputs: tuple[int, ...] | None = None) -> tuple[Layer, Image]:
     """The mean of each map."""
     out = Image(image.microbatch, image.channels, 1, image.precision)
     layer = Layer(
@@ -113,6 +132,7 @@ def mean(name: str, image: Image) -> tuple[Layer, Image]:
         kind="pool",
         output_bytes=out.bytes,
         stash_bytes=image.bytes,
+        inputs=inputs,
         forward_flops=float(image.values),
     )
     return layer, out
@@ -121,6 +141,12 @@ def mean(name: str, image: Image) -> tuple[Layer, Image]:
 def add(name: str, image: Image, inputs: tuple[int, int]) -> Layer:
     """The sum of two layers' outputs."""
     return Layer(name=name, kind="add", output_bytes=image.bytes, inputs=inputs, forward_flops=float(image.values))
+
+
+def concat(name: str, images: list[Image], inputs: tuple[int, ...]) -> tuple[Layer, Image]:
+    """The channels of several layers' outputs, one after the other."""
+    out = Image(images[0].microbatch, sum(image.channels for image in images), images[0].side, images[0].precision)
+    return Layer(name=name, kind="concat", output_bytes=out.bytes, inputs=inputs, forward_flops=0.0), out
 
 
 def fully_connected(name: str, image: Image, outputs: int, *, dropout: bool) -> tuple[Layer, Image]:

@@ -5,9 +5,9 @@
 Positions are learned; the norm of attention and mlp stands before the rest.
 """
 
-from pipesim.architectures import transformer
-from pipesim.architectures.transformer import Shape
-from pipesim.errors import InputError
+from pipesim.architectures import operations, transformer
+from pipesim.architectures.presets import of_tokens
+from pipesim.architectures.transformer import Shape, Style
 from pipesim.model import Model
 
 
@@ -20,8 +20,10 @@ def gpt(
     sequence: int = 1024,
     positions: int | None = None,
     tied: bool = True,
+    fused_attention: bool = False,
     microbatch: int = 1,
     precision: str = "fp16",
+    tensor_parallel: int = 1,
     name: str = "",
 ) -> Model:
     """A GPT of so many blocks. `positions`: rows of the position table, by default one for each token of a sequence.
@@ -29,28 +31,31 @@ def gpt(
     The matrix of a tied head is counted once, at the embedding, as published totals do; a pipeline that has the two on
     different devices holds it twice.
     """
-    if not isinstance(tied, bool):
-        raise InputError(f"tied = {tied!r} found; True or False was expected")
-    shape = Shape(microbatch, sequence, hidden, heads, vocabulary, precision)
+    operations.check_flags(tied=tied)
+    shape = Shape(microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel)
     rows = transformer.checked_positions(positions, sequence)
     parts = (
-        transformer.embedding(shape, (rows,), norm=False),
-        *transformer.blocks(shape, layers),
+        transformer.embedding(shape, (rows,)),
+        *transformer.blocks(shape, layers, Style(fused_attention=fused_attention)),
         transformer.norm(shape),
         transformer.head(shape, tied=tied, bias=False),
     )
     return Model(name or f"gpt-{layers}x{hidden}", microbatch, parts, precision)
 
 
-def gpt2_xl(*, microbatch: int = 1, sequence: int = 1024, precision: str = "fp16") -> Model:
-    """GPT-2 XL: 48 blocks of hidden size 1600 with 25 heads; sequences of at most 1024 tokens."""
-    return gpt(
-        48, 1600, 25, positions=1024, sequence=sequence, microbatch=microbatch, precision=precision, name="gpt2-xl"
-    )
+# The released checkpoints of GPT-2.
+gpt2 = of_tokens(gpt, "gpt2", 12, 768, 12, tokens=1024, positions=1024)
+gpt2_medium = of_tokens(gpt, "gpt2-medium", 24, 1024, 16, tokens=1024, positions=1024)
+gpt2_large = of_tokens(gpt, "gpt2-large", 36, 1280, 20, tokens=1024, positions=1024)
+gpt2_xl = of_tokens(gpt, "gpt2-xl", 48, 1600, 25, tokens=1024, positions=1024)
 
-
-def gpt3_6_7b(*, microbatch: int = 1, sequence: int = 2048, precision: str = "fp16") -> Model:
-    """GPT-3 6.7B: 32 blocks of hidden size 4096 with 32 heads; sequences of at most 2048 tokens."""
-    return gpt(
-        32, 4096, 32, positions=2048, sequence=sequence, microbatch=microbatch, precision=precision, name="gpt3-6.7b"
-    )
+# Brown et al., "Language Models are Few-Shot Learners" (2020), table 2.1. Its 1.3B has 24 heads, and its 13B a hidden
+# size of 5140, which no whole heads fill; as others do, they have 16 heads and 5120 here.
+gpt3_125m = of_tokens(gpt, "gpt3-125m", 12, 768, 12, tokens=2048, positions=2048)
+gpt3_350m = of_tokens(gpt, "gpt3-350m", 24, 1024, 16, tokens=2048, positions=2048)
+gpt3_760m = of_tokens(gpt, "gpt3-760m", 24, 1536, 16, tokens=2048, positions=2048)
+gpt3_1_3b = of_tokens(gpt, "gpt3-1.3b", 24, 2048, 16, tokens=2048, positions=2048)
+gpt3_2_7b = of_tokens(gpt, "gpt3-2.7b", 32, 2560, 32, tokens=2048, positions=2048)
+gpt3_6_7b = of_tokens(gpt, "gpt3-6.7b", 32, 4096, 32, tokens=2048, positions=2048)
+gpt3_13b = of_tokens(gpt, "gpt3-13b", 40, 5120, 40, tokens=2048, positions=2048)
+gpt3_175b = of_tokens(gpt, "gpt3-175b", 96, 12288, 96, tokens=2048, positions=2048)

@@ -7,13 +7,15 @@ their arithmetic. Layers that have nothing else (sums, pools, norms, embeddings)
 
 from pipesim.errors import InputError
 
-PRECISIONS = {"fp16": 2, "fp32": 4}
-"""Bytes of one value, parameter or activation."""
+PRECISIONS = {"fp16": 2, "bf16": 2, "fp32": 4, "tf32": 4}
+"""Bytes of one value, parameter or activation; tf32 is fp32 whose products run on matrix cores."""
 
 MASK_BYTES = 1
 """What dropout keeps of each value."""
 INDEX_BYTES = 8
 """A token's id, or the place of a maximum."""
+SUM_BYTES = 4
+"""A sum kept in fp32, whatever the precision: what fused attention keeps of each row of scores."""
 
 NORM_FLOPS = 7
 """Of each value: mean 1, distance from it 1, its square summed 2, scaled by the deviation 1, gain 1, bias 1."""
@@ -22,7 +24,8 @@ NORM_FLOPS = 7
 def value_bytes(precision: str) -> int:
     """Bytes of one value in this precision."""
     if precision not in PRECISIONS:
-        raise InputError(f"precision = {precision!r} found; {' or '.join(PRECISIONS)} was expected")
+        *others, last = PRECISIONS
+        raise InputError(f"precision = {precision!r} found; {', '.join(others)} or {last} was expected")
     return PRECISIONS[precision]
 
 
@@ -33,11 +36,24 @@ def check_sizes(**sizes: object) -> None:
             raise InputError(f"{name} = {value!r} found; a whole number, at least 1, was expected")
 
 
+def check_flags(**flags: object) -> None:
+    """Refuse what is neither True nor False, by its name."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{name} = {value!r} found; True or False was expected")
+
+
 def check_size_list(name: str, values: object, length: int) -> None:
     """Refuse what is not a list of this many whole numbers of at least 1."""
     if not isinstance(values, tuple | list) or len(values) != length:
         raise InputError(f"{name} = {values!r} found; {length} whole numbers were expected")
     check_sizes(**{f"{name}[{index}]": value for index, value in enumerate(values)})
+
+
+def check_divides(part_name: str, part: int, whole_name: str, whole: int) -> None:
+    """Refuse a number of parts that another number cannot be cut into."""
+    if whole % part:
+        raise InputError(f"{part_name} = {part} found; a divisor of {whole_name} = {whole} was expected")
 
 
 def linear_flops(rows: int, inputs: int, outputs: int) -> int:
@@ -55,14 +71,14 @@ def norm_parameters(width: int) -> int:
     return 2 * width
 
 
-def convolution_flops(places: int, kernel: int, inputs: int, outputs: int) -> int:
-    """FLOPs of a square kernel at so many places, from `inputs` to `outputs` channels."""
-    return 2 * places * kernel * kernel * inputs * outputs
+def convolution_flops(places: int, kernel_places: int, inputs: int, outputs: int) -> int:
+    """FLOPs of a kernel at so many places, from `inputs` to `outputs` channels."""
+    return 2 * places * kernel_places * inputs * outputs
 
 
-def convolution_parameters(kernel: int, inputs: int, outputs: int) -> int:
+def convolution_parameters(kernel_places: int, inputs: int, outputs: int) -> int:
     """The kernels, without bias."""
-    return kernel * kernel * inputs * outputs
+    return kernel_places * inputs * outputs
 
 
 def places_along(size: int, kernel: int, stride: int, padding: int) -> int:

@@ -10,6 +10,7 @@ the second group on the first block halves the image, in its 3x3 convolution ("v
 
 from pipesim.architectures import convolutional, operations
 from pipesim.architectures.convolutional import Image
+from pipesim.architectures.presets import of_images
 from pipesim.model import Layer, Model
 
 _WIDER = 4
@@ -44,11 +45,6 @@ def resnet(
     return Model(f"resnet-{3 * sum(blocks) + 2}", microbatch, (*layers, mean, fc), precision)
 
 
-def resnet_152(*, image: int = 224, microbatch: int = 1, precision: str = "fp16") -> Model:
-    """ResNet-152: 50 blocks, 1000 classes."""
-    return resnet((3, 8, 36, 3), image=image, microbatch=microbatch, precision=precision)
-
-
 def _append_block(layers: list[Layer], x: Image, name: str, narrow: int, stride: int) -> Image:
     """Append one block that reads the last layer, and say what it makes of `x`."""
     source = len(layers) - 1
@@ -66,3 +62,9 @@ def _append_block(layers: list[Layer], x: Image, name: str, narrow: int, stride:
         skip = len(layers) - 1
     layers.append(convolutional.add(f"{name}.add", maps, (last, skip)))
     return maps
+
+
+# He et al. (2015).
+resnet_50 = of_images(resnet, "resnet-50", (3, 4, 6, 3), side=224, about="16 bottleneck blocks, 1000 classes")
+resnet_101 = of_images(resnet, "resnet-101", (3, 4, 23, 3), side=224, about="33 bottleneck blocks, 1000 classes")
+resnet_152 = of_images(resnet, "resnet-152", (3, 8, 36, 3), side=224, about="50 bottleneck blocks, 1000 classes")

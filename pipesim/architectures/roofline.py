@@ -1,6 +1,7 @@
 """A model's seconds from data sheets: each layer at the rate of its device, or as fast as memory feeds it.
 
-    seconds = max(FLOPs / (peak · efficiency), bytes moved / memory bandwidth)
+    seconds = max(FLOPs / (peak · efficiency), bytes moved / memory bandwidth)                with a constant efficiency
+    seconds = start + FLOPs / (peak · e) + bytes moved / (memory bandwidth · m)               with a curve, `efficiency`
 
     phase             FLOPs      bytes moved
     forward           forward    inputs and parameters read; the output and what is kept beyond the inputs written
@@ -10,52 +11,113 @@
 
 Every byte moves once, as if each layer were one kernel whose working set fits into cache. A layer that reads no other
 layer (its input is data) has no gradient of the input; a layer without parameters has none of the weights. An embedding
-reads only the rows it looks up, as many bytes as its output; its gradient is dense. A tied head reads, and adds its
-gradient to, the parameters of the embedding. What a first layer reads from outside counts as far as it is kept.
+reads only the rows it looks up, as many bytes as its output; its gradient is dense. A tied head or embedding reads, and
+adds its gradient to, the parameters of the first embedding. What a first layer reads from outside counts as far as it
+is kept.
 
 Each gradient of a matrix product takes as many FLOPs as the product, and so it is for convolutions and linear layers.
 For attention the sum is right, but the products of queries, keys and values have no weights: the gradient of the input
 takes more than the half that it gets here.
+
+Where t devices share each layer (tensor parallelism), they add up what attention, mlp and embedding hand on, in the
+forward, and the inputs' gradients of attention, mlp and head, in the backward: each time a ring over all that the
+devices' links carry, 2(t - 1)/t · bytes / interconnect seconds more. Recomputing repeats the forward's.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from pipesim import devices
-from pipesim.architectures.transformer import EMBEDDING, TIED_HEAD
+from pipesim.architectures import operations
+from pipesim.architectures.efficiency import Curve, curve_for
+from pipesim.architectures.transformer import EMBEDDING, HEAD, REDUCED, TIED_EMBEDDING, TIED_HEAD
 from pipesim.devices import DeviceKind
 from pipesim.errors import InputError
 from pipesim.model import Layer, Model
 from pipesim.trace import NO_INPUTS, Trace
 
 SOURCE = "roofline"
+CURVE: Literal["curve"] = "curve"
+
+Efficiency = float | Literal["curve"] | Curve
 
 
-def roofline(model: Model, device_kinds: Sequence[str], *, efficiency: float = 0.5, command: str = "") -> Trace:
+def roofline(
+    model: Model,
+    device_kinds: Sequence[str],
+    *,
+    efficiency: Efficiency = 0.5,
+    tensor_parallel: int = 1,
+    command: str = "",
+) -> Trace:
     """The trace that data sheets promise for this model on these kinds of devices.
 
-    `efficiency` is the part of the peak that matrix products reach. `command` is kept in the trace, to say how it was
-    made. The model's layers must state their FLOPs.
+    `efficiency` is the part of the peak that matrix products reach, or "curve": that which recorded profiles show, by
+    the size of each layer; or a `Curve` of your own. `tensor_parallel` is the width with which the model was made.
+    `command` is kept in the trace, to say how it was made. The model's layers must state their FLOPs.
     """
-    if not 0 < efficiency <= 1:
-        raise InputError(f"efficiency = {efficiency} found; more than 0, at most 1, was expected")
+    _check_efficiency(efficiency)
+    operations.check_sizes(tensor_parallel=tensor_parallel)
     kinds = [devices.device_kind(name) for name in device_kinds]
-    if not kinds or len(set(device_kinds)) < len(kinds):
+    if not kinds or len({kind.name for kind in kinds}) < len(kinds):
         raise InputError(f"device_kinds = {list(device_kinds)} found; at least one was expected, each named once")
-    rates = [_peak(kind, model.precision) * efficiency for kind in kinds]
-    rows = [
-        _row(model, index, kind, rate) for kind, rate in zip(kinds, rates, strict=True) for index in range(len(model))
-    ]
+    roofs = [_Roof.of(kind, model.precision, efficiency, tensor_parallel) for kind in kinds]
+    rows = [_row(model, index, roof) for roof in roofs for index in range(len(model))]
     return Trace(
         model=model.name,
         source=SOURCE,
         microbatch_size=model.microbatch_size,
         layers={name: np.array([row[name] for row in rows]) for name in rows[0]},
-        machine=_machine(kinds, model.precision, efficiency),
+        machine=_machine(roofs, model.precision, efficiency),
         command=command,
         precision=model.precision,
     )
+
+
+def _check_efficiency(efficiency: object) -> None:
+    if isinstance(efficiency, Curve) or efficiency == CURVE:
+        return
+    if isinstance(efficiency, bool) or not isinstance(efficiency, int | float) or not 0 < efficiency <= 1:
+        raise InputError(f"efficiency = {efficiency} found; more than 0, at most 1, was expected, or {CURVE!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Roof:
+    """How fast a kind of device works in one precision: at a constant part of its peak, or along a curve."""
+
+    kind: DeviceKind
+    peak: float
+    constant: float | None
+    curve: Curve | None
+    tensor_parallel: int
+
+    @classmethod
+    def of(cls, kind: DeviceKind, precision: str, efficiency: Efficiency, tensor_parallel: int) -> "_Roof":
+        peak = _peak(kind, precision)
+        if isinstance(efficiency, Curve):
+            return cls(kind, peak, None, efficiency, tensor_parallel)
+        if isinstance(efficiency, str):
+            return cls(kind, peak, None, curve_for(precision), tensor_parallel)
+        return cls(kind, peak, efficiency, None, tensor_parallel)
+
+    def seconds(self, layer: Layer, flops: float, moved: float) -> float:
+        """Of one phase of a layer; nothing takes no time."""
+        if not flops and not moved:
+            return 0.0
+        if self.curve:
+            return self.curve.seconds(layer.kind, flops / self.peak, moved / self.kind.memory_bandwidth)
+        return max(flops / (self.peak * (self.constant or 1)), moved / self.kind.memory_bandwidth)
+
+    def ring_seconds(self, reduced: float) -> float:
+        """Of adding up so many bytes over all tensor-parallel devices."""
+        if self.tensor_parallel == 1 or not reduced:
+            return 0.0
+        if not self.kind.interconnect:
+            raise InputError(f"the data sheet of {self.kind.name} states no interconnect; tensor parallelism needs it")
+        return 2 * (self.tensor_parallel - 1) / self.tensor_parallel * reduced / self.kind.interconnect
 
 
 def _peak(kind: DeviceKind, precision: str) -> float:
@@ -66,28 +128,35 @@ def _peak(kind: DeviceKind, precision: str) -> float:
     return kind.peak[precision]
 
 
-def _machine(kinds: list[DeviceKind], precision: str, efficiency: float) -> str:
+def _machine(roofs: list[_Roof], precision: str, efficiency: Efficiency) -> str:
     sheets = "; ".join(
-        f"{kind.name}: {kind.peak[precision] / devices.TFLOPS:g} TFLOP/s {precision}, "
-        f"{kind.memory_bandwidth / devices.GB:g} GB/s"
-        for kind in kinds
+        f"{roof.kind.name}: {roof.peak / devices.TFLOPS:g} TFLOP/s {precision}, "
+        f"{roof.kind.memory_bandwidth / devices.GB:g} GB/s"
+        + (f", {roof.kind.interconnect / devices.GB:g} GB/s to others" if roof.tensor_parallel > 1 else "")
+        for roof in roofs
     )
-    return f"none: calculated from data sheets at {efficiency:g} of the peak ({sheets})"
+    curve, shared = roofs[0].curve, roofs[0].tensor_parallel
+    how = f"along the efficiency curve {curve}" if curve else f"at {efficiency:g} of the peak"
+    width = f", for one of {shared} tensor-parallel devices" if shared > 1 else ""
+    return f"none: calculated from data sheets {how}{width} ({sheets})"
 
 
-def _row(model: Model, index: int, kind: DeviceKind, rate: float) -> dict[str, int | float | str]:
+def _row(model: Model, index: int, roof: _Roof) -> dict[str, int | float | str]:
     """One layer on one kind of device, as a row of the trace."""
     layer = model.layers[index]
     if layer.forward_flops is None:
         raise InputError(f"layer {index} ({layer.name!r}) does not state its FLOPs; a roofline needs them")
+    work = _work(model, index, layer.forward_flops)
+    reduced = _reduced(model, index)
     forward, backward_input, backward_weight = (
-        max(flops / rate, moved / kind.memory_bandwidth) for flops, moved in _work(model, index, layer.forward_flops)
+        roof.seconds(layer, flops, moved) + roof.ring_seconds(ring)
+        for (flops, moved), ring in zip(work, reduced, strict=True)
     )
     return {
         "layer": index,
         "name": layer.name,
         "kind": layer.kind,
-        "device_kind": kind.name,
+        "device_kind": roof.kind.name,
         "microbatch_size": model.microbatch_size,
         "forward_s": forward,
         "backward_input_s": backward_input,
@@ -104,9 +173,9 @@ def _row(model: Model, index: int, kind: DeviceKind, rate: float) -> dict[str, i
 def _work(model: Model, index: int, flops: float) -> tuple[tuple[float, float], ...]:
     """FLOPs and bytes of the forward, of the gradient of the input and of the gradient of the weights."""
     layer = model.layers[index]
-    read = sum(model.layers[source].output_bytes for source in model.inputs(index))
-    weights = layer.parameter_bytes + (_tied_bytes(model) if layer.kind == TIED_HEAD else 0)
-    looked_up = min(weights, layer.output_bytes) if layer.kind == EMBEDDING else weights
+    read = _read_bytes(model, index)
+    weights = layer.parameter_bytes + (_tied_bytes(model) if layer.kind in {TIED_HEAD, TIED_EMBEDDING} else 0)
+    looked_up = min(weights, layer.output_bytes) if layer.kind in {EMBEDDING, TIED_EMBEDDING} else weights
     nothing = (0.0, 0.0)
     return (
         (flops, read + looked_up + layer.output_bytes + max(layer.stash_bytes - read, 0)),
@@ -115,8 +184,19 @@ def _work(model: Model, index: int, flops: float) -> tuple[tuple[float, float], 
     )
 
 
+def _reduced(model: Model, index: int) -> tuple[float, float, float]:
+    """Bytes that tensor-parallel devices add up: of the output, and of the inputs' gradient."""
+    layer = model.layers[index]
+    inputs = _read_bytes(model, index) if layer.kind in {*REDUCED, HEAD, TIED_HEAD} else 0
+    return layer.output_bytes if layer.kind in REDUCED else 0, inputs, 0
+
+
+def _read_bytes(model: Model, index: int) -> float:
+    return sum(model.layers[source].output_bytes for source in model.inputs(index))
+
+
 def _tied_bytes(model: Model) -> int:
-    """Bytes of the parameters that a tied head shares with the embedding."""
+    """Bytes of the parameters that a tied head, or a second embedding, shares with the first embedding."""
     return next((layer.parameter_bytes for layer in model.layers if layer.kind == EMBEDDING), 0)
 
 

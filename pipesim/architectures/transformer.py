@@ -15,23 +15,58 @@ Attention keeps the inputs of its norm, its products and its output projection, 
 the scores the softmax, the mask and what dropout leaves; the mlp keeps the inputs of its norm, its products and its
 GeLU. At p = 2 a block keeps 34bsh + 5abs² bytes, as in Korthikanti et al., "Reducing Activation Recomputation in
 Large Transformer Models" (2022). A causal mask saves no FLOPs here.
+
+So it is in GPT and BERT. A `Style` says what others do differently: no biases, a norm without bias, no dropout, another
+activation, fused attention, which keeps one number for each row of scores. A `Shape` may have heads narrower or wider
+than h / a, fewer keys and values than queries, another width in the mlp, and a width t of tensor parallelism: then the
+layers are what one of t devices does, as in Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
+Clusters" (2021). Heads, the mlp's width and the vocabulary (padded) are divided by t; norms, their inputs, dropout
+masks and what lies between layers are not: 10bsh + (24bsh + 5abs²) / t bytes are kept in a block.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from pipesim.architectures import operations
-from pipesim.architectures.operations import INDEX_BYTES, MASK_BYTES
+from pipesim.architectures.operations import INDEX_BYTES, MASK_BYTES, SUM_BYTES
 from pipesim.errors import InputError
 from pipesim.model import Layer
 
 EMBEDDING = "embedding"
+TIED_EMBEDDING = "tied_embedding"
+"""A second embedding that looks up in the first one's table; the table is a parameter of the first alone."""
 TIED_HEAD = "tied_head"
 """A head that multiplies with the embedding's matrix; the matrix is a parameter of the embedding alone."""
+HEAD = "head"
+REDUCED = frozenset({EMBEDDING, TIED_EMBEDDING, "attention", "cross_attention", "mlp", "moe"})
+"""Kinds of layers whose output tensor-parallel devices add up."""
+
+# Activation -> (matrices of the mlp, tensors of its inner width that are kept). ReLU works in place; the gated one
+# keeps the gate's input and output, what is gated, and their product.
+ACTIVATIONS = {"gelu": (2, 2), "relu": (2, 1), "swiglu": (3, 4)}
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What kind of blocks: those of GPT and BERT by default.
+
+    `norm_vectors`: a gain and a bias, or only a gain. `inner_dropout`: another dropout inside of the mlp.
+    """
+
+    bias: bool = True
+    norm_vectors: int = 2
+    dropout: bool = True
+    fused_attention: bool = False
+    activation: Literal["gelu", "relu", "swiglu"] = "gelu"
+    inner_dropout: bool = False
+
+    def __post_init__(self) -> None:
+        operations.check_flags(fused_attention=self.fused_attention)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes of a transformer's activations."""
+    """The sizes of a transformer's activations. 0 stands for: as many keys and values as queries, h / a, 4h."""
 
     microbatch: int
     sequence: int
@@ -39,6 +74,10 @@ class Shape:
     heads: int
     vocabulary: int
     precision: str
+    tensor_parallel: int = 1
+    key_heads: int = 0
+    head_width: int = 0
+    inner: int = 0
 
     def __post_init__(self) -> None:
         operations.check_sizes(
@@ -47,10 +86,25 @@ class Shape:
             hidden=self.hidden,
             heads=self.heads,
             vocabulary=self.vocabulary,
+            tensor_parallel=self.tensor_parallel,
+            key_heads=self.key_heads or 1,
+            head_width=self.head_width or 1,
+            inner=self.inner or 1,
         )
         operations.value_bytes(self.precision)
-        if self.hidden % self.heads:
-            raise InputError(f"heads = {self.heads} found; a divisor of hidden = {self.hidden} was expected")
+        if not self.head_width:
+            operations.check_divides("heads", self.heads, "hidden", self.hidden)
+        operations.check_divides("key_heads", self.key_heads or self.heads, "heads", self.heads)
+        for name, value in self._divided():
+            operations.check_divides("tensor_parallel", self.tensor_parallel, name, value)
+
+    def _divided(self) -> tuple[tuple[str, int], ...]:
+        """What tensor parallelism cuts into equal parts; the vocabulary is padded instead."""
+        return (
+            ("heads", self.heads),
+            ("key_heads", self.key_heads or self.heads),
+            ("inner", self.inner or 4 * self.hidden),
+        )
 
     @property
     def value(self) -> int:
@@ -67,6 +121,29 @@ class Shape:
         """Values between two layers."""
         return self.tokens * self.hidden
 
+    @property
+    def query_width(self) -> int:
+        """Values of a token's queries, on one device."""
+        return self.heads * (self.head_width or self.hidden // self.heads) // self.tensor_parallel
+
+    @property
+    def key_width(self) -> int:
+        """Values of a token's keys, on one device."""
+        return self.query_width * (self.key_heads or self.heads) // self.heads
+
+    @property
+    def inner_width(self) -> int:
+        """Values of a token inside the mlp, on one device."""
+        return (self.inner or 4 * self.hidden) // self.tensor_parallel
+
+    @property
+    def words(self) -> int:
+        """Rows of the vocabulary on one device."""
+        return -(-self.vocabulary // self.tensor_parallel)
+
+
+GPT_STYLE = Style()
+
 
 def checked_positions(positions: int | None, sequence: int) -> int:
     """Rows of the position table: as many as the sequence has tokens, or as many as stated, if that is enough."""
@@ -78,66 +155,111 @@ def checked_positions(positions: int | None, sequence: int) -> int:
     return positions
 
 
-def embedding(shape: Shape, other_rows: tuple[int, ...], *, norm: bool) -> Layer:
+def embedding(
+    shape: Shape,
+    other_rows: tuple[int, ...] = (),
+    *,
+    norm: bool = False,
+    dropout: bool = True,
+    tied: bool = False,
+    inputs: tuple[int, ...] | None = None,
+    name: str = "embedding",
+) -> Layer:
     """Vectors of tokens, summed with those of other tables (positions, segments), perhaps normed; with dropout."""
-    rows = shape.vocabulary + sum(other_rows)
+    rows = (0 if tied else shape.words) + sum(other_rows)
     parameters = rows * shape.hidden + (operations.norm_parameters(shape.hidden) if norm else 0)
-    kept = shape.tokens * INDEX_BYTES + shape.values * (MASK_BYTES + (shape.value if norm else 0))
+    kept = (MASK_BYTES if dropout else 0) + (shape.value if norm else 0)
     flops = shape.values * (len(other_rows) + (operations.NORM_FLOPS if norm else 0))
     return Layer(
-        name="embedding",
-        kind=EMBEDDING,
+        name=name,
+        kind=TIED_EMBEDDING if tied else EMBEDDING,
         output_bytes=shape.values * shape.value,
         parameter_bytes=parameters * shape.value,
-        stash_bytes=kept,
+        stash_bytes=shape.tokens * INDEX_BYTES + shape.values * kept,
+        inputs=inputs,
         forward_flops=float(flops),
     )
 
 
-def blocks(shape: Shape, count: int) -> list[Layer]:
+def blocks(shape: Shape, count: int, style: Style = GPT_STYLE) -> list[Layer]:
     """So many blocks, each attention and mlp."""
     operations.check_sizes(layers=count)
-    return [part for block in range(count) for part in (attention(shape, block), mlp(shape, block))]
+    return [
+        part
+        for block in range(count)
+        for part in (attention(shape, f"block{block}", style), mlp(shape, f"block{block}", style))
+    ]
 
 
-def attention(shape: Shape, block: int) -> Layer:
-    """Self-attention of all heads, with its projections, its norm and the residual sum."""
-    hidden = shape.hidden
-    projections = operations.linear_flops(shape.tokens, hidden, 4 * hidden)
-    scores = 2 * operations.linear_flops(shape.tokens, hidden, shape.sequence)
-    parameters = 4 * operations.linear_parameters(hidden, hidden) + operations.norm_parameters(hidden)
-    probabilities = shape.heads * shape.tokens * shape.sequence
+def attention(
+    shape: Shape,
+    block: str,
+    style: Style = GPT_STYLE,
+    *,
+    memory: Shape | None = None,
+    inputs: tuple[int, ...] | None = None,
+) -> Layer:
+    """Attention of all heads, with its projections, its norm and the residual sum.
+
+    To the same sequence, or to that of `memory`, which an encoder made: it is read, and kept, besides.
+    """
+    read = memory or shape
+    hidden, queries, keys = shape.hidden, shape.query_width, shape.key_width
+    projections = operations.linear_flops(shape.tokens, hidden, 2 * queries) + operations.linear_flops(
+        read.tokens, hidden, 2 * keys
+    )
+    scores = 2 * operations.linear_flops(shape.tokens, queries, read.sequence)
+    weights = hidden * (2 * queries + 2 * keys) + style.norm_vectors * hidden
+    biases = queries + 2 * keys + hidden if style.bias else 0
+    kept = 2 * shape.values + 2 * shape.tokens * queries + 2 * read.tokens * keys + (read.values if memory else 0)
     return Layer(
-        name=f"block{block}.attention",
-        kind="attention",
+        name=f"{block}.cross_attention" if memory else f"{block}.attention",
+        kind="cross_attention" if memory else "attention",
         output_bytes=shape.values * shape.value,
-        parameter_bytes=parameters * shape.value,
-        stash_bytes=shape.values * (6 * shape.value + MASK_BYTES) + probabilities * (2 * shape.value + MASK_BYTES),
+        parameter_bytes=(weights + biases) * shape.value,
+        stash_bytes=kept * shape.value + _mask_bytes(shape, style) + _score_bytes(shape, style, read.sequence),
+        inputs=inputs,
         forward_flops=float(projections + scores),
     )
 
 
-def mlp(shape: Shape, block: int) -> Layer:
-    """Two linear maps, to four times the width and back, with GeLU between, a norm and the residual sum."""
-    hidden, inner = shape.hidden, 4 * shape.hidden
-    parameters = operations.linear_parameters(hidden, inner) + operations.linear_parameters(inner, hidden)
+def _mask_bytes(shape: Shape, style: Style) -> int:
+    """What the dropout at the end of a layer keeps."""
+    return shape.values * MASK_BYTES if style.dropout else 0
+
+
+def _score_bytes(shape: Shape, style: Style, keys: int) -> int:
+    """What is kept of the scores: the softmax, and of dropout its mask and what it leaves; fused, a sum per row."""
+    rows = shape.heads * shape.tokens // shape.tensor_parallel
+    if style.fused_attention:
+        return rows * SUM_BYTES
+    return rows * keys * (2 * shape.value + MASK_BYTES if style.dropout else shape.value)
+
+
+def mlp(shape: Shape, block: str, style: Style = GPT_STYLE) -> Layer:
+    """Two linear maps, wider and back, with an activation between, a norm and the residual sum; perhaps gated."""
+    hidden, inner = shape.hidden, shape.inner_width
+    matrices, tensors = ACTIVATIONS[style.activation]
+    biases = (matrices - 1) * inner + hidden if style.bias else 0
+    parameters = matrices * hidden * inner + biases + style.norm_vectors * hidden
+    inside = tensors * shape.value + (shape.value + MASK_BYTES if style.inner_dropout else 0)
     return Layer(
-        name=f"block{block}.mlp",
+        name=f"{block}.mlp",
         kind="mlp",
         output_bytes=shape.values * shape.value,
-        parameter_bytes=(parameters + operations.norm_parameters(hidden)) * shape.value,
-        stash_bytes=shape.values * (10 * shape.value + MASK_BYTES),
-        forward_flops=float(2 * operations.linear_flops(shape.tokens, hidden, inner)),
+        parameter_bytes=parameters * shape.value,
+        stash_bytes=2 * shape.values * shape.value + shape.tokens * inner * inside + _mask_bytes(shape, style),
+        forward_flops=float(matrices * operations.linear_flops(shape.tokens, hidden, inner)),
     )
 
 
-def norm(shape: Shape) -> Layer:
+def norm(shape: Shape, style: Style = GPT_STYLE, name: str = "norm") -> Layer:
     """A norm that stands by itself."""
     return Layer(
-        name="norm",
+        name=name,
         kind="norm",
         output_bytes=shape.values * shape.value,
-        parameter_bytes=operations.norm_parameters(shape.hidden) * shape.value,
+        parameter_bytes=style.norm_vectors * shape.hidden * shape.value,
         stash_bytes=shape.values * shape.value,
         forward_flops=float(shape.values * operations.NORM_FLOPS),
     )
@@ -145,13 +267,13 @@ def norm(shape: Shape) -> Layer:
 
 def head(shape: Shape, *, tied: bool, bias: bool) -> Layer:
     """Logits over the vocabulary for every token; the loss keeps them."""
-    logits = shape.tokens * shape.vocabulary
-    own = (0 if tied else shape.hidden * shape.vocabulary) + (shape.vocabulary if bias else 0)
+    logits = shape.tokens * shape.words
+    own = (0 if tied else shape.hidden * shape.words) + (shape.words if bias else 0)
     return Layer(
         name="head",
-        kind=TIED_HEAD if tied else "head",
+        kind=TIED_HEAD if tied else HEAD,
         output_bytes=logits * shape.value,
         parameter_bytes=own * shape.value,
         stash_bytes=(shape.values + logits) * shape.value,
-        forward_flops=float(operations.linear_flops(shape.tokens, shape.hidden, shape.vocabulary)),
+        forward_flops=float(operations.linear_flops(shape.tokens, shape.hidden, shape.words)),
     )

@@ -6,6 +6,7 @@ A pool after each group halves the image; no layer is skipped.
 """
 
 from pipesim.architectures import convolutional, operations
+from pipesim.architectures.presets import of_images
 from pipesim.model import Layer, Model
 
 _CHANNELS = (64, 128, 256, 512, 512)
@@ -37,6 +38,8 @@ def vgg(
     return Model(f"vgg-{sum(blocks) + 3}", microbatch, tuple(layers), precision)
 
 
-def vgg_19(*, image: int = 224, microbatch: int = 1, precision: str = "fp16") -> Model:
-    """VGG-19: 16 convolutions and three linear layers, 1000 classes."""
-    return vgg((2, 2, 4, 4, 4), image=image, microbatch=microbatch, precision=precision)
+# Simonyan and Zisserman (2014), configurations A, B, D and E.
+vgg_11 = of_images(vgg, "vgg-11", (1, 1, 2, 2, 2), side=224, about="8 convolutions and 3 linear layers, 1000 classes")
+vgg_13 = of_images(vgg, "vgg-13", (2, 2, 2, 2, 2), side=224, about="10 convolutions and 3 linear layers, 1000 classes")
+vgg_16 = of_images(vgg, "vgg-16", (2, 2, 3, 3, 3), side=224, about="13 convolutions and 3 linear layers, 1000 classes")
+vgg_19 = of_images(vgg, "vgg-19", (2, 2, 4, 4, 4), side=224, about="16 convolutions and 3 linear layers, 1000 classes")

@@ -18,6 +18,7 @@ from pipesim.errors import PipesimError
 # What `pipesim --help` says of each command, so that none need be imported to say it.
 COMMANDS = {
     "demo": "Plan, replay, draw and compare a model on two servers.",
+    "trace": "Make a trace of a model from the data sheets of devices.",
     "show": "What a cluster or a trace holds; without an argument, all names.",
     "plan": "Split a model over a cluster.",
     "simulate": "Plan, order and replay one iteration, or many.",

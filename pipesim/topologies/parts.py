@@ -10,7 +10,7 @@ from typing import Any
 
 from pipesim import units
 from pipesim.cluster import Device
-from pipesim.devices import DEVICE_KINDS, device_kind
+from pipesim.devices import device_kind
 from pipesim.errors import InputError, UnknownNameError, shown, within
 
 # A cluster keeps every link and every route that is asked for; beyond these it would not fit into memory.
@@ -24,22 +24,22 @@ PRECISION = "fp16"
 
 def devices(places: Iterable[tuple[str, str]], device: str, memory: float | str | None) -> tuple[Device, ...]:
     """A device of this kind for each (name, node). `memory` (bytes or "16 GiB"; 0: not known) replaces the kind's."""
-    known, peak = _kind(device, memory is not None)
+    kind, known, peak = _kind(device, memory is not None)
     own = known if memory is None else memory_of(memory)
-    return tuple(Device(name, device, node, own, peak) for name, node in places)
+    return tuple(Device(name, kind, node, own, peak) for name, node in places)
 
 
-def _kind(name: str, has_memory: bool) -> tuple[int, float | None]:  # noqa: FBT001 - private, called once
-    """Memory and peak of a kind of device; without a peak where the kind is not known, which needs a memory."""
+def _kind(name: str, has_memory: bool) -> tuple[str, int, float | None]:  # noqa: FBT001 - private, called once
+    """Full name, memory and peak of a kind of device; no peak where it is not known, which needs a memory."""
     if not isinstance(name, str) or not name:
         raise InputError(f"device: {shown(name)} found; the name of a kind of device was expected")
-    if has_memory and name not in DEVICE_KINDS:
-        return 0, None
     try:
         kind = device_kind(name)
     except UnknownNameError as error:
+        if has_memory:
+            return name, 0, None
         raise UnknownNameError(f"device: {error.message}; another kind needs its memory: memory='16 GiB'") from None
-    return kind.memory, kind.peak.get(PRECISION)
+    return kind.name, kind.memory, kind.peak.get(PRECISION)
 
 
 def memory_of(value: float | str) -> int:

@@ -1,0 +1,102 @@
+"""A model as one writes it in a sentence, "gpt-6.7b" or "gpt(24, 1024, 16)", and sizes -> Model, Trace."""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pipesim import lookup
+from pipesim.architectures import ARCHITECTURES, presets
+from pipesim.architectures.roofline import Efficiency, roofline
+from pipesim.errors import InputError, within
+from pipesim.model import Model
+from pipesim.trace import Trace
+
+NOUN = "architecture"
+_WIDTH = "tensor_parallel"
+
+Sizes = Mapping[str, int | str]
+
+
+def model_called(text: str, sizes: Sizes) -> Model:
+    """The model that `text` names, with sizes such as microbatch, sequence and precision beside those in `text`."""
+    build = _builder(text, sizes)
+    with within(f"{NOUN} {text!r}"):
+        model = build(**sizes)
+        if not isinstance(model, Model):
+            raise InputError(f"made a {type(model).__name__}; a Model was expected")
+        return model
+
+
+def trace_called(
+    text: str,
+    device_kinds: Sequence[str],
+    sizes: Sizes,
+    *,
+    microbatches: Sequence[int] = (),
+    efficiency: Efficiency = "curve",
+    command: str = "",
+) -> Trace:
+    """The trace that data sheets promise; with several microbatch sizes the first is the one that it is about."""
+    if len(set(microbatches)) < len(microbatches):
+        raise InputError(f"microbatches = {list(microbatches)} found; each size once was expected")
+    models = [model_called(text, {**sizes, "microbatch": size}) for size in microbatches] or [model_called(text, sizes)]
+    traces = [
+        roofline(model, device_kinds, efficiency=efficiency, tensor_parallel=_width(text, sizes), command=command)
+        for model in models
+    ]  # fmt: skip
+    columns = {name: np.concatenate([trace.layers[name] for trace in traces]) for name in traces[0].layers}
+    return replace(traces[0], layers=columns)
+
+
+def _width(text: str, sizes: Sizes) -> Any:  # noqa: ANN401 - checked by whoever uses it
+    """The width of tensor parallelism: beside the text, or in it."""
+    return {**getattr(_builder(text, sizes), "keywords", {}), **sizes}.get(_WIDTH, 1)
+
+
+def _builder(text: str, sizes: Sizes) -> Callable[..., object]:
+    """The function that builds the model, which takes these sizes and needs no more."""
+    function = lookup.resolve(text, ARCHITECTURES, NOUN)
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        raise InputError(f"{NOUN} {text!r}: is no function that says what it takes; one written in Python is") from None
+    for name in sizes:
+        if name not in signature.parameters:
+            takes = ", ".join(name for name, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY)
+            raise InputError(f"{NOUN} {text!r} has no {name}; it has {takes}")
+    try:
+        signature.bind(**sizes)
+    except TypeError as error:
+        own = function.func if isinstance(function, functools.partial) else function
+        raise InputError(f"{NOUN} {text!r}: {error}; write {text.partition('(')[0].strip()}({_needed(own)})") from None
+    return function
+
+
+def _needed(function: Callable[..., object]) -> str:
+    """The sizes without which there is no model."""
+    parameters = inspect.signature(function).parameters.values()
+    return ", ".join(parameter.name for parameter in parameters if parameter.default is parameter.empty)
+
+
+def listed() -> list[tuple[tuple[str, ...], str, str]]:
+    """All architectures: the names of each, the sizes that it needs, and a sentence about it."""
+    names: dict[str, list[str]] = {}
+    for name, target in ARCHITECTURES.items():
+        names.setdefault(target, []).append(name)
+    found = []
+    for target, known in names.items():
+        function = lookup.function_named(target, {}, NOUN)
+        found.append((tuple(known), _needed(function), _about(function)))
+    return found
+
+
+def _about(function: Callable[..., object]) -> str:
+    """A sentence: a published model has one of its own, a family that of its module."""
+    published = function.__module__ == presets.__name__
+    text = function.__doc__ if published else sys.modules[function.__module__].__doc__
+    return (text or "").strip().partition("\n")[0]

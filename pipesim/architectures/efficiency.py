@@ -1,0 +1,64 @@
+"""What part of its data sheet a device reaches, by the size of an operation.
+
+    seconds = start + FLOPs / (peak · e) + bytes moved / (memory bandwidth · m)
+
+    efficiency = FLOPs / peak / seconds          ^ e
+                                                 │            ····························
+                                                 │     ···
+    rises with the size of an operation and      │  ·
+    with its FLOPs per byte, and saturates at e: │·
+                                                 └─────────────────────────────> size
+
+e is one number for matrix products and one for convolutions, m one for memory; all moves of a layer count at m, which
+so stands for the several kernels that a framework launches where the roofline counts each byte once. Convolutions in
+fp32 may come above 1: they are counted as direct ones, and libraries take algorithms with fewer multiplications.
+"""
+
+from dataclasses import dataclass
+
+from pipesim.errors import InputError
+
+# Kinds of layers: what runs as convolutions, and what has no products, so that its few FLOPs hide behind its moves.
+CONVOLUTIONS = frozenset({"conv", "cell"})
+WITHOUT_PRODUCTS = frozenset({"pool", "add", "concat", "norm", "embedding", "tied_embedding"})
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """What products and convolutions reach of the peak, what moves reach of the bandwidth, and what starting takes."""
+
+    product: float
+    convolution: float
+    memory: float
+    start_s: float
+
+    def __post_init__(self) -> None:
+        for name in ("product", "convolution", "memory"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise InputError(f"{name} = {getattr(self, name)} found; a finite number, more than 0, was expected")
+        if not 0 <= self.start_s < float("inf"):
+            raise InputError(f"start_s = {self.start_s} found; a finite number, not negative, was expected")
+
+    def __str__(self) -> str:
+        return (
+            f"e = {self.product:g} (products) and {self.convolution:g} (convolutions), m = {self.memory:g}, "
+            f"start = {self.start_s * 1e6:g} us"
+        )
+
+    def seconds(self, kind: str, at_peak_s: float, at_bandwidth_s: float) -> float:
+        """Of an operation of a layer of this kind that would take so long at the peak, and at the full bandwidth."""
+        reached = self.convolution if kind in CONVOLUTIONS else self.product
+        computing = 0.0 if kind in WITHOUT_PRODUCTS else at_peak_s / reached
+        return self.start_s + computing + at_bandwidth_s / self.memory
+
+
+ORDINARY_UNITS = Curve(product=0.66, convolution=1.5, memory=0.38, start_s=30e-6)
+"""fp32. Calibrated on recorded profiles of V100s: see experiments/roofline."""
+MATRIX_UNITS = Curve(product=0.66, convolution=0.66, memory=0.38, start_s=30e-6)
+"""All other precisions. Taken over from fp32, not calibrated; convolutions reach what products do. The published rates
+of GPTs on A100s agree: see experiments/roofline."""
+
+
+def curve_for(precision: str) -> Curve:
+    """The curve of the units that work in this precision, on any kind of device."""
+    return ORDINARY_UNITS if precision == "fp32" else MATRIX_UNITS

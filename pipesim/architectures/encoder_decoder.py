@@ -1,0 +1,47 @@
+"""The layers of a transformer that reads one sequence and writes another.
+
+    embedding ── encoder0.attention ── encoder0.mlp ── ... ── memory
+                                                                └──────────────┬─────────────────── ...
+    decoder.embedding ── decoder0.attention ── decoder0.cross_attention ── decoder0.mlp ── ... ── head
+
+Every cross-attention reads the memory, which so crosses all cuts of the decoder. The decoder's embedding and the head
+look up in, and multiply with, the encoder's table, which is counted once.
+"""
+
+from dataclasses import replace
+
+from pipesim.architectures import operations, transformer
+from pipesim.architectures.transformer import Shape, Style
+from pipesim.model import Layer
+
+
+def layers_of(source: Shape, target: Shape, blocks: tuple[int, int], style: Style, *, norms: bool) -> list[Layer]:
+    """All layers, with so many blocks in encoder and decoder; `norms`: each ends with a norm of its own."""
+    operations.check_sizes(encoder_layers=blocks[0], decoder_layers=blocks[1])
+    layers = [transformer.embedding(source, dropout=style.dropout)]
+    for block in range(blocks[0]):
+        name = f"encoder{block}"
+        layers += [transformer.attention(source, name, style), transformer.mlp(source, name, style)]
+    if norms:
+        layers.append(transformer.norm(source, style, "encoder.norm"))
+    memory = len(layers) - 1
+    layers.append(
+        transformer.embedding(target, dropout=style.dropout, tied=True, inputs=(), name="decoder.embedding")
+    )  # fmt: skip
+    for block in range(blocks[1]):
+        name = f"decoder{block}"
+        layers.append(transformer.attention(target, name, style))
+        reads = (memory, len(layers) - 1)
+        layers.append(transformer.attention(target, name, style, memory=source, inputs=reads))
+        layers.append(transformer.mlp(target, name, style))
+    if norms:
+        layers.append(transformer.norm(target, style, "decoder.norm"))
+    return [*layers, transformer.head(target, tied=True, bias=False)]
+
+
+def with_parameters(layers: list[Layer], name: str, more_bytes: int) -> list[Layer]:
+    """The layers, one of which has more parameters."""
+    return [
+        replace(layer, parameter_bytes=layer.parameter_bytes + more_bytes) if layer.name == name else layer
+        for layer in layers
+    ]

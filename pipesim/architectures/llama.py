@@ -1,0 +1,58 @@
+"""Llama: a decoder-only transformer with gated mlps, and with fewer keys and values than queries in the larger ones.
+
+    embedding ── block0.attention ── block0.mlp ── block1.attention ── ... ── norm ── head
+
+Positions are rotations of queries and keys, without parameters. Norms have a gain only, nothing has a bias, nothing is
+dropped. Attention is fused by default: at these lengths nobody keeps the scores.
+"""
+
+from pipesim.architectures import operations, transformer
+from pipesim.architectures.presets import of_tokens
+from pipesim.architectures.transformer import Shape, Style
+from pipesim.model import Model
+
+
+def llama(
+    layers: int,
+    hidden: int,
+    heads: int,
+    *,
+    inner: int,
+    key_heads: int | None = None,
+    vocabulary: int = 32000,
+    sequence: int = 4096,
+    tied: bool = False,
+    fused_attention: bool = True,
+    microbatch: int = 1,
+    precision: str = "fp16",
+    tensor_parallel: int = 1,
+    name: str = "",
+) -> Model:
+    """A Llama of so many blocks. `inner`: width of the mlp; `key_heads`: heads of keys and values, by default all.
+
+    The matrix of a tied head is counted once, at the embedding.
+    """
+    operations.check_flags(tied=tied)
+    operations.check_sizes(inner=inner, key_heads=heads if key_heads is None else key_heads)
+    shape = Shape(
+        microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, key_heads or 0, inner=inner
+    )
+    style = Style(bias=False, norm_vectors=1, dropout=False, fused_attention=fused_attention, activation="swiglu")
+    parts = (
+        transformer.embedding(shape, dropout=False),
+        *transformer.blocks(shape, layers, style),
+        transformer.norm(shape, style),
+        transformer.head(shape, tied=tied, bias=False),
+    )
+    return Model(name or f"llama-{layers}x{hidden}", microbatch, parts, precision)
+
+
+# The released checkpoints: Touvron et al. (2023), Dubey et al. (2024). Llama 1 has the sizes of Llama 2 in 7B and 13B.
+llama2_7b = of_tokens(llama, "llama2-7b", 32, 4096, 32, tokens=4096, inner=11008)
+llama2_13b = of_tokens(llama, "llama2-13b", 40, 5120, 40, tokens=4096, inner=13824)
+llama2_70b = of_tokens(llama, "llama2-70b", 80, 8192, 64, tokens=4096, inner=28672, key_heads=8)
+llama3_1b = of_tokens(
+    llama, "llama3.2-1b", 16, 2048, 32, tokens=8192, inner=8192, key_heads=8, vocabulary=128256, tied=True
+)
+llama3_8b = of_tokens(llama, "llama3-8b", 32, 4096, 32, tokens=8192, inner=14336, key_heads=8, vocabulary=128256)
+llama3_70b = of_tokens(llama, "llama3-70b", 80, 8192, 64, tokens=8192, inner=28672, key_heads=8, vocabulary=128256)

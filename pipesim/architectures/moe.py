@@ -1,0 +1,98 @@
+"""A transformer with a mixture of experts: a Llama whose mlps are several, of which each token takes a few.
+
+    embedding ── block0.attention ── block0.moe ── block1.attention ── ... ── norm ── head
+
+               ┌ expert 0 ┐
+    router ── ─┼ expert 1 ┼─ sum        every token goes through `active` of the `experts`
+               └ expert 2 ┘
+
+Parameters are those of all experts, which a step reads and steps; FLOPs and what is kept are those of the active ones,
+evenly loaded. All experts of a block are on the device that has the block, or divided by tensor parallelism.
+"""
+
+from pipesim.architectures import operations, transformer
+from pipesim.architectures.presets import of_tokens
+from pipesim.architectures.transformer import Shape, Style
+from pipesim.errors import InputError
+from pipesim.model import Layer, Model
+
+_STYLE = Style(bias=False, norm_vectors=1, dropout=False, fused_attention=True, activation="swiglu")
+
+
+def moe(
+    layers: int,
+    hidden: int,
+    heads: int,
+    *,
+    inner: int,
+    experts: int = 8,
+    active: int = 2,
+    every: int = 1,
+    key_heads: int | None = None,
+    vocabulary: int = 32000,
+    sequence: int = 4096,
+    microbatch: int = 1,
+    precision: str = "fp16",
+    tensor_parallel: int = 1,
+    name: str = "",
+) -> Model:
+    """So many blocks, with experts in each block, or in the last of every `every`; `inner` is the width of one expert.
+
+    `key_heads`: heads of keys and values, by default all.
+    """
+    operations.check_sizes(
+        layers=layers,
+        inner=inner,
+        experts=experts,
+        active=active,
+        every=every,
+        key_heads=heads if key_heads is None else key_heads,
+    )
+    if active > experts:
+        raise InputError(f"active = {active} found; at most experts = {experts} was expected")
+    shape = Shape(
+        microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, key_heads or 0, inner=inner
+    )
+    parts = [transformer.embedding(shape, dropout=False)]
+    for block in range(layers):
+        mixed = block % every == every - 1
+        parts += [
+            transformer.attention(shape, f"block{block}", _STYLE),
+            _mixture(shape, f"block{block}", experts, active)
+            if mixed
+            else transformer.mlp(shape, f"block{block}", _STYLE),
+        ]
+    parts += [transformer.norm(shape, _STYLE), transformer.head(shape, tied=False, bias=False)]
+    return Model(name or f"moe-{layers}x{hidden}x{experts}", microbatch, tuple(parts), precision)
+
+
+def _mixture(shape: Shape, block: str, experts: int, active: int) -> Layer:
+    """A norm, the router, the experts, the residual sum.
+
+    Each token keeps the inputs of the norm and of the router, a score per expert, and for each of its experts the
+    expert's input and output (for the weight that the router gives it) and four tensors of the inner width.
+    """
+    hidden, inner = shape.hidden, shape.inner_width
+    matrices, tensors = transformer.ACTIVATIONS[_STYLE.activation]
+    router = operations.linear_flops(shape.tokens, hidden, experts)
+    expert = matrices * operations.linear_flops(shape.tokens, hidden, inner)
+    kept = 2 * hidden + experts + active * (2 * hidden + tensors * inner)
+    return Layer(
+        name=f"{block}.moe",
+        kind="moe",
+        output_bytes=shape.values * shape.value,
+        parameter_bytes=(experts * (matrices * hidden * inner + hidden) + hidden) * shape.value,
+        stash_bytes=shape.tokens * kept * shape.value,
+        forward_flops=float(router + active * expert),
+    )
+
+
+# The released checkpoints of Mixtral: Jiang et al. (2024).
+mixtral_8x7b = of_tokens(
+    moe, "mixtral-8x7b", 32, 4096, 32, tokens=4096, inner=14336, key_heads=8,
+    about="32 blocks of hidden size 4096 with 32 heads, 8 experts, 2 active",
+)  # fmt: skip
+mixtral_8x22b = of_tokens(
+    moe, "mixtral-8x22b", 56, 6144, 48, tokens=4096, inner=16384, key_heads=8, vocabulary=32768,
+    about="56 blocks of hidden size 6144 with 48 heads, 8 experts, 2 active",
+)  # fmt: skip

@@ -1,0 +1,68 @@
+"""A convolutional network under construction: layers are appended, each reading what it is given."""
+
+from dataclasses import dataclass, field
+
+from pipesim.architectures import convolutional
+from pipesim.architectures.convolutional import Image
+from pipesim.model import Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a layer hands on. `layer` is -1 for the images that the network reads."""
+
+    layer: int
+    image: Image
+
+
+@dataclass(slots=True)
+class Network:
+    """The layers so far, all with batch norm. Each method appends one layer and returns what it hands on."""
+
+    layers: list[Layer] = field(default_factory=list)
+
+    def conv(
+        self,
+        name: str,
+        read: Output,
+        channels: int,
+        kernel: int | tuple[int, int],
+        *,
+        stride: int = 1,
+        padding: int | None = None,
+    ) -> Output:
+        """A convolution with batch norm and ReLU."""
+        made = convolutional.conv(
+            name, read.image, channels, kernel, stride=stride, padding=padding, batch_norm=True, inputs=self._from(read)
+        )
+        return self._append(*made)
+
+    def pool(
+        self, name: str, read: Output, kernel: int, *, stride: int = 2, padding: int = 0, maximum: bool = True
+    ) -> Output:
+        """The maximum, or the mean, of each square."""
+        made = convolutional.pool(
+            name, read.image, kernel, stride=stride, padding=padding, maximum=maximum, inputs=self._from(read)
+        )
+        return self._append(*made)
+
+    def mean(self, name: str, read: Output) -> Output:
+        """The mean of each map."""
+        return self._append(*convolutional.mean(name, read.image, self._from(read)))
+
+    def concat(self, name: str, read: list[Output]) -> Output:
+        """The channels of several outputs, one after the other."""
+        images, inputs = [one.image for one in read], tuple(one.layer for one in read)
+        return self._append(*convolutional.concat(name, images, inputs))
+
+    def fully_connected(self, name: str, outputs: int, *, dropout: bool, read: Output) -> Output:
+        """A linear layer, of what the layer before hands on."""
+        return self._append(*convolutional.fully_connected(name, read.image, outputs, dropout=dropout))
+
+    def _append(self, layer: Layer, image: Image) -> Output:
+        self.layers.append(layer)
+        return Output(len(self.layers) - 1, image)
+
+    def _from(self, read: Output) -> tuple[int, ...] | None:
+        """As a layer's `inputs` say it: nothing where it reads the layer before."""
+        return None if read.layer == len(self.layers) - 1 else (read.layer,)

@@ -1,0 +1,62 @@
+"""T5: an encoder and a decoder, with learned biases for distances in place of positions.
+
+    embedding ── encoder0.attention ── encoder0.mlp ── ... ── encoder.norm
+                                              decoder.embedding ── decoder0.attention ── ... ── decoder.norm ── head
+
+Norms have a gain only, nothing else has a bias. The biases for distances belong to the first self-attention of the
+encoder and of the decoder; all others add the same. It is the T5 of 2019: ReLU in the mlp, and a tied head.
+"""
+
+from pipesim.architectures import encoder_decoder, operations
+from pipesim.architectures.presets import of_tokens
+from pipesim.architectures.transformer import Shape, Style
+from pipesim.model import Model
+
+_DISTANCES = 32
+
+
+def t5(
+    layers: int,
+    hidden: int,
+    heads: int,
+    *,
+    inner: int | None = None,
+    head_width: int = 64,
+    vocabulary: int = 32128,
+    sequence: int = 512,
+    target: int | None = None,
+    microbatch: int = 1,
+    precision: str = "fp16",
+    tensor_parallel: int = 1,
+    name: str = "",
+) -> Model:
+    """So many blocks in the encoder and as many in the decoder; `inner` is the width of the mlp, by default 4 * hidden.
+
+    `sequence` is the length of what is read, `target` that of what is written, by default the same.
+    """
+    operations.check_sizes(head_width=head_width, inner=4 * hidden if inner is None else inner)
+    sizes = (hidden, heads, vocabulary, precision, tensor_parallel)
+    source, written = (
+        Shape(microbatch, length, *sizes, head_width=head_width, inner=inner or 0)
+        for length in (sequence, sequence if target is None else target)
+    )
+    style = Style(bias=False, norm_vectors=1, activation="relu", inner_dropout=True)
+    parts = encoder_decoder.layers_of(source, written, (layers, layers), style, norms=True)
+    distances = _DISTANCES * heads // tensor_parallel * source.value
+    for first in ("encoder0.attention", "decoder0.attention"):
+        parts = encoder_decoder.with_parameters(parts, first, distances)
+    return Model(name or f"t5-{layers}x{hidden}", microbatch, tuple(parts), precision)
+
+
+# The released checkpoints of Raffel et al. (2019).
+t5_small = of_tokens(t5, "t5-small", 6, 512, 8, tokens=512, about="6 + 6 blocks of hidden size 512 with 8 heads")
+t5_base = of_tokens(t5, "t5-base", 12, 768, 12, tokens=512, about="12 + 12 blocks of hidden size 768 with 12 heads")
+t5_large = of_tokens(t5, "t5-large", 24, 1024, 16, tokens=512, about="24 + 24 blocks of hidden size 1024 with 16 heads")
+t5_3b = of_tokens(
+    t5, "t5-3b", 24, 1024, 32, tokens=512, inner=16384, head_width=128,
+    about="24 + 24 blocks of hidden size 1024 with 32 heads",
+)  # fmt: skip
+t5_11b = of_tokens(
+    t5, "t5-11b", 24, 1024, 128, tokens=512, inner=65536, head_width=128,
+    about="24 + 24 blocks of hidden size 1024 with 128 heads",
+)  # fmt: skip

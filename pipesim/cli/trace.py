@@ -1,0 +1,214 @@
+"""pipesim trace."""
+
+import math
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipesim.architectures import ARCHITECTURES
+from pipesim.cli import options
+from pipesim.devices import DEVICE_KINDS, TFLOPS
+from pipesim.errors import InputError
+
+if TYPE_CHECKING:
+    from pipesim.architectures.roofline import Efficiency
+    from pipesim.trace import Trace
+
+# Options that the architectures take by these names.
+_SIZES = ("sequence", "image", "precision", "tensor_parallel")
+
+
+@click.command()
+@click.argument("model", required=False, shell_complete=options.complete(lambda: ARCHITECTURES))
+@click.option(
+    "--device",
+    "-d",
+    "devices",
+    multiple=True,
+    shell_complete=options.complete(lambda: DEVICE_KINDS),
+    help="Kind of device, such as a100-80; may be given several times.",
+)
+@click.option(
+    "--microbatch",
+    "-b",
+    "microbatches",
+    multiple=True,
+    type=int,
+    help="Samples in a microbatch; several times: the trace has all, and is about the first.  [default: 1]",
+)
+@click.option("--sequence", type=int, help="Tokens in a sample; default: what the published model reads.")
+@click.option("--image", type=int, help="Side of an image in pixels; default: what the published model reads.")
+@click.option("--precision", help="fp16, bf16, fp32 or tf32.  [default: fp16]")
+@click.option("--tensor-parallel", type=int, help="Devices that share each layer; the trace is for one.  [default: 1]")
+@click.option(
+    "--efficiency",
+    default="curve",
+    show_default=True,
+    help="Part of the peak that is reached: 'curve' by the size of each layer, or a number such as 0.5 for all.",
+)
+@click.option("--output", "-o", type=click.Path(), help="Folder to write.")
+@click.option("--force", is_flag=True, help="Replace a trace that is there already.")
+@click.option("--list", "list_", is_flag=True, help="List all architectures and devices.")
+@options.as_json
+def trace(model: str | None, devices: tuple[str, ...], *, list_: bool, as_json: bool, **given: Any) -> None:
+    """Make a trace of a model from the data sheets of devices; nothing is recorded.
+
+    MODEL is the name of a published model, or an architecture with its sizes: 'gpt(layers, hidden, heads)'.
+
+    \b
+    Examples:
+      pipesim trace --list
+      pipesim trace gpt-6.7b --device a100-80 --microbatch 2 -o my-gpt
+      pipesim trace 'gpt(24, 1024, 16)' --device v100-16 --device t4 --sequence 512 -o mixed
+      pipesim trace llama-70b --device h100 --tensor-parallel 8 --precision bf16 -o llama
+      pipesim trace resnet-50 -d v100-16 -b 32 -b 16 -b 8 --precision fp32 -o resnet
+      pipesim compare my-gpt 'servers(2, 4, intra="300GB/s", inter="25GB/s", device="a100-80")'
+    """  # fmt: skip
+    if list_:
+        _refuse_beside_list(model)
+        _list(as_json=as_json)
+        return
+    output = _checked_output(model, devices, given["output"], force=given["force"])
+    made = _make(model or "", devices, given)
+    made.save(output)
+    if as_json:
+        options.echo_json(_summary(made) | {"output": output})
+    else:
+        click.echo(_text(made))
+        options.wrote(output, "trace")
+
+
+def _refuse_beside_list(model: str | None) -> None:
+    if model:
+        raise click.UsageError("--list stands alone, without a model", click.get_current_context())
+
+
+def _checked_output(model: str | None, devices: tuple[str, ...], output: str | None, *, force: bool) -> str:
+    """Refuse what is missing, and an output that exists, before anything is calculated."""
+    missing = [name for name, value in (("MODEL", model), ("--device", devices), ("--output", output)) if not value]
+    if missing or output is None:
+        raise click.UsageError(f"missing {', '.join(missing)}", click.get_current_context())
+    if Path(output).exists() and not force:
+        raise InputError(f"{output}: exists already; choose another name, or replace it with --force")
+    return output
+
+
+def _make(model: str, devices: tuple[str, ...], given: dict[str, Any]) -> "Trace":
+    from pipesim.architectures import described
+
+    sizes = {name: given[name] for name in _SIZES if given[name] is not None}
+    return described.trace_called(
+        model,
+        devices,
+        sizes,
+        microbatches=given["microbatches"],
+        efficiency=_efficiency(given["efficiency"]),
+        command=_command(model, devices, given),
+    )
+
+
+def _efficiency(text: str) -> "Efficiency":
+    if text == "curve":
+        return "curve"
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--efficiency: {text!r} found; 'curve' or a number was expected") from None
+
+
+def _command(model: str, devices: tuple[str, ...], given: dict[str, Any]) -> str:
+    """What one would write to make the trace again, but for the name of its folder."""
+    words = ["pipesim", "trace", model]
+    for device in devices:
+        words += ["--device", device]
+    for size in given["microbatches"]:
+        words += ["--microbatch", str(size)]
+    for name in (*_SIZES, "efficiency"):
+        if given[name] is not None:
+            words += [f"--{name.replace('_', '-')}", str(given[name])]
+    return shlex.join(words)
+
+
+def _summary(trace: "Trace") -> dict[str, Any]:
+    """What the trace holds, as plain numbers and text; seconds are of one microbatch of the first size."""
+    from pipesim.costs import costs_of
+    from pipesim.devices import device_kind
+
+    costs = costs_of(trace)
+    flops = costs.model.forward_flops or 0.0
+    sizes = dict.fromkeys(trace.layers["microbatch_size"].tolist())
+    seconds = {
+        kind: {"forward": math.fsum(costs.forward(kind)), "backward": math.fsum(costs.backward(kind))}
+        for kind in costs.kinds
+    }
+    return {
+        "model": trace.model,
+        "layers": len(costs.model),
+        "parameter_bytes": int(costs.model.parameter_bytes.sum()),
+        "stash_bytes": int(costs.model.stash_bytes.sum()),
+        "forward_flops": flops,
+        "microbatch_size": trace.microbatch_size,
+        "microbatch_sizes": list(sizes),
+        "precision": trace.precision,
+        "source": trace.source,
+        "machine": trace.machine,
+        "command": trace.command,
+        "seconds": seconds,
+        "forward_share_of_peak": {
+            kind: flops / spent["forward"] / device_kind(kind).peak[trace.precision] for kind, spent in seconds.items()
+        },
+    }
+
+
+def _text(trace: "Trace") -> str:
+    from pipesim import report
+
+    data = _summary(trace)
+    head = [
+        ("model", f"{data['model']} ({data['layers']} layers, {data['precision']})"),
+        ("parameters", report.size(data["parameter_bytes"])),
+        ("microbatch", " and ".join(map(str, data["microbatch_sizes"])) + " samples"),
+        ("kept for the backward", f"{report.size(data['stash_bytes'])} of a microbatch"),
+        ("forward", report.rate(data["forward_flops"], "FLOP")),
+        ("seconds", data["machine"]),
+    ]
+    rows = [
+        [kind, report.seconds(spent["forward"]), report.seconds(spent["backward"]), report.percent(share)]
+        for (kind, spent), share in zip(data["seconds"].items(), data["forward_share_of_peak"].values(), strict=True)
+    ]
+    return f"{report.facts(head)}\n\n{report.table(['device', 'forward', 'backward', 'of peak, forward'], rows)}"
+
+
+def _list(*, as_json: bool) -> None:
+    from pipesim import report
+    from pipesim.architectures import described
+
+    architectures, kinds = described.listed(), list(DEVICE_KINDS.values())
+    if as_json:
+        options.echo_json({
+            "architectures": [
+                {"names": list(names), "needs": needed.split(", ") if needed else [], "about": about}
+                for names, needed, about in architectures
+            ],
+            "devices": {
+                kind.name: {
+                    "memory_bytes": kind.memory, "memory_bandwidth": kind.memory_bandwidth, "peak": dict(kind.peak),
+                    "interconnect": kind.interconnect, "sheet": kind.sheet,
+                }
+                for kind in kinds
+            },
+        })  # fmt: skip
+        return
+    shown = [[f"{names[0]}({needed})" if needed else ", ".join(names), about] for names, needed, about in architectures]
+    click.echo(report.table(["architecture", "what it is"], shown, left=2))
+    peaks = ("fp32", "tf32", "bf16", "fp16", "fp8")
+    rows = [
+        [kind.name, report.size(kind.memory), report.rate(kind.memory_bandwidth), report.rate(kind.interconnect)]
+        + [f"{kind.peak[name] / TFLOPS:g}" if name in kind.peak else "-" for name in peaks]
+        for kind in kinds
+    ]
+    click.echo("")
+    click.echo(report.table(["device", "memory", "its bandwidth", "to others", *peaks], rows))
+    click.echo("\nPeaks are dense, in TFLOP/s; all numbers are from the vendors' data sheets.")
