@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed-dev
 DEMO   := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench traces clean
+.PHONY: help demo test check fuzz bench traces clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -23,6 +23,9 @@ check: $(STAMP)  ## ruff, formatting, mypy --strict, architecture test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_architecture.py
+
+fuzz: $(STAMP)   ## spoil files of every importable format 10,000 times each (minutes; make test does so 60 times)
+	PIPESIM_FUZZ=10000 $(BIN)/python -m pytest tests/test_importers_fuzz.py -n auto --durations=0
 
 bench: $(STAMP)  ## measure; prints the tables that benchmarks/README.md keeps
 	$(BIN)/python benchmarks/run.py

@@ -11,10 +11,10 @@ engines only add time.
 
 Rooms, top to bottom. A room imports only rooms above it or to its left; those marked * never each other.
 
-    errors units files · serial lookup ragged tables tracks kernels · devices trace model cluster · costs
-    chains plan schedule scenario legality recording · program lowering · timeline · metrics curves channels bounds
-    importers* architectures* topologies* planners* schedulers* engines* · report* plot* export*
-    pricing ordering experiment workbench rebuilding · cli
+    errors units files · serial lookup ragged tables tracks kernels · devices trace model cluster
+    costs spread trace_diff · chains plan schedule scenario legality recording · program lowering · timeline
+    metrics curves channels bounds · importers* architectures* topologies* planners* schedulers* engines*
+    report* plot* export* trace_report · pricing ordering experiment workbench rebuilding · cli
 
 Words:
 

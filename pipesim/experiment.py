@@ -13,8 +13,7 @@ from pipesim.cluster import Cluster
 from pipesim.costs import SCALINGS, Costs, Phase, Scaling, costs_of
 from pipesim.engines import ENGINES
 from pipesim.errors import InputError, PipesimError
-from pipesim.importers import IMPORTERS
-from pipesim.importers.detect import importer_for
+from pipesim.importers.opening import open_trace
 from pipesim.lowering import DEFAULTS, Options, lower, redraw
 from pipesim.ordering import Scheduler, check_takes, named, ordered_with, schedule_with
 from pipesim.plan import DERIVED_KEYS, Plan
@@ -62,8 +61,7 @@ def load_trace(trace: Trace | Path | str) -> Trace:
                 f"no trace at {str(trace)!r}, and none is called so; {lookup.suggest(str(trace), bundled)}"
             )
         path = bundled[str(trace)]
-    importer: Callable[[Path], Trace] = lookup.function_named(importer_for(path), IMPORTERS, "format")
-    return importer(path)
+    return open_trace([path])
 
 
 def load_cluster(cluster: Cluster | Path | str) -> Cluster:

@@ -74,7 +74,9 @@ def _usage(name: str, function: Callable[..., Any]) -> str:
     """How to write it: where what comes first is given by the program, only the options."""
     parameters = inspect.signature(function).parameters.values()
     options = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
-    given = options if any(p.annotation is not p.empty and p.name == "costs" for p in parameters) else parameters
+    given = (
+        options if any(p.annotation is not p.empty and p.name in {"costs", "path"} for p in parameters) else parameters
+    )
     shown = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in given]
     return f"write {name}({', '.join(shown)})"
 

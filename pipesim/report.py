@@ -10,7 +10,6 @@ from pipesim.cluster import Cluster
 from pipesim.plan import Plan
 from pipesim.program import LETTERS, Program
 from pipesim.timeline import Timeline
-from pipesim.trace import Trace
 
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
@@ -303,33 +302,6 @@ def _short(name: str) -> str:
     """A name that fits above a column: node1.gpu3 -> 1.3."""
     digits = [part.lstrip("abcdefghijklmnopqrstuvwxyz_-") or part for part in name.split(".")]
     return ".".join(digits)
-
-
-def trace(trace: Trace, most: int = 12) -> str:
-    """What a trace holds."""
-    layers = trace.layers
-    first = np.unique(layers["layer"], return_index=True)[1]
-    head = [
-        ("model", f"{trace.model} ({trace.layer_count} layers)"),
-        ("parameters", size(float(layers["parameter_bytes"][first].sum()))),
-        ("source", trace.source + (f" ({trace.machine})" if trace.machine else "")),
-        ("device kinds", ", ".join(trace.device_kinds)),
-        ("microbatch sizes", ", ".join(map(str, np.unique(layers["microbatch_size"]).tolist()))),
-        ("rows", f"{len(layers['layer']):,} of layers, {len(trace.transfers['bytes']):,} of transfers"),
-    ]
-    rows = [
-        [
-            str(layers["layer"][i]),
-            layers["name"][i],
-            layers["kind"][i],
-            seconds(float(layers["forward_s"][i])),
-            size(float(layers["output_bytes"][i])),
-            size(float(layers["parameter_bytes"][i])),
-        ]
-        for i in first[:most].tolist()
-    ]
-    more = f"\n... and {len(first) - most} more layers" if len(first) > most else ""
-    return f"{facts(head)}\n\n{table(['layer', 'name', 'kind', 'forward', 'output', 'parameters'], rows, left=3)}{more}"
 
 
 def _bubbles(bubble: Mapping[str, float]) -> str:

@@ -18,13 +18,13 @@ MAP = """
 errors units files
 serial lookup ragged tables tracks kernels
 devices trace model cluster
-costs
+costs spread trace_diff
 chains plan schedule scenario legality recording
 program lowering
 timeline
 metrics curves channels bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
-report* plot* export*
+report* plot* export* trace_report
 pricing ordering experiment workbench rebuilding
 store sweep
 cli

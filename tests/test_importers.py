@@ -137,6 +137,7 @@ def test_totals_of_published_profiles(name):
     layers, forward, backward, parameters = TOTALS[name]
     assert importer_for(path) == "pipedream"
     assert trace.layer_count == layers
+    assert trace.microbatch_size == int(name.partition("pbs-")[2].partition("-")[0] or 1)
     assert trace.layers["forward_s"].sum() * 1e3 == pytest.approx(forward, abs=5e-4)
     assert trace.layers["backward_s"].sum() * 1e3 == pytest.approx(backward, abs=5e-4)
     if parameters is not None:
@@ -166,7 +167,17 @@ def test_the_minibatch_is_one_unit_unless_its_samples_are_told(profile):
     assert model_of(trace, 16).layers[0].output_bytes == 16
 
 
-@pytest.mark.parametrize("samples", [0, -1, 1.5, "64", True, None])
+@pytest.mark.parametrize(
+    ("name", "samples"), [("bert-24-pbs-6", 6), ("amoeba-6-pbs-8-simplified", 8), ("vgg16", 1), ("x-pbs-0", 1)]
+)
+def test_dapple_names_its_files_after_the_samples_that_were_profiled(tmp_path, name, samples):
+    path = tmp_path / f"{name}.txt"
+    path.write_text(node(1))
+    assert pipedream(path).microbatch_size == samples
+    assert pipedream(path, samples=3).microbatch_size == 3
+
+
+@pytest.mark.parametrize("samples", [0, -1, 1.5, "64", True])
 def test_samples_are_a_whole_number(profile, samples):
     with pytest.raises(InputError, match=r"samples = .* found; a whole number, at least 1"):
         profile(node(1), samples=samples)

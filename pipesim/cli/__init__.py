@@ -5,6 +5,7 @@ matplotlib or SimPy.
 """
 
 import importlib
+import keyword
 import os
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,8 @@ COMMANDS = {
     "demo": "Plan, replay, draw and compare a model on two servers.",
     "trace": "Make a trace of a model from the data sheets of devices.",
     "show": "What a cluster or a trace holds; without an argument, all names.",
+    "import": "Read files that others wrote, and write the trace in them.",
+    "diff": "What changed from one trace to another.",
     "plan": "Split a model over a cluster.",
     "simulate": "Plan, order and replay one iteration, or many.",
     "compare": "Several planners and schedulers side by side.",
@@ -28,6 +31,7 @@ COMMANDS = {
     "gallery": "Draw schedules side by side.",
     "replay": "Rebuild a recorded pipelined iteration, and replay it.",
     "export": "Write a timeline for Perfetto, pandas and others.",
+    "run": "Replay the very run that execution traces describe.",
 }
 
 
@@ -44,7 +48,8 @@ class _Group(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"pipesim.cli.{cmd_name}"), cmd_name)
+        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name  # `import_`, since `import` is taken
+        command: click.Command = getattr(importlib.import_module(f"pipesim.cli.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -18,9 +18,15 @@ from pipesim.topologies import TOPOLOGIES
     "what", required=False, shell_complete=options.complete(lambda: [*TOPOLOGIES, *options.bundled_names()])
 )
 @click.option("--plot", "plot_file", type=click.Path(), help="Draw the cluster and its bandwidth matrix.")
-@click.option("--output", "-o", type=click.Path(), help="Write the cluster to this .toml or .json file, to edit it.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(),
+    help="Write a cluster to this .toml or .json file, to edit it; draw a trace's layers to this .png, .svg or .pdf.",
+)
+@click.option("--all", "every", is_flag=True, help="Show every layer of a trace.")
 @options.as_json
-def show(what: str | None, plot_file: str | None, output: str | None, as_json: bool) -> None:
+def show(what: str | None, plot_file: str | None, output: str | None, every: bool, as_json: bool) -> None:
     """What a cluster or a trace holds; without an argument, what has a name.
 
     \b
@@ -31,6 +37,7 @@ def show(what: str | None, plot_file: str | None, output: str | None, as_json: b
       nvidia-smi topo -m > topo.txt; pipesim show topo.txt --plot machine.png
       pipesim show 'nvidia_smi("topo.txt", 4, "200 Gb/s", device="a100-80gb")'
       pipesim show bert-large
+      pipesim show profile.txt --output layers.png
     """
     from pipesim import experiment
 
@@ -40,10 +47,11 @@ def show(what: str | None, plot_file: str | None, output: str | None, as_json: b
         known = [*TOPOLOGIES, *options.bundled_names()]
         raise InputError(f"no cluster or trace is called {what!r}; {lookup.suggest(what, known)}")
     elif what in experiment.bundled_traces() or _is_trace(Path(what)):
-        if plot_file or output:
-            raise InputError("--plot and --output are for clusters")
-        _trace(what, as_json=as_json)
+        options.check_outputs(pictures=[plot_file, output])
+        _trace(what, [path for path in (plot_file, output) if path], every=every, as_json=as_json)
     else:
+        if every:
+            raise click.UsageError("--all has no effect for a cluster", click.get_current_context())
         options.check_outputs(pictures=[plot_file])
         _cluster(what, plot_file, output, as_json=as_json)
 
@@ -85,14 +93,23 @@ def _names(*, as_json: bool) -> None:
         click.echo(report.facts((noun, ", ".join(members)) for noun, members in names.items()))
 
 
-def _trace(what: str, *, as_json: bool) -> None:
-    from pipesim import experiment, report
+def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> None:
+    from pipesim import experiment, spread, trace_report
+    from pipesim.costs import costs_of
 
     trace = experiment.load_trace(what)
+    if pictures:
+        from pipesim import plot
+
+        for path in pictures:
+            plot.layers(trace, path)
     if as_json:
-        options.echo_json(experiment.trace_data(trace))
-    else:
-        click.echo(report.trace(trace))
+        noise = spread.noise_data(costs_of(trace))
+        options.echo_json(experiment.trace_data(trace) | {"noise": noise, "notes": trace_report.notes(trace)})
+        return
+    click.echo(trace_report.trace(trace, None if every else trace_report.FEW))
+    for path in pictures:
+        options.wrote(path, "picture")
 
 
 def _cluster(what: str, plot_file: str | None, output: str | None, *, as_json: bool) -> None:

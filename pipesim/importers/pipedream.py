@@ -5,6 +5,7 @@
     <indent>node4 -- node5
 
 Times are milliseconds, sizes bytes, for the whole minibatch that was profiled; `[a; b]` is the sum of several tensors.
+DAPPLE names its files after the samples in that minibatch: `bert-24-pbs-6.txt`.
 """
 
 import heapq
@@ -24,6 +25,7 @@ from pipesim.trace import NO_INPUTS, Trace
 
 _FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
 _NODE = re.compile(r"node(\d{1,18})")
+_PROFILED_BATCH = re.compile(r"-pbs-(\d{1,9})(?!\d)")
 _MOST = 2.0**63
 
 # Node -> the nodes that it reads, each with the line of the file that says so.
@@ -41,14 +43,18 @@ class _Node:
     parameter_bytes: int
 
 
-def pipedream(path: Path, *, samples: int = 1) -> Trace:
+def pipedream(path: Path, *, samples: int | None = None) -> Trace:
     """The trace in a profile: one microbatch is the whole minibatch that was profiled.
 
-    `samples` says how many samples that minibatch had, which the file does not; with 1 the minibatch is the unit. Nodes
-    whose description starts with "Input" stand for loading data and are dropped. Layers stand in topological order, the
-    smallest node number first. What a layer keeps for its backward is taken to be as large as its output. Stages that
-    the file names, and fields that it has beside the known ones, are ignored.
+    `samples` says how many samples that minibatch had, which the file does not: times and sizes scale from there to
+    microbatches of any size. By default it is what a name such as `bert-24-pbs-6.txt` says, else 1: the minibatch is
+    the unit. Nodes whose description starts with "Input" stand for loading data and are dropped. Layers stand in
+    topological order, the smallest node number first. What a layer keeps for its backward is taken to be as large as
+    its output. Stages that the file names, and fields that it has beside the known ones, are ignored.
     """
+    if samples is None:
+        named = _PROFILED_BATCH.search(path.stem)
+        samples = max(1, int(named[1])) if named else 1
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise InputError(f"samples = {samples!r} found; a whole number, at least 1, was expected")
     text = files.read_text(path)

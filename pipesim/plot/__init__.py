@@ -3,6 +3,7 @@
     gantt         who does what when                    gantt_grid    several of them on one time axis
     memory        bytes in use on each device           link_load     how busy each medium is
     comparison    iteration times, side by side         cluster       a topology, and its bandwidths
+    layers        seconds and bytes of a trace's layers
 
 Every function returns a matplotlib figure, and writes it where a path is given. The same values make the same bytes.
 """
@@ -10,8 +11,9 @@ Every function returns a matplotlib figure, and writes it where a path is given.
 from pipesim.plot.cluster_map import cluster
 from pipesim.plot.comparison_chart import comparison
 from pipesim.plot.gantt_chart import gantt, gantt_grid
+from pipesim.plot.layer_bars import layers
 from pipesim.plot.load_chart import link_load
 from pipesim.plot.memory_chart import memory
 from pipesim.plot.paper import check_path
 
-__all__ = ["check_path", "cluster", "comparison", "gantt", "gantt_grid", "link_load", "memory"]
+__all__ = ["check_path", "cluster", "comparison", "gantt", "gantt_grid", "layers", "link_load", "memory"]

@@ -1,0 +1,89 @@
+"""pipesim import."""
+
+import shlex
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipesim.cli import options
+from pipesim.errors import InputError
+from pipesim.importers import IMPORTERS
+
+if TYPE_CHECKING:
+    from pipesim.trace import Trace
+
+
+@click.command(name="import")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
+@click.option("--output", "-o", required=True, metavar="TRACE", type=click.Path(), help="Folder to write the trace to.")
+@click.option(
+    "--format",
+    "form",
+    shell_complete=options.complete(lambda: IMPORTERS),
+    help="The files' format: a name, name(option=value), or module:function; default: guessed from the files.",
+)
+@click.option("--samples", type=int, help="Samples in the minibatch that the files are about, where they do not say.")
+@click.option("--microbatch-size", type=int, help="Samples in a microbatch of the trace: times and sizes scale to it.")
+@click.option("--parquet", is_flag=True, help="Write tables as .parquet in place of .csv.")
+@click.option("--force", is_flag=True, help="Replace a trace that is there already.")
+@click.option("--all", "every", is_flag=True, help="Show every layer.")
+@options.as_json
+def import_(files: tuple[str, ...], output: str, as_json: bool, **given: Any) -> None:
+    """Read files that others wrote, and write the trace in them.
+
+    \b
+    Formats:
+      pipedream   text profiles of PipeDream and DAPPLE         metis   DeviceType.A100_tp1_bs4.json ...
+      chakra      execution traces, run.0.et run.1.et ...       npy     vectors of forward seconds (AMP, FASOP)
+      csv         a row per layer, any headings                 native  pipesim's own
+
+    \b
+    Examples:
+      pipesim import vgg16.txt -o vgg16 --samples 64 --microbatch-size 4
+      pipesim import DeviceType.A100_tp1_bs*.json -o gpt3 --format 'metis(output_bytes="8MiB")'
+      pipesim import gpt2_A100_1.npy -o gpt2 --format 'npy(backward_factor=2, samples=1, output_bytes=6553600)'
+      pipesim import times.csv -o mine --format 'csv(columns={"forward_s": "fwd", "backward_s": "bwd"}, time_unit="ms")'
+      pipesim import run.0.et run.1.et -o run
+    """
+    target = Path(output)
+    if target.exists() and not given["force"]:
+        raise InputError(f"{target}: exists already; choose another name, or replace it with --force")
+    from pipesim import trace_report
+    from pipesim.importers.opening import open_trace
+
+    chosen = {"samples": given["samples"]} if given["samples"] is not None else {}
+    began = time.perf_counter()
+    with options.busy("reading", quiet=as_json):
+        paths = [Path(file) for file in files]
+        trace = open_trace(paths, given["form"], microbatch_size=given["microbatch_size"], **chosen)
+        trace = _with_command(trace, files, given)
+        trace.save(target, ".parquet" if given["parquet"] else ".csv")
+    took = time.perf_counter() - began
+    if as_json:
+        options.echo_json(_data(trace, output, took))
+    else:
+        click.echo(trace_report.trace(trace, None if given["every"] else trace_report.FEW))
+        options.wrote(output, f"trace, read as {trace.source} in {took:.2f} s,")
+
+
+def _with_command(trace: "Trace", files: tuple[str, ...], given: dict[str, Any]) -> "Trace":
+    """The trace with the command that made it, unless it knows another."""
+    if trace.command:
+        return trace
+    words = ["pipesim", "import", *(Path(file).name for file in files)]
+    for option, value in (
+        ("--format", given["form"]),
+        ("--samples", given["samples"]),
+        ("--microbatch-size", given["microbatch_size"]),
+    ):
+        words += [option, str(value)] if value is not None else []
+    return replace(trace, command=shlex.join(words))
+
+
+def _data(trace: "Trace", output: str, took: float) -> dict[str, Any]:
+    from pipesim import experiment, trace_report
+
+    return {"output": output, "read_s": took, **experiment.trace_data(trace), "notes": trace_report.notes(trace)}

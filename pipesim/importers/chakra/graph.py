@@ -1,0 +1,300 @@
+"""The graph of all ranks: nodes with what they wait for, sends with their receives, collectives with their members.
+
+    rank 0    0 compute ── 1 compute ── 2 send ┄┄┄┐          a unit is what happens as one: a node,
+    rank 1                          3 receive ┄┄┄┄┴ 4 ...    a send with its receive, all members of a collective
+
+Nodes are numbered over all ranks, rank after rank, in the order of their files. Sends and receives between the same two
+ranks with the same tag belong together in the order in which they stand; so do collectives of one sort in one group.
+"""
+
+import heapq
+import itertools
+import json
+import re
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim import serial
+from pipesim.errors import FormatError, InputError, shown, within
+from pipesim.importers.chakra import messages
+from pipesim.importers.chakra.messages import COLLECTIVE, COLLECTIVES, METADATA, RECEIVE, SEND, Node
+from pipesim.ragged import Ragged
+
+Ints = NDArray[np.int64]
+Groups = dict[str, tuple[int, ...]]
+
+_RANK = re.compile(r"\.(\d{1,6})\.et$")
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """What several ranks do together: its sort, its bytes (as each rank states them), the nodes in order of rank."""
+
+    sort: str
+    size: int
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """All nodes; for each its rank and the nodes that it waits for, and what belongs to what across ranks."""
+
+    ranks: tuple[int, ...]
+    nodes: tuple[Node, ...]
+    rank: tuple[int, ...]
+    needs: Ragged
+    send_of: Mapping[int, int]  # receive -> its send
+    collectives: tuple[Collective, ...]
+
+    def place(self, node: int) -> str:
+        """A node as people find it again."""
+        name = f" ({shown(self.nodes[node].name)})" if self.nodes[node].name else ""
+        return f"rank {self.rank[node]}: node {self.nodes[node].id}{name}"
+
+    def ends(self, send: int) -> tuple[int, int]:
+        """The ranks that a send leads from and to."""
+        return self.rank[send], self.nodes[send].number("comm_dst")
+
+
+def load(paths: Sequence[Path], groups: str | None = None) -> Graph:
+    """The graph in the files of all ranks; `groups` names a JSON file with the ranks of process groups."""
+    files = sorted((_rank_of(path, order), order, path) for order, path in enumerate(paths))
+    ranks = tuple(rank for rank, _, _ in files)
+    for (one, _, first), (other, _, second) in itertools.pairwise(files):
+        if one == other:
+            raise InputError(f"{second}: is of rank {one}, as {first} is; one file per rank was expected")
+    known = _read_groups(groups) if groups else {}
+    nodes: list[Node] = []
+    rank_of: list[int] = []
+    counts: list[int] = []
+    needs = array("q")
+    for rank, _, path in files:
+        offset, waiting = len(nodes), list[tuple[int, ...]]()
+        for node, ids in messages.read(path):
+            nodes.append(node)
+            waiting.append(ids)
+            rank_of.append(rank)
+            with within(str(path)):
+                known |= _groups_in(node)
+        with within(str(path)):
+            needs.extend(_needs(nodes, offset, waiting))
+        counts += map(len, waiting)
+    with within(named(paths)):
+        return Graph(
+            ranks,
+            tuple(nodes),
+            tuple(rank_of),
+            Ragged.of_lengths(np.array(counts, np.int64), np.frombuffer(needs, np.int64)),
+            _matched(nodes, rank_of, set(ranks)),
+            tuple(_collectives(nodes, rank_of, ranks, known)),
+        )
+
+
+def named(paths: Sequence[Path]) -> str:
+    """The files of all ranks, in few words."""
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+
+
+def _rank_of(path: Path, order: int) -> int:
+    """The number in `name.3.et`, else the file's place among all."""
+    named = _RANK.search(path.name)
+    return int(named[1]) if named else order
+
+
+def _needs(nodes: Sequence[Node], offset: int, waiting: Sequence[tuple[int, ...]]) -> Iterator[int]:
+    """What the nodes of a rank wait for, one after the other, by numbers that count over all ranks."""
+    index = {nodes[number].id: number for number in range(offset, len(nodes))}
+    for number, ids in enumerate(waiting, offset):
+        for need in ids:
+            if need not in index:
+                raise FormatError(f"node {nodes[number].id}: data_deps, ctrl_deps: the file has no node {need}")
+            yield index[need]
+
+
+# --- process groups --------------------------------------------------------------------------------------------------
+
+
+def _read_groups(name: str) -> Groups:
+    """A JSON object of names and lists of ranks."""
+    data = serial.read_data(Path(name))
+    with within(name):
+        return {key: _ranks_in(key, value) for key, value in data.items()}
+
+
+def _ranks_in(name: str, value: Any) -> tuple[int, ...]:  # noqa: ANN401 - what a file holds is anything
+    if not isinstance(value, list) or not all(type(rank) is int and 0 <= rank < 10**6 for rank in value):
+        raise FormatError(f"group {shown(name)}: {shown(value)} found; a list of ranks was expected")
+    if len(set(value)) != len(value):
+        raise FormatError(f"group {shown(name)}: {shown(value)} found; each rank once was expected")
+    return tuple(value)
+
+
+def _groups_in(node: Node) -> Groups:
+    """The groups that a node about them lists, as PyTorch writes it: JSON inside of a list inside of text."""
+    start, stop = node.values.find("[{"), node.values.rfind("}]")
+    if node.type != METADATA or start < 0 or stop < start:
+        return {}
+    try:
+        listed = json.loads(node.values[start : stop + 2])
+    except (ValueError, RecursionError):
+        return {}
+    with within(f"node {node.id}: inputs"):
+        return {
+            str(item["pg_name"])[:60]: _ranks_in(str(item["pg_name"])[:60], item["ranks"])
+            for item in listed
+            if isinstance(item, dict) and "pg_name" in item and item.get("ranks")
+        }
+
+
+# --- what belongs together -------------------------------------------------------------------------------------------
+
+
+def _matched(nodes: Sequence[Node], rank_of: Sequence[int], ranks: set[int]) -> dict[int, int]:
+    """For each receive its send."""
+    waiting: dict[tuple[int, int, int], list[int]] = {}
+    receives: dict[tuple[int, int, int], list[int]] = {}
+    for number, node in enumerate(nodes):
+        if node.type not in {SEND, RECEIVE}:
+            continue
+        mine, other = ("comm_src", "comm_dst") if node.type == SEND else ("comm_dst", "comm_src")
+        with within(f"rank {rank_of[number]}: node {node.id}"):
+            if other not in node.attributes:
+                raise FormatError(f"{other}: missing; the rank at the other end was expected")
+            ends = {mine: node.number(mine, rank_of[number]), other: node.number(other)}
+            if ends[mine] != rank_of[number]:
+                raise FormatError(f"{mine}: {ends[mine]} found; {rank_of[number]}, its own rank, was expected")
+            if ends[other] not in ranks:
+                raise InputError(f"{other}: rank {ends[other]} has no file; the files of all ranks were expected")
+        key = (ends["comm_src"], ends["comm_dst"], node.number("comm_tag"))
+        (waiting if node.type == SEND else receives).setdefault(key, []).append(number)
+    for key in sorted({*waiting, *receives}):
+        sent, received = len(waiting.get(key, ())), len(receives.get(key, ()))
+        if sent != received:
+            raise FormatError(
+                f"from rank {key[0]} to rank {key[1]}, tag {key[2]}: {sent} sends and {received} receives found; as "
+                "many of each were expected"
+            )
+    return {receive: send for key, sends in waiting.items() for send, receive in zip(sends, receives[key], strict=True)}
+
+
+def _collectives(
+    nodes: Sequence[Node], rank_of: Sequence[int], ranks: tuple[int, ...], known: Groups
+) -> list[Collective]:
+    """The n-th collective of a sort and a group on one rank is the n-th of that sort and group on all."""
+    found: dict[tuple[str, str], dict[int, list[int]]] = {}
+    for number, node in enumerate(nodes):
+        if node.type != COLLECTIVE:
+            continue
+        with within(f"rank {rank_of[number]}: node {node.id}"):
+            key = (_group_of(node, known), _sort(node))
+        found.setdefault(key, {}).setdefault(rank_of[number], []).append(number)
+    made = []
+    for (group, sort), by_rank in found.items():
+        expected = known[group] if group else ranks
+        with within(f"{sort} in group {group or 'of all ranks'}"):
+            rows = _rows(by_rank, expected)
+        made += [
+            Collective(sort, max(nodes[member].number("comm_size") for member in members), members) for members in rows
+        ]
+    return made
+
+
+def _rows(by_rank: Mapping[int, list[int]], expected: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The members of the first, of the second, and so on."""
+    strange = next((rank for rank in by_rank if rank not in expected), None)
+    if strange is not None:
+        raise FormatError(f"rank {strange} takes part; the group has {shown(list(expected))}")
+    counts = {rank: len(by_rank.get(rank, ())) for rank in expected}
+    if len(set(counts.values())) > 1:
+        least, most = min(counts, key=lambda r: (counts[r], r)), max(counts, key=lambda r: (counts[r], -r))
+        raise FormatError(
+            f"{counts[least]} on rank {least} and {counts[most]} on rank {most} found; as many on all {len(expected)} "
+            "ranks of the group were expected (is a rank's file missing?)"
+        )
+    return list(zip(*(by_rank[rank] for rank in expected), strict=True))
+
+
+def _group_of(node: Node, known: Groups) -> str:
+    """The name of the group; "" for all ranks."""
+    name = node.attributes.get("pg_name", "")
+    if not isinstance(name, str):
+        name = ""
+    if name in known:
+        return name
+    if name in {"", "0", "default_pg"}:
+        dimensions = node.attributes.get("involved_dim", ())
+        if isinstance(dimensions, tuple) and not all(dimensions):
+            raise InputError(
+                f"involved_dim: {list(dimensions)} found: this is about some dimensions of a network that the trace "
+                "does not describe; give the ranks of process groups with groups=..."
+            )
+        return ""
+    raise InputError(
+        f"pg_name: the ranks of group {shown(name)} are not in the files; give them with groups=..., a JSON file such "
+        f'as {{"{name[:20]}": [0, 1]}}'
+    )
+
+
+def _sort(node: Node) -> str:
+    number = node.number("comm_type", -1)
+    if not 0 <= number < len(COLLECTIVES):
+        raise FormatError(f"comm_type: {number} found; 0 to {len(COLLECTIVES) - 1} was expected")
+    return COLLECTIVES[number]
+
+
+# --- units -----------------------------------------------------------------------------------------------------------
+
+
+def in_order(graph: Graph, units: Sequence[Sequence[int]]) -> list[int]:
+    """The units, each after all that its nodes wait for: the smallest rank first, then as recorded, then by id."""
+    unit_of = np.zeros(len(graph.nodes), np.int64)
+    for number, unit in enumerate(units):
+        unit_of[list(unit)] = number
+    code = np.unique(unit_of[graph.needs.row_of_value()] * len(units) + unit_of[graph.needs.values])
+    waits = Ragged.of_pairs(len(units), code // len(units), code % len(units))
+    readers, missing = waits.inverse(len(units)), array("q", waits.lengths.tobytes())
+    place = _places(graph)
+    key = array("q", (min(int(place[node]) for node in unit) for unit in units))
+    unit_at = np.empty(len(graph.nodes), np.int64)
+    unit_at[key] = np.arange(len(units))
+    ready = [key[number] for number, count in enumerate(missing) if not count]
+    heapq.heapify(ready)
+    order: list[int] = []
+    while ready:
+        number = int(unit_at[heapq.heappop(ready)])
+        order.append(number)
+        for reader in readers[number].tolist():
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, key[reader])
+    if len(order) < len(units):
+        raise _circle(graph, units, waits, {number for number, count in enumerate(missing) if count})
+    return order
+
+
+def _places(graph: Graph) -> Ints:
+    """For each node its place among all, by rank, then by when it was recorded, then by its id."""
+    starts = np.array([node.start_us for node in graph.nodes], np.int64)
+    ids = np.array([node.id for node in graph.nodes], np.uint64)
+    place = np.empty(len(graph.nodes), np.int64)
+    place[np.lexsort((ids, starts, np.array(graph.rank, np.int64)))] = np.arange(len(graph.nodes))
+    return place
+
+
+def _circle(graph: Graph, units: Sequence[Sequence[int]], waits: Ragged, left: set[int]) -> FormatError:
+    """Walk back from a unit that was never reached, through others like it, until one comes again."""
+    unit, seen = min(left), dict[int, None]()
+    while unit not in seen:
+        seen[unit] = None
+        unit = min(other for other in waits[unit].tolist() if other in left)
+    walked = list(seen)
+    circle = [graph.place(units[number][0]) for number in reversed(walked[walked.index(unit) :])]
+    if len(circle) > 4:
+        circle[2:-1] = ["..."]
+    return FormatError(f"nodes wait for each other in a circle: {' -> '.join([*circle, circle[0]])}")

@@ -1,0 +1,77 @@
+"""From files on disk to the trace in them, whatever their format."""
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pipesim import lookup
+from pipesim.errors import InputError
+from pipesim.importers import IMPORTERS
+from pipesim.importers.detect import importer_for
+from pipesim.trace import Trace
+
+Importer = Callable[..., Trace]
+
+
+def open_trace(
+    paths: Sequence[Path],
+    form: str | None = None,
+    *,
+    microbatch_size: int | None = None,
+    **options: int | str,
+) -> Trace:
+    """The trace in one or several files that belong together.
+
+    `form` names the format, with options where they are needed, `pipedream(samples=64)`; by default it is guessed from
+    the files. `options` are handed to the importer too. `microbatch_size` is what a microbatch of the trace shall have
+    where nothing else is said: what was recorded stays as it is, and scales.
+    """
+    if not paths:
+        raise InputError("no file to read; at least one was expected")
+    importer, name = _importer(form or _guessed(paths))
+    for option in options:
+        _check_option(importer, name, option)
+    if len(paths) > 1 and not _takes_several(importer):
+        raise InputError(f"format {name!r} has one file; {len(paths)} found ({paths[0]} and others)")
+    trace = importer(paths[0] if len(paths) == 1 else tuple(paths), **options)
+    if not isinstance(trace, Trace):
+        raise InputError(f"format {name!r}: returned a {type(trace).__name__}; a Trace was expected")
+    return trace if microbatch_size is None else replace(trace, microbatch_size=microbatch_size)
+
+
+def _guessed(paths: Sequence[Path]) -> str:
+    """The one format that all these files are of."""
+    first = importer_for(paths[0])
+    for path in paths[1:]:
+        if (other := importer_for(path)) != first:
+            raise InputError(f"{path}: looks like {other}, {paths[0]} like {first}; files of one format were expected")
+    return first
+
+
+def _importer(form: str) -> tuple[Importer, str]:
+    importer: Importer = lookup.resolve(form, IMPORTERS, "format")
+    try:
+        inspect.signature(importer).bind("path")
+    except (TypeError, ValueError):
+        raise InputError(f"format {form!r}: cannot be called with (path)") from None
+    return importer, form.partition("(")[0].strip()
+
+
+def _check_option(importer: Importer, name: str, option: str) -> None:
+    """Refuse an option that this importer does not have, or that its expression has set already."""
+    known = [p.name for p in inspect.signature(importer).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    if option not in known:
+        has = f"its options are {', '.join(known)}" if known else "it has no options"
+        raise InputError(f"format {name!r} has no option {option!r}; {has}")
+    if isinstance(importer, functools.partial) and option in importer.keywords:
+        raise InputError(f"{option} is given twice: beside {name!r} and in its brackets")
+
+
+def _takes_several(importer: Importer) -> bool:
+    """Whether what comes first may be more than one path."""
+    function = importer.func if isinstance(importer, functools.partial) else importer
+    first = next(iter(inspect.signature(function).parameters))
+    return typing.get_type_hints(function).get(first) is not Path

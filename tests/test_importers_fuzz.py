@@ -1,0 +1,297 @@
+"""Whatever a file holds, importing it gives a valid trace or one paragraph that names the file: no traceback, no hang,
+no memory beyond reason.
+
+The number of mutations for each format is in the environment variable PIPESIM_FUZZ (`make fuzz`: 10,000). Recorded
+files are mutated too where they are at hand.
+"""
+
+import functools
+import json
+import os
+import random
+import signal
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chakra_files as et
+import strategies
+from mutations import PROFILE
+from pipesim import lookup
+from pipesim.cluster import Cluster
+from pipesim.costs import costs_of
+from pipesim.errors import InputError, PipesimError
+from pipesim.importers import IMPORTERS, PROGRAMS
+from pipesim.importers.detect import importer_for
+from pipesim.importers.opening import open_trace
+from pipesim.topologies.flat import flat
+from pipesim.trace import Trace
+from profiles import Profile
+from spoiling import spoilt
+from test_importer_metis import profile
+
+PROFILES = Path(__file__).parents[2] / "shared" / "profiles"
+MUTATIONS = int(os.environ.get("PIPESIM_FUZZ", "60"))
+SECONDS = 20  # no file here may take longer
+# Bytes of memory for each byte of a file; below so many bytes what is always needed counts more.
+TIMES, ALWAYS = 20, 4 * 2**20
+
+
+def pipedream_files(folder):
+    (folder / "net-pbs-4.txt").write_text(PROFILE)
+    return ["pipedream"], [folder / "net-pbs-4.txt"]
+
+
+def metis_files(folder):
+    paths = []
+    for batch in (1, 2):
+        paths.append(folder / f"DeviceType.A100_tp1_bs{batch}.json")
+        paths[-1].write_text(json.dumps(profile(activation_parameters_bytes=[5, 6, 7]), indent=1))
+    return ["metis"], paths
+
+
+def npy_files(folder):
+    np.save(folder / "gpt2_A100_1.npy", np.array([[0.5, 0.25, 0.125], [0.5, 0.26, 0.12]]))
+    return ["npy"], [folder / "gpt2_A100_1.npy"]
+
+
+def csv_files(folder):
+    lines = [
+        "name,forward_ms,backward_ms,output_bytes,inputs,sample",
+        '"conv, 3x3",1.5,2.5,4096,,0',
+        "fc,0.5,1,100,0,0",
+    ]
+    (folder / "times.csv").write_text("\n".join(lines))
+    return ["csv", 'csv(columns={"forward_s": "backward_ms"}, backward_factor=1)'], [folder / "times.csv"]
+
+
+def chakra_files(folder):
+    groups = json.dumps([{"pg_name": "dp", "ranks": [0, 1]}])
+    ranks = [
+        [
+            et.node(0, "pg", et.METADATA, extra=et.data(8, et.data(1, f"['{groups}']"))),
+            et.compute(1, "a_FWD", 10, extra=et.outputs("[[4, 16]]", "['Tensor(float)']")),
+            et.send(2, rank, 1 - rank, 500, tag=rank, needs=[1]),
+            et.receive(3, 1 - rank, rank, 500, tag=1 - rank),
+            et.compute(4, "a_BWD", 20, needs=[3], ctrl=[0], start=7, num_ops=99),
+            et.collective(5, "all_reduce", 4096, needs=[4], pg_name="dp", micros=9, involved_dim=[1]),
+        ]
+        for rank in range(2)
+    ]
+    return ["chakra", 'chakra(device="v100-16gb", backward_factor=2)'], et.ranks(folder, *ranks)
+
+
+def native_files(folder):
+    strategies.even_trace(3).save(folder / "t")
+    return ["native"], [folder / "t"]
+
+
+def kineto_files(folder):
+    made = Profile()
+    for step in range(2):
+        at = 1000 * step
+        made.step(step, at, at + 900)
+        for layer in range(3):
+            begin = at + 100 * layer
+            made.range(f"layer{layer}", begin, begin + 80)
+            made.op("aten::mm", begin + 5, begin + 40, sequence=10 * step + layer, shape=[4, 8])
+            made.kernel(begin + 10, begin + 20, begin + 70)
+            made.node("MmBackward0", at + 700 - 90 * layer, at + 760 - 90 * layer, sequence=10 * step + layer)
+    (folder / "rank0.json").write_text(json.dumps({**made.head, "traceEvents": made.events}))
+    return ["kineto", "kineto(at_least=0)"], [folder / "rank0.json"]
+
+
+# Format -> what makes its files: how to ask for it, and the files that are read together.
+FILES = {
+    "native": native_files,
+    "pipedream": pipedream_files,
+    "kineto": kineto_files,
+    "chakra": chakra_files,
+    "metis": metis_files,
+    "npy": npy_files,
+    "csv": csv_files,
+}
+# Format -> recorded files, each read by itself.
+RECORDED = {
+    "pipedream": ["pipedream/vgg16.txt", "pipedream/gnmt.txt", "dapple/bert-24-pbs-6.txt", "dapple/amoeba-18-pbs-8.txt",
+                  "dapple/gnmt-32-pbs-64-simplified.txt"],
+    "chakra": ["chakra/reduce_scatter.0.et", "chakra/reduce_scatter.1.et"],
+}  # fmt: skip
+
+
+class TooLongError(Exception):
+    """An import took longer than any may."""
+
+
+def _too_long(*_):
+    raise TooLongError
+
+
+def outcome(read, path):
+    """What came of reading, and the bytes that it needed at most."""
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(SECONDS)
+    tracemalloc.start()
+    try:
+        return read(), tracemalloc.get_traced_memory()[1]
+    except PipesimError as error:
+        message = str(error)
+        message.encode()
+        assert path.stem.partition(".")[0] in message, f"names no file: {message}"
+        assert "\n\n" not in message.strip()
+        assert len(message) < 2000
+        return error, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        signal.alarm(0)
+
+
+def judge(read, path, data, what):
+    """Read and check; what came of it in a word."""
+    try:
+        found, peak = outcome(read, path)
+    except Exception as error:
+        keep = Path(os.environ.get("PIPESIM_FUZZ_KEEP", path.parent)) / f"failed-{what}{path.suffix}"
+        keep.write_bytes(data)
+        raise AssertionError(f"{what}: {type(error).__name__}: {error}; the file is kept as {keep}") from error
+    size = max(sum(p.stat().st_size for p in path.parent.iterdir() if p.is_file()), len(data))
+    assert peak <= max(TIMES * size, ALWAYS), f"{what}: {peak} bytes of memory for a file of {size}"
+    if isinstance(found, PipesimError):
+        return "refused"
+    if isinstance(found, Trace):
+        assert costs_of(found).forward(found.device_kinds[0]).shape == (found.layer_count,)
+    return "read"
+
+
+def test_every_importer_is_fuzzed():
+    assert set(FILES) == set(IMPORTERS), "give a new importer its files in FILES"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_unspoilt_files_are_read(name, tmp_path):
+    forms, paths = FILES[name](tmp_path)
+    for form in forms:
+        assert isinstance(open_trace(paths, form), Trace)
+    assert {importer_for(path) for path in paths} == {name}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_spoilt_files_are_read_or_refused(name, tmp_path):
+    forms, paths = FILES[name](tmp_path)
+    rng = random.Random(name)
+    targets = [paths[0] / file for file in ("layers.csv", "trace.toml")] if name == "native" else paths
+    whole = {path: path.read_bytes() for path in targets}
+    tally = Counter()
+    for turn in range(MUTATIONS):
+        path = rng.choice(targets)
+        data = spoilt(whole[path], rng)
+        path.write_bytes(data)
+        read = functools.partial(open_trace, paths, rng.choice(forms))
+        tally[judge(read, paths[0], data, f"{name} {turn}")] += 1
+        path.write_bytes(whole[path])
+    assert tally["refused"] > 0.3 * MUTATIONS, "hardly any of these files is wrong: are they read at all?"
+
+
+@pytest.mark.parametrize(("name", "file"), [(name, file) for name, files in RECORDED.items() for file in files])
+def test_spoilt_recordings_are_read_or_refused(name, file, tmp_path):
+    if not (PROFILES / file).exists():
+        pytest.skip(f"no recorded {file} in shared/profiles beside the repository")
+    whole, path = (PROFILES / file).read_bytes(), tmp_path / Path(file).name
+    rng = random.Random(file)
+    for turn in range(MUTATIONS // len(RECORDED[name])):
+        data = spoilt(whole, rng)
+        path.write_bytes(data)
+        judge(functools.partial(open_trace, [path], name), path, data, f"{path.stem} {turn}")
+
+
+@pytest.mark.parametrize("form", PROGRAMS)
+def test_spoilt_runs_are_read_or_refused(form, tmp_path):
+    """As programs too, which can be replayed: a run that can be read comes to its end."""
+    from pipesim.engines import event
+
+    _, paths = FILES[form](tmp_path)
+    rng, cluster = random.Random(form), flat(2, bandwidth="1GB/s")
+    assert isinstance(cluster, Cluster)
+    make = lookup.resolve(form, PROGRAMS, "format")
+    whole = {path: path.read_bytes() for path in paths}
+    tally = Counter()
+    for turn in range(MUTATIONS):
+        path = rng.choice(paths)
+        data = spoilt(whole[path], rng)
+        path.write_bytes(data)
+        transfers = rng.choice(["eager", "rendezvous"])
+        tally[
+            judge(lambda: event.run(make(paths, cluster, transfers=transfers)).verify(), paths[0], data, f"run {turn}")  # noqa: B023 - called at once
+        ] += 1
+        path.write_bytes(whole[path])
+    assert min(tally["refused"], tally["read"]) > 0
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_guess_is_a_known_format_or_an_error(name, tmp_path):
+    _, paths = FILES[name](tmp_path)
+    target = paths[0] / "trace.toml" if name == "native" else paths[0]
+    whole, rng, other = target.read_bytes(), random.Random(1), tmp_path / "guessed"
+    for _ in range(MUTATIONS):
+        other.write_bytes(spoilt(whole, rng))
+        try:
+            assert importer_for(other) in IMPORTERS
+        except InputError as error:
+            assert "guessed" in str(error)  # noqa: PT017 - either is right
+
+
+# --- large files -----------------------------------------------------------------------------------------------------
+
+
+def large_pipedream(folder):
+    line = "node{0} -- Conv2d({0}, 64, kernel_size=(3, 3)) -- forward_compute_time=2.2, backward_compute_time=2.8, "
+    line += "activation_size=205520896.0, parameter_size=7168.000"
+    nodes, edges = range(1, 4001), range(1, 4000)
+    text = "\n".join([*map(line.format, nodes), *(f"\tnode{n} -- node{n + 1}" for n in edges)])
+    (folder / "large.txt").write_text(text)
+    return [folder / "large.txt"]
+
+
+def large_metis(folder):
+    data = json.dumps(profile(times=[1.2345678] * 9000, parameters=[12345678] * 9000), indent=1)
+    (folder / "DeviceType.A100_tp1_bs1.json").write_text(data)
+    return [folder / "DeviceType.A100_tp1_bs1.json"]
+
+
+def large_csv(folder):
+    row = "conv{0},0.00123456789,0.0023456789,123456789,4321\n"
+    head = "name,forward_s,backward_s,output_bytes,parameter_bytes\n"
+    (folder / "large.csv").write_text(head + "".join(row.format(n) for n in range(20_000)))
+    return [folder / "large.csv"]
+
+
+def large_npy(folder):
+    np.save(folder / "large.npy", np.full((30, 9_000), 0.5))
+    return [folder / "large.npy"]
+
+
+def large_chakra(folder):
+    nodes = [
+        et.compute(n, f"COMP_NODE_layer{n // 2}_{('FWD', 'BWD')[n % 2]}", 900 + n, needs=[n - 1] if n else [])
+        for n in range(3_000)
+    ]
+    return et.ranks(folder, nodes, nodes)
+
+
+@pytest.mark.parametrize("make", [large_pipedream, large_metis, large_csv, large_chakra])
+def test_a_large_file_needs_at_most_twenty_times_its_size(make, tmp_path):
+    paths = make(tmp_path)
+    size = sum(path.stat().st_size for path in paths)
+    found, peak = outcome(lambda: open_trace(paths), paths[0])
+    assert isinstance(found, Trace)
+    assert peak <= TIMES * size, f"{peak / size:.1f} times its {size} bytes"
+
+
+def test_an_array_needs_memory_in_proportion_to_its_numbers(tmp_path):
+    """It has 8 bytes for each time where a trace has 17 columns: 20 times its size cannot be enough."""
+    paths = large_npy(tmp_path)
+    found, peak = outcome(lambda: open_trace(paths), paths[0])
+    assert peak <= 400 * len(found.layers["forward_s"])
