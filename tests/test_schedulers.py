@@ -24,10 +24,20 @@ def straight(stages, microbatches, replication=None, replicas="split"):
     return Plan("m", stages, microbatches, tuple(made), replicas)
 
 
-@pytest.mark.parametrize("name", SCHEDULERS)
+SEARCHES = ["auto", "exact", "zb_1p", "zb_2p"]
+
+
+@pytest.mark.parametrize("name", sorted(set(SCHEDULERS) - set(SEARCHES)))
 @settings(max_examples=100)
 @given(job=jobs())
 def test_every_scheduler_orders_every_plan_or_says_why_not(name, job):
+    check_scheduler(lookup.function_named(SCHEDULERS[name], {}, "scheduler"), job.plan, job.costs, job.cluster)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+@settings(max_examples=12)
+@given(job=jobs())
+def test_every_search_orders_every_plan_or_says_why_not(name, job):
     check_scheduler(lookup.function_named(SCHEDULERS[name], {}, "scheduler"), job.plan, job.costs, job.cluster)
 
 

@@ -74,13 +74,20 @@ def _solved(board: Board, kinds: tuple[int, ...], limit: int | None, effort: flo
         raise ScheduleError(
             f"{solver.status_name(status).lower()} after an effort of {effort}; allow more, or a larger limit"
         )
-    when = {cell: solver.value(start[cell]) for cell in cells}
+    # By start and end, and what takes no time by its place in the chain: so no order contradicts what needs what.
+    when = {cell: (solver.value(start[cell]), solver.value(end[cell]), _depth(board, cell), cell) for cell in cells}
     place = board.place
     rows = [
-        np.array(sorted((c for c in cells if place[c[0], c[2]] == lane), key=lambda c: (when[c], c)), np.int64)
+        np.array(sorted((c for c in cells if place[c[0], c[2]] == lane), key=lambda c: when[c]), np.int64)
         for lane in range(board.lanes)
     ]
     return board.schedule([row.reshape(-1, 3) for row in rows])
+
+
+def _depth(board: Board, cell: Cell) -> int:
+    """How far along its microbatch's way there and back an action stands."""
+    stage, kind, _ = cell
+    return stage if kind == FORWARD else 2 * board.stages - stage + (kind == WEIGHT)
 
 
 def _needs(board: Board, cell: Cell) -> list[tuple[Cell, int]]:

@@ -19,7 +19,7 @@ from pipesim.schedulers.shapes import check_shape
 Ints = NDArray[np.int64]
 
 WORK = 3_000_000  # actions that a search may place in all
-MOST = 6_000  # trials
+MOST, PER_FORWARD = 6_000, 40  # trials, in all and for each forward
 STARTS = 3  # best simple rules that a search goes on from
 PATIENCE = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -57,7 +57,7 @@ def search(board: Board, limit: float, released: float, seed: int) -> Rules:
     """
     position = positions(board, rules(board).forward_key)
     rng = np.random.default_rng(seed)
-    trials = min(max(WORK // (3 * position.size), 30), MOST)
+    trials = min(max(WORK // (3 * position.size), 30), MOST, PER_FORWARD * position.size)
     found = sorted((_tried(board, how, position) for how in _simple(board, limit, released)), key=lambda it: it.score)
     best = found[0]
     for start in found[:STARTS]:
