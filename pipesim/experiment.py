@@ -120,7 +120,7 @@ def _check_kinds(costs: Costs, cluster: Cluster) -> None:
         costs.recorded_kind(device.kind)
 
 
-def run(program: Program, engine: str = "event", watch: Callable[[int], None] | None = None) -> Timeline:
+def run(program: Program, engine: str = "auto", watch: Callable[[int], None] | None = None) -> Timeline:
     """Replay a program on an engine; `watch` is told now and then how many tasks have ended."""
     function: Callable[..., Timeline] = lookup.function_named(engine, ENGINES, "engine")
     return function(program, watch=watch)
@@ -207,7 +207,7 @@ def simulate(  # noqa: PLR0917 - as `make_case`
     microbatches: int = 8,
     microbatch_size: int | None = None,
     scenario: Scenario | Path | str = CALM,
-    engine: str = "event",
+    engine: str = "auto",
     scaling: Scaling = "recorded",
     **options: Any,  # noqa: ANN401 - the fields of Options
 ) -> Timeline:
@@ -240,7 +240,7 @@ def check_replay(case: Case, iterations: int, seed: int, jitter: float) -> None:
 
 
 def replay(
-    case: Case, iterations: int, seed: int = 0, jitter: float = 0.0, engine: str = "event"
+    case: Case, iterations: int, seed: int = 0, jitter: float = 0.0, engine: str = "auto"
 ) -> Iterator[float]:  # fmt: skip
     """Seconds of one iteration after the other, every layer's time drawn anew from its samples for every microbatch.
 
@@ -303,7 +303,7 @@ def compare(  # noqa: PLR0917 - as `make_case`
     microbatch_size: int | None = None,
     options: Options = DEFAULTS,
     scenario: Scenario = CALM,
-    engine: str = "event",
+    engine: str = "auto",
     scaling: Scaling = "recorded",
 ) -> Iterator[Row]:
     """Every planner with every scheduler, one row after the other. What fails is a row that says why."""

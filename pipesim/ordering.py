@@ -19,6 +19,7 @@ from pipesim.schedulers.shapes import Shape, shaped
 
 Scheduler = Callable[..., Schedule]
 
+LARGE = 20_000  # tasks; many schedules are judged, so the compiled engine pays earlier
 FILES = (".csv", ".json", ".toml")
 EVERY_SHAPE: tuple[tuple[Shape, int], ...] = (("loop", 2), ("wave", 2), ("both", 1))  # what `auto` tries besides
 
@@ -102,8 +103,8 @@ def _judge(function: Scheduler, plan: Plan, costs: Costs, cluster: Cluster, opti
 
 def judged(plan: Plan, costs: Costs, cluster: Cluster, options: Options, schedule: Schedule) -> tuple[float, float]:
     """By how many bytes a schedule exceeds the memory of a device at most, and the seconds of an iteration."""
-    engine = lookup.function_named("event", ENGINES, "engine")
-    timeline = engine(lower(plan, schedule, costs, cluster, options))
+    engine = lookup.function_named("auto", ENGINES, "engine")
+    timeline = engine(lower(plan, schedule, costs, cluster, options), large=LARGE)
     return float(metrics.memory_excess(timeline)), metrics.iteration_time(timeline)
 
 

@@ -16,6 +16,7 @@ from pipesim.schedulers import SCHEDULERS
 Price = Callable[[Plan], float]
 
 SCHEDULES = ("pe", "one_f_one_b")
+LARGE = 20_000  # tasks; a planner simulates many plans, so the compiled engine pays earlier
 FEW = 8  # microbatches; the time of more is estimated from those of 8 and 16
 
 
@@ -31,9 +32,9 @@ def prices(planner: Callable[..., Plan], costs: Costs, cluster: Cluster) -> dict
 
 def simulated_seconds(costs: Costs, cluster: Cluster, plan: Plan, schedules: Sequence[str] = SCHEDULES) -> float:
     """Seconds of an iteration on the contended network (fair sharing), with the best of these schedules."""
-    engine = lookup.function_named("event", ENGINES, "engine")
+    engine = lookup.function_named("auto", ENGINES, "engine")
     made = (lookup.function_named(name, SCHEDULERS, "scheduler")(plan, costs, cluster) for name in schedules)
-    return min(metrics.iteration_time(engine(lower(plan, schedule, costs, cluster))) for schedule in made)
+    return min(metrics.iteration_time(engine(lower(plan, schedule, costs, cluster), large=LARGE)) for schedule in made)
 
 
 def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan) -> float:

@@ -51,7 +51,7 @@ class Rebuilt:
 
 
 def rebuilt(
-    recording: Recording, cluster: Cluster | None = None, options: Options = DEFAULTS, engine: str = "event"
+    recording: Recording, cluster: Cluster | None = None, options: Options = DEFAULTS, engine: str = "auto"
 ) -> Rebuilt:
     """Make everything anew and replay it, on links as they were felt or on another cluster's."""
     on = cluster or cluster_of(recording)

@@ -1,17 +1,101 @@
 """Every engine before the one judge."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strategies
 from contracts import check_engine
-from pipesim import lookup
-from pipesim.engines import ENGINES
+from pipesim import experiment, lookup, workbench
+from pipesim.engines import ENGINES, auto, compiled, event
+from pipesim.engines.sharing import max_min
+from pipesim.errors import DeadlockError, ScheduleError
+from pipesim.kernels import compiled as compile_
+from pipesim.lowering import Options
+from pipesim.program import SHARINGS
+from pipesim.ragged import Ragged
 
 
 @pytest.mark.parametrize("name", ENGINES)
-@settings(max_examples=200)
+@settings(max_examples=400)
 @given(program=st.one_of(strategies.programs, strategies.even_programs))
 def test_every_engine_obeys_the_rules_and_agrees_with_the_reference(name, program):
     check_engine(lookup.function_named(ENGINES[name], {}, "engine"), program)
+
+
+@settings(max_examples=400)
+@given(program=st.one_of(strategies.programs, strategies.even_programs))
+def test_what_is_written_does_not_depend_on_the_engine(program):
+    """Rates and their order too, so that link loads, figures and exports have the same bytes."""
+    one, other = event.run(program), compiled.run(program)
+    assert np.array_equal(one.moved, other.moved)
+    for name in ("task", "time", "rate"):
+        mine = getattr(one.rates, name, None)
+        assert (mine is None and other.rates is None) or np.array_equal(mine, getattr(other.rates, name))
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.parametrize(
+    "cluster", ["dgx1_v100", 'servers(2, 4, intra="25GB/s", inter="10Gb/s")', 'fat_tree(4, bandwidth="100Gb/s")']
+)
+@pytest.mark.parametrize("trace", ["bert-large", "resnet-152"])
+def test_engines_agree_on_bundled_traces(trace, cluster, sharing):
+    cluster = experiment.load_cluster(cluster)
+    planner = "balanced(stages=4)" if sharing == "channel" else "megatron"
+    for scheduler, transfers in (("one_f_one_b", "eager"), ("interleaved", "rendezvous"), ("dualpipe", "eager")):
+        try:
+            case = experiment.make_case(
+                trace, cluster, planner, scheduler, 16, options=Options(sharing, transfers, optimizer_s_per_byte=1e-12)
+            )
+        except ScheduleError:
+            continue
+        program = case.program()
+        assert compiled.run(program).same_as(event.run(program))
+
+
+def test_engines_agree_on_a_hundred_thousand_tasks():
+    made = workbench.case("one_f_one_b", 64, 512, workbench.Times.of(1, 2, hop=0.25), None, Options("fifo"))
+    program = made.program()
+    assert len(program) >= auto.LARGE
+    timeline = auto.run(program)
+    assert timeline.engine == "compiled"
+    assert timeline.same_as(event.run(program))
+
+
+def test_auto_asks_simpy_where_that_is_quicker():
+    program = workbench.case("one_f_one_b", 4, 8, workbench.Times()).program()
+    assert auto.run(program).engine == "event"
+    assert auto.run(program, large=10).engine == "compiled"
+
+
+def test_both_engines_say_the_same_of_a_program_that_cannot_end():
+    program = workbench.case("one_f_one_b", 2, 2, workbench.Times()).program()
+    last = len(program) - 1
+    needs = Ragged.of(
+        [[*need.tolist(), last] if task == 0 else need.tolist() for task, need in enumerate(program.needs)]
+    )
+    stuck = replace(program, needs=needs)
+    messages = []
+    for engine in (event, compiled):
+        with pytest.raises(DeadlockError) as caught:
+            engine.run(stuck)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert "can never start" in messages[0]
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True), min_size=1, max_size=8),
+    st.lists(st.floats(0.1, 10), min_size=6, max_size=6),
+    st.lists(st.one_of(st.just(float("inf")), st.floats(0.01, 5)), min_size=8, max_size=8),
+)
+def test_the_allocator_gives_the_same_bits_compiled_and_plain(routes, capacity, limits):
+    first = np.concatenate([[0], np.cumsum([len(route) for route in routes])])
+    media = np.array([medium for route in routes for medium in route])
+    limit = np.array(limits[: len(routes)])
+    plain = max_min(first.tolist(), media.tolist(), capacity, limit.tolist())
+    assert list(compile_(max_min)(first, media, np.array(capacity), limit)) == plain

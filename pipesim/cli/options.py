@@ -109,7 +109,7 @@ network = _stack(
     ),
     click.option("--pair-factor", type=float, help="In place of that: what such a pair takes, as a factor on the sum."),
     click.option("--scenario", type=click.Path(), help="TOML file with slow devices and degraded links."),
-    click.option("--engine", default="event", show_default=True, help="Who replays."),
+    click.option("--engine", default="auto", show_default=True, help="Who replays: auto, event (SimPy) or compiled."),
 )
 case = _stack(
     inputs,

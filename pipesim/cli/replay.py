@@ -44,7 +44,7 @@ FEW = 16  # ranks; above, Gantt charts in text say little
     show_default=True,
     help="When transfers start.",
 )
-@click.option("--engine", default="event", show_default=True, help="Who replays.")
+@click.option("--engine", default="auto", show_default=True, help="Who replays: auto, event (SimPy) or compiled.")
 @click.option("--gantt", type=click.Path(), help="Draw recorded above replayed to this .png, .svg or .pdf.")
 @click.option("--output", "-o", type=click.Path(), help="Save the times of the layers as a trace, to plan anew.")
 @click.option("--save-plan", type=click.Path(), help="Save the plan that was run (.json, .toml).")

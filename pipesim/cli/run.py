@@ -30,7 +30,7 @@ from pipesim.topologies import TOPOLOGIES
     show_default=True,
     help="When transfers start.",
 )
-@click.option("--engine", default="event", show_default=True, help="Who replays.")
+@click.option("--engine", default="auto", show_default=True, help="Who replays: auto, event (SimPy) or compiled.")
 @click.option("--gantt", type=click.Path(), help="Draw a Gantt chart to this .png, .svg or .pdf.")
 @click.option("--links", is_flag=True, help="With links below the devices in the Gantt chart.")
 @click.option("--links-plot", type=click.Path(), help="Draw the load of links over time.")

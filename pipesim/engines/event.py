@@ -13,6 +13,7 @@ from simpy import Environment
 from simpy.core import EmptySchedule
 from simpy.events import Event, Timeout
 
+from pipesim.engines.deadlock import stuck
 from pipesim.engines.fabric import fabric_for
 from pipesim.errors import DeadlockError
 from pipesim.program import Program
@@ -35,7 +36,7 @@ def run(program: Program, lanes: Sequence[int] | None = None, watch: Callable[[i
         replay.fabric.request(task)
     _play(replay, watch)
     if replay.running:
-        raise DeadlockError(_stuck(replay))
+        raise DeadlockError(stuck(program, replay.end))
     rates = replay.fabric.rates()
     return Timeline(
         program,
@@ -108,16 +109,3 @@ class _Replay:
                     self.fabric.request(waiter)
                 elif waiter in self.gate:
                     self.gate.pop(waiter).succeed()
-
-
-def _stuck(replay: _Replay, shown: int = 8) -> str:
-    """Where every lane stands that did not come to its end, and what it waits for."""
-    program = replay.program
-    lines = [f"{replay.running} of {len(program)} tasks can never start; every lane below waits for another"]
-    for tasks in program.order:
-        waiting = next((t for t in tasks.tolist() if replay.end[t] < 0), None)
-        if waiting is not None:
-            absent = [program.label(t) for t in program.needs[waiting].tolist() if replay.end[t] < 0]
-            lines.append(f"  {program.label(waiting)} waits for {', '.join(absent[:3]) or 'its lane'}")
-    more = len(lines) - 1 - shown
-    return "\n".join(lines[: shown + 1] + ([f"  and {more} more"] if more > 0 else []))

@@ -5,12 +5,16 @@
                                      3. again, until every flow is settled
 
 One function, used by every engine, on flat sequences of numbers: the same sums in the same order give the same bits.
+What links offer only rises as flows are settled, so a heap of offers is looked over again only at its top.
 """
 
+import heapq
 from collections.abc import Sequence
 
+INFINITE = float("inf")
 
-def max_min(
+
+def max_min(  # noqa: C901, PLR0912, PLR0915 - one kernel, without calls: numba and Python run the same lines
     first: Sequence[int], media: Sequence[int], capacity: Sequence[float], limit: Sequence[float]
 ) -> list[float]:
     """The rate of each flow. Flow i crosses media[first[i] : first[i + 1]] and never exceeds limit[i].
@@ -20,27 +24,57 @@ def max_min(
     flows, links = len(first) - 1, len(capacity)
     rate = [0.0] * flows
     settled = [False] * flows
-    left = [capacity[m] for m in range(links)]
+    left = [0.0] * links
     sharing = [0] * links
-    members: list[list[int]] = [[] for _ in range(links)]
+    for j in range(first[flows]):
+        sharing[media[j]] += 1
+    begin = [0] * (links + 1)  # the flows of link m are member[begin[m] : begin[m + 1]]
+    for m in range(links):
+        begin[m + 1] = begin[m] + sharing[m]
+    place = [0] * links
+    member = [0] * first[flows]
     for i in range(flows):
         for j in range(first[i], first[i + 1]):
-            sharing[media[j]] += 1
-            members[media[j]].append(i)
+            m = media[j]
+            member[begin[m] + place[m]] = i
+            place[m] += 1
+    offers = [(0.0, 0)]
+    wishes = [(0.0, 0)]
+    offers.clear()
+    wishes.clear()
+    for m in range(links):
+        left[m] = capacity[m]
+        if sharing[m]:
+            offers.append((left[m] / sharing[m], m))
+    for i in range(flows):
+        if limit[i] < INFINITE:
+            wishes.append((limit[i], i))  # noqa: PERF401 - what numba knows
+    heapq.heapify(offers)
+    heapq.heapify(wishes)
     open_flows = flows
     while open_flows:
         # The link that offers least, and the flow that wants least: whichever is tighter is settled now.
-        offer, tightest = float("inf"), -1
-        for m in range(links):
-            if sharing[m] and left[m] / sharing[m] < offer:
-                offer, tightest = left[m] / sharing[m], m
-        wish, modest = float("inf"), -1
-        for i in range(flows):
-            if not settled[i] and limit[i] < wish:
-                wish, modest = limit[i], i
-        now = [modest] if wish <= offer else [i for i in members[tightest] if not settled[i]]
+        offer, tightest = INFINITE, -1
+        while len(offers) > 0:
+            offer, tightest = offers[0]
+            if sharing[tightest] == 0:
+                heapq.heappop(offers)
+            elif left[tightest] / sharing[tightest] != offer:
+                heapq.heapreplace(offers, (left[tightest] / sharing[tightest], tightest))
+            else:
+                break
+            offer, tightest = INFINITE, -1
+        while len(wishes) > 0 and settled[wishes[0][1]]:
+            heapq.heappop(wishes)
+        wish, modest = INFINITE, -1
+        if len(wishes) > 0:
+            wish, modest = wishes[0]
         share = min(wish, offer)
-        for i in now:
+        alone = wish <= offer
+        for at in range(0 if alone else begin[tightest], 1 if alone else begin[tightest + 1]):
+            i = modest if alone else member[at]
+            if settled[i]:
+                continue
             rate[i] = share
             settled[i] = True
             open_flows -= 1

@@ -1,0 +1,75 @@
+"""How long things take where speeds change: as `scenario.finish_time`, on flat arrays.
+
+Profile p has speed value[i] from time[i] on, for i from first[p] to first[p + 1] - 1.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.kernels import compiled
+from pipesim.program import Program
+from pipesim.scenario import STEADY, Speeds
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+STEADILY = -1  # the profile of what always goes at full speed
+
+
+class Profiles(NamedTuple):
+    """Speeds of lanes and of routes, in flat arrays; `of_task` is a task's profile."""
+
+    of_task: Ints
+    first: Ints
+    time: Ints
+    value: Floats
+
+
+def profiles_of(program: Program) -> Profiles:
+    """The profile of every task: of its lane, or of its route."""
+    of_task = np.full(len(program), STEADILY, np.int64)
+    found: dict[Speeds, int] = {}
+    for lane, speeds in program.lane_speeds.items():
+        of_task[program.lane == lane] = found.setdefault(speeds, len(found))
+    if program.media_speeds:
+        known: dict[tuple[float, tuple[int, ...]], int] = {}
+        for task in np.flatnonzero(~program.is_compute).tolist():
+            key = float(program.limit[task]), tuple(program.route[task].tolist())
+            if key not in known:
+                speeds = program.route_speeds(task)
+                known[key] = STEADILY if speeds is STEADY else found.setdefault(speeds, len(found))
+            of_task[task] = known[key]
+    return Profiles(of_task, *_flat(found))
+
+
+def _flat(profiles: Iterable[Speeds]) -> tuple[Ints, Ints, Floats]:
+    rows = list(profiles)
+    first = np.concatenate([[0], np.cumsum([len(row.times) for row in rows])]).astype(np.int64)
+    time = np.array([time for row in rows for time in row.times], np.int64)
+    return first, time, np.array([value for row in rows for value in row.values], np.float64)
+
+
+@compiled
+def finish(first: Ints, time: Ints, value: Floats, profile: int, start: int, work: int) -> int:  # noqa: PLR0917 - a kernel takes plain values
+    """When work that takes `work` ns at speed 1 is over if begun at `start`; rounded up once."""
+    if profile < 0 or work == 0:
+        return start + work
+    begin, end = first[profile], first[profile + 1]
+    piece = begin
+    while piece + 1 < end and time[piece + 1] <= start:
+        piece += 1
+    now, left = float(start), float(work)
+    while True:
+        needed = left / value[piece]
+        if piece + 1 == end or now + needed <= time[piece + 1]:
+            now += needed
+            break
+        left -= (time[piece + 1] - now) * value[piece]
+        now = float(time[piece + 1])
+        piece += 1
+    ended: int = math.ceil(now - 1e-6)
+    return ended
