@@ -1,5 +1,6 @@
 """Whether a schedule can be kept: each action of its plan once, on its device, in a possible order."""
 
+from collections import Counter, deque
 from collections.abc import Callable
 
 import numpy as np
@@ -11,12 +12,11 @@ from pipesim.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Action, Schedule
 
 def check(schedule: Schedule, plan: Plan) -> None:
     """Refuse a schedule that does not do each action of the plan once, on its device, in a possible order."""
-    if len(schedule) != len(plan.devices):
-        raise ScheduleError(
-            f"{len(schedule)} ranks found; {len(plan.devices)} were expected, one per device of the plan"
-        )
-    _check_places(schedule, plan)
+    if len(schedule) != (ranks := len(plan.devices)):
+        raise ScheduleError(f"{len(schedule)} ranks found; {ranks} were expected, one per device of the plan")
+    _check_stages(schedule, plan)
     _check_pairs(schedule)
+    _check_microbatches(schedule, plan)
     _check_complete(schedule, plan)
     run = _progress(schedule, plan)
     if run.position != run.ends:
@@ -26,23 +26,12 @@ def check(schedule: Schedule, plan: Plan) -> None:
 _IMPOSSIBLE = "the order is impossible: every rank below waits for another (>waiting cell<)"
 
 
-def _check_places(schedule: Schedule, plan: Plan) -> None:
-    """Every action names a stage that its rank holds and a microbatch that passes there."""
-    for rank, row in enumerate(np.split(np.arange(len(schedule.stage)), schedule.starts[1:-1])):
-        stage, microbatch = schedule.stage[row], schedule.microbatch[row]
-        wrong = ~np.isin(stage, plan.chunks[rank])
+def _check_stages(schedule: Schedule, plan: Plan) -> None:
+    """Every action names a stage that its rank holds."""
+    for rank, held in enumerate(plan.chunks):
+        wrong = ~np.isin(schedule.stage[_positions(schedule, rank)], held)
         if wrong.any():
             raise _bad_cell(schedule, rank, int(np.argmax(wrong)), f"{plan.devices[rank]} does not hold this stage")
-        for n in plan.chunks[rank]:
-            passing = plan.microbatches_of(n, plan.stages[n].devices.index(plan.devices[rank]))
-            stray = (stage == n) & ~(
-                (microbatch < plan.microbatches) & (microbatch % passing.step == passing.start % passing.step)
-            )
-            if stray.any():
-                reason = (
-                    f"this microbatch does not pass through {plan.devices[rank]} (microbatches: {plan.microbatches})"
-                )
-                raise _bad_cell(schedule, rank, int(np.argmax(stray)), reason)
 
 
 def _check_pairs(schedule: Schedule) -> None:
@@ -57,6 +46,27 @@ def _check_pairs(schedule: Schedule) -> None:
         rank = int(schedule.rank[at])
         reason = "a forward and then a backward can be one, no others"
         raise _bad_cell(schedule, rank, at - int(schedule.starts[rank]), reason)
+
+
+def _check_microbatches(schedule: Schedule, plan: Plan) -> None:
+    """Every action names a microbatch that passes through its stage on its rank."""
+    for rank, held in enumerate(plan.chunks):
+        here = _positions(schedule, rank)
+        stage, microbatch = schedule.stage[here], schedule.microbatch[here]
+        for n in held:
+            passing = plan.microbatches_of(n, plan.stages[n].devices.index(plan.devices[rank]))
+            stray = (stage == n) & ~(
+                (microbatch < plan.microbatches) & (microbatch % passing.step == passing.start % passing.step)
+            )
+            if stray.any():
+                reason = (
+                    f"this microbatch does not pass through {plan.devices[rank]} (microbatches: {plan.microbatches})"
+                )
+                raise _bad_cell(schedule, rank, int(np.argmax(stray)), reason, _who_waits(schedule, plan))
+
+
+def _positions(schedule: Schedule, rank: int) -> slice:
+    return slice(int(schedule.starts[rank]), int(schedule.starts[rank + 1]))
 
 
 def _check_complete(schedule: Schedule, plan: Plan) -> None:
@@ -89,64 +99,82 @@ def _incomplete(  # noqa: PLR0917 - where, and what is there
 ) -> ScheduleError:
     cells = [Action(stage, kind, microbatch) for kind in range(4)]
     found = " and ".join(f"{count} x {cell}" for count, cell in zip(counts, cells, strict=True) if count)
-    run = _progress(schedule, plan)
-    stuck = "" if run.position == run.ends else f"\nso these wait:\n{_stuck_table(schedule, run, plan)}"
     return ScheduleError(
         f"rank {rank} ({plan.devices[rank]}), stage {stage}, microbatch {microbatch}: {found or 'nothing'} found; one "
         f"{cells[FORWARD]} and one {cells[BACKWARD]} (or one {cells[INPUT]} and one {cells[WEIGHT]}) were expected"
-        f"{stuck}"
+        f"{_who_waits(schedule, plan)}"
     )
+
+
+def _who_waits(schedule: Schedule, plan: Plan) -> str:
+    """Where each rank is stuck if such a schedule is run all the same."""
+    run = _progress(schedule, plan)
+    return "" if run.position == run.ends else f"\nso these wait:\n{_stuck_table(schedule, run, plan)}"
 
 
 def with_messages(schedule: Schedule, plan: Plan) -> list[list[str]]:
     """The cells of each rank with what it sends and receives, as PyTorch's `compute_comms` form has them.
 
     0F0, 0SEND_F0, 0F1, 0SEND_F1, 0RECV_B0, 0B0      a receive stands where the sender has come to its send
+    0B1, 0REDUCE_GRAD                                after a stage's last gradient; PyTorch takes the mean there
     """
     if max(plan.replication) > 1 and plan.replicas == "split":
         raise ScheduleError("the form with messages is for stages that do not split microbatches over replicas")
     texts: list[list[str]] = [[] for _ in range(len(schedule))]
+    ending = np.isin(schedule.kind, [BACKWARD, WEIGHT])
+    left = Counter(zip(schedule.rank[ending].tolist(), schedule.stage[ending].tolist(), strict=True))
 
     def tell(rank: int, cell: str, actions: list[Action]) -> None:
         texts[rank].append(cell)
         for stage, kind, microbatch in actions:
-            other = stage + 1 if kind == FORWARD else stage - 1
-            if kind == WEIGHT or not 0 <= other < len(plan.stages):
-                continue
-            devices = plan.stages[other].devices
-            to = plan.devices.index(devices[microbatch % len(devices)])
-            if to != rank:
-                letter = "F" if kind == FORWARD else "B"
+            to = _receiver(plan, stage, kind, microbatch)
+            if to is not None and to != rank:
+                letter, other = ("F", stage + 1) if kind == FORWARD else ("B", stage - 1)
                 texts[rank].append(f"{stage}SEND_{letter}{microbatch}")
                 texts[to].append(f"{other}RECV_{letter}{microbatch}")
+        for stage in [action.stage for action in actions if action.kind in {BACKWARD, WEIGHT}]:
+            left[rank, stage] -= 1
+            if not left[rank, stage]:
+                texts[rank].append(f"{stage}REDUCE_GRAD")
 
     _progress(schedule, plan, tell)
     return texts
 
 
-def _progress(schedule: Schedule, plan: Plan, tell: Callable[[int, str, list[Action]], None] | None = None) -> "_Run":
-    """How far each rank comes when the schedule runs without clock or costs: whoever can go on, goes on.
+def _receiver(plan: Plan, stage: int, kind: int, microbatch: int) -> int | None:
+    """The rank that takes what an action makes, if any does."""
+    other = stage + 1 if kind == FORWARD else stage - 1
+    if kind == WEIGHT or not 0 <= other < len(plan.stages):
+        return None
+    devices = plan.stages[other].devices
+    return plan.devices.index(devices[microbatch % len(devices)])
 
-    What an action waits for is a count: how many replicas have done an action of that stage and microbatch.
+
+def _progress(schedule: Schedule, plan: Plan, tell: Callable[[int, str, list[Action]], None] | None = None) -> "_Run":
+    """How far each rank comes when the schedule runs without clock or costs: in turn, a cell of each that can go on.
+
+    What an action waits for is a count: how many replicas have done an action of that stage and microbatch. Turns keep
+    messages in about the order of time: a receive that stands early may hold up those after it.
     """
     run = _Run(schedule, plan)
     cells = (
         [list(zip(_by_cell(run, rank), row, strict=True)) for rank, row in enumerate(schedule.cells)] if tell else []
     )
     done = [0] * len(schedule)
-    ready = list(range(len(schedule)))[::-1]
+    ready = deque(rank for rank in range(len(schedule)) if run.position[rank] < run.ends[rank])
     while ready:
-        rank = ready.pop()
-        while run.position[rank] < run.ends[rank]:
-            missing = run.missing(rank)
-            if missing is not None:
-                run.waiting.setdefault(missing, []).append(rank)
-                break
-            ready += run.advance(rank)
-            if tell is not None:
-                actions, cell = cells[rank][done[rank]]
-                tell(rank, cell, actions)
-                done[rank] += 1
+        rank = ready.popleft()
+        missing = run.missing(rank)
+        if missing is not None:
+            run.waiting.setdefault(missing, []).append(rank)
+            continue
+        ready += run.advance(rank)
+        if tell is not None:
+            actions, cell = cells[rank][done[rank]]
+            tell(rank, cell, actions)
+            done[rank] += 1
+        if run.position[rank] < run.ends[rank]:
+            ready.append(rank)
     return run
 
 
@@ -267,7 +295,6 @@ def _awaited(schedule: Schedule, missing: int, at: int, plan: Plan) -> str:
     return f"{stage}{'I' if backwards else 'F'}{microbatch}, {where}"
 
 
-def _bad_cell(schedule: Schedule, rank: int, column: int, reason: str) -> ScheduleError:
-    cell = schedule.rows[rank][column]
-    row = _around(schedule, rank, int(schedule.starts[rank]) + column)
-    return ScheduleError(f"rank {rank}, cell {column + 1}: {cell} found; {reason}\n  rank {rank}: {row}")
+def _bad_cell(schedule: Schedule, rank: int, column: int, reason: str, stuck: str = "") -> ScheduleError:
+    cell, row = schedule.rows[rank][column], _around(schedule, rank, int(schedule.starts[rank]) + column)
+    return ScheduleError(f"rank {rank}, cell {column + 1}: {cell} found; {reason}\n  rank {rank}: {row}{stuck}")

@@ -9,8 +9,8 @@ The text form has one line per rank, cells separated by commas:
     0F0,0F1,0B0,0B1
     1F0,1B0,1F1,1B1
 
-Cells such as 1SEND_F1 or 0RECV_B2 say what is sent and received between the actions. They follow from the order and
-from who holds which stage: a reader skips them, and `legality.with_messages` writes them.
+Cells such as 1SEND_F1, 0RECV_B2 or 0REDUCE_GRAD say what is sent, received and reduced between the actions. They follow
+from the order and from who holds which stage: a reader skips them, and `legality.with_messages` writes them.
 """
 
 import re

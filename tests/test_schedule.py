@@ -1,5 +1,7 @@
 """A schedule is text; one that passes `check` does every action of its plan once, in an order that can be kept."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,10 +72,17 @@ def test_cells_about_messages_are_skipped():
 def test_messages_stand_after_what_makes_them_and_before_what_needs_them():
     rows = legality.with_messages(parse(ONE_F_ONE_B), PAIR)
     assert rows == [
-        "0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0RECV_B1 0B0 0B1".split(),  # noqa: SIM905 - as one reads it
-        "1RECV_F0 1RECV_F1 1F0 1B0 1SEND_B0 1F1 1B1 1SEND_B1".split(),  # noqa: SIM905 - as one reads it
+        "0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0REDUCE_GRAD".split(),  # noqa: SIM905 - as one reads it
+        "1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1 1REDUCE_GRAD".split(),  # noqa: SIM905 - as one reads it
     ]
     assert parse("\n".join(map(",".join, rows))) == parse(ONE_F_ONE_B)
+
+
+def test_what_is_received_next_is_not_waited_for_before_what_is_there_is_sent_on():
+    """Where messages are taken in order, all receives before the first send would hold up all that follows."""
+    plan = Plan("m", 3, 3, tuple(Stage(n, n + 1, (name,)) for n, name in enumerate("abc")))
+    (_, middle, _) = legality.with_messages(gpipe(plan), plan)
+    assert middle[:9] == "1RECV_F0 1F0 1SEND_F0 1RECV_F1 1F1 1SEND_F1 1RECV_F2 1F2 1SEND_F2".split()  # noqa: SIM905 - as one reads it
 
 
 @given(planned())
@@ -94,6 +103,19 @@ def test_every_message_is_sent_and_received_once_around_its_actions(drawn):
                 assert f"{stage}F{microbatch[1:]}" in row[:at]
             if "RECV_F" in cell:
                 assert f"{cell.partition('RECV')[0]}F{microbatch[1:]}" in row[at:]
+
+
+@given(planned(replicas=("whole",)))
+def test_gradients_are_reduced_once_per_stage_and_rank_after_the_last_of_them(drawn):
+    """Without that cell PyTorch leaves the sum over microbatches where the mean was asked for."""
+    plan, schedule = drawn
+    rows = legality.with_messages(schedule, plan)
+    for row, held in zip(rows, plan.chunks, strict=True):
+        last = {n: max((i for i, c in enumerate(row) if re.search(rf"\b{n}[BW]\d", c)), default=None) for n in held}
+        reduced = {cell: at for at, cell in enumerate(row) if "REDUCE_GRAD" in cell}
+        assert set(reduced) == {f"{n}REDUCE_GRAD" for n in held if last[n] is not None}
+        assert all(reduced[f"{n}REDUCE_GRAD"] > at for n, at in last.items() if at is not None)
+        assert len(reduced) == sum("REDUCE_GRAD" in cell for cell in row)
 
 
 @pytest.mark.parametrize(
@@ -118,16 +140,32 @@ def test_a_backward_cannot_be_one_with_a_forward_that_must_come_before_it():
 
 
 def test_what_is_missing_is_shown_with_whom_it_keeps_waiting():
-    """The order that PyTorch 2.13's own 1F1B gives the last of four ranks misses the forward of microbatch 0."""
-    plan = Plan("m", 2, 2, PAIR.stages)
     with pytest.raises(ScheduleError) as caught:
-        legality.check(parse("0F0,0F1,0B0,0B1\n1B0,1F1,1B1"), plan)
+        legality.check(parse("0F0,0F1,0B0,0B1\n1B0,1F1,1B1"), PAIR)
     assert str(caught.value).split("\n") == [
         "rank 1 (b), stage 1, microbatch 0: 1 x 1B0 found; one 1F0 and one 1B0 (or one 1I0 and one 1W0) were expected",
         "so these wait:",
         "  rank 0: 0F0 0F1 >0B0< 0B1   waits for 1B0 of b",
         "  rank 1: >1B0< 1F1 1B1   waits for 1F0, which the rank does not do",
     ]
+
+
+def test_a_microbatch_that_is_none_is_shown_with_whom_it_keeps_waiting():
+    """PyTorch 2.13's own 1F1B numbers the forwards of the last rank from 1: one too many, and one missing."""
+    with pytest.raises(ScheduleError) as caught:
+        legality.check(parse("0F0,0F1,0B0,0B1\n1F1,1B0,1F2,1B1"), PAIR)
+    assert str(caught.value).split("\n") == [
+        "rank 1, cell 3: 1F2 found; this microbatch does not pass through b (microbatches: 2)",
+        "  rank 1: 1F1 1B0 >1F2< 1B1",
+        "so these wait:",
+        "  rank 0: 0F0 0F1 >0B0< 0B1   waits for 1B0 of b",
+        "  rank 1: 1F1 >1B0< 1F2 1B1   waits for 1F0, which the rank does not do",
+    ]
+
+
+def test_a_microbatch_too_many_that_keeps_nobody_waiting_is_shown_alone():
+    with pytest.raises(ScheduleError, match=r"\n  rank 0: 0F1 0B0 0B1 >0F2<$"):
+        legality.check(parse("0F0,0F1,0B0,0B1,0F2\n1F0,1B0,1F1,1B1"), PAIR)
 
 
 def test_a_wrong_rank_is_shown_in_its_row():
