@@ -5,9 +5,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed-dev
 DEMO   := $(VENV)/.installed
+# PyTorch is large and only recorders need it, so it has an environment of its own.
+TORCH  := .venv-torch
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fuzz bench traces clean
+.PHONY: help demo test test-torch check fuzz bench traces clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -17,6 +19,9 @@ demo: $(DEMO)    ## plan, replay, Gantt chart and comparison on bundled traces, 
 
 test: check      ## lint, types, architecture, then all tests
 	$(BIN)/python -m pytest -n auto
+
+test-torch: $(TORCH)/.installed  ## the recorders' tests, with PyTorch, in an environment of their own
+	$(TORCH)/bin/python -m pytest tests/with_torch
 
 check: $(STAMP)  ## ruff, formatting, mypy --strict, architecture test
 	$(BIN)/ruff check .
@@ -34,7 +39,7 @@ traces: $(DEMO)  ## make the bundled roofline traces anew, byte for byte
 	$(BIN)/python traces/roofline/make.py
 
 clean:           ## remove the environment and everything made
-	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TORCH) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -47,3 +52,8 @@ $(DEMO): pyproject.toml | $(VENV)/bin/python
 $(STAMP): pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ $(DEMO)
+
+$(TORCH)/.installed: pyproject.toml
+	test -x $(TORCH)/bin/python || $(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[torch,dev]'
+	touch $@

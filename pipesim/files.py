@@ -55,11 +55,16 @@ def written_whole(path: Path) -> Iterator[Path]:
             temporary.unlink()
 
 
+def check_folder(path: Path, marker: str) -> None:
+    """Refuse what `folder_written_whole` would not replace; asked before work that would be lost."""
+    if path.exists() and not (path / marker).is_file():
+        raise InputError(f"{path}: exists and is not a folder with {marker}; choose another name or remove it")
+
+
 @contextmanager
 def folder_written_whole(path: Path, marker: str) -> Iterator[Path]:
     """As `written_whole`, for a folder. An existing folder is replaced only if it holds a file named `marker`."""
-    if path.exists() and not (path / marker).is_file():
-        raise InputError(f"{path}: exists and is not a folder with {marker}; choose another name or remove it")
+    check_folder(path, marker)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         temporary.mkdir(parents=True)

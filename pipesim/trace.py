@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import files, serial, tables
-from pipesim.errors import InputError, within
+from pipesim import files, lookup, serial, tables
+from pipesim.errors import InputError, UnknownNameError, within
 from pipesim.tables import Column, Table
 
 ANY_KIND = "any"
@@ -51,7 +51,24 @@ TRANSFER_COLUMNS = (
 _LONGEST_S = 1e6
 # What must be the same in every row of one layer, whatever the device and the sample.
 _PER_LAYER = ("name", "kind", "parameter_bytes", "inputs")
+_ABOUT = ("model", "source", "microbatch_size", "machine", "command", "precision")
 _PER_SIZE = ("output_bytes", "stash_bytes", "forward_flops")
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerStep:
+    """What a step of an optimizer takes: seconds per byte of parameters, and bytes of state kept per such byte."""
+
+    name: str
+    s_per_byte: float
+    state_per_byte: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.s_per_byte <= _LONGEST_S and 0 <= self.state_per_byte < 2.0**63):
+            raise InputError(
+                f"optimizer {self.name!r}: s_per_byte {self.s_per_byte}, state_per_byte {self.state_per_byte} found; "
+                "finite numbers, not negative, were expected"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +85,7 @@ class _Header:
     command: str = ""
     precision: str = ""
     units: Literal["seconds, bytes"] = "seconds, bytes"
+    optimizers: tuple[OptimizerStep, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +103,12 @@ class Trace:
     machine: str = ""
     command: str = ""
     precision: str = ""
+    optimizers: tuple[OptimizerStep, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.microbatch_size < 2**63:
             raise InputError(f"microbatch_size = {self.microbatch_size} found; 1 to 2^63 - 1 was expected")
+        _check_optimizers(self.optimizers)
         layers = tables.checked(LAYER_COLUMNS, self.layers)
         size = layers["microbatch_size"]
         layers["microbatch_size"] = np.where(size == 0, self.microbatch_size, size)
@@ -106,6 +126,14 @@ class Trace:
         """The device kinds that were timed, in order of first appearance."""
         return tuple(dict.fromkeys(self.layers["device_kind"]))
 
+    def optimizer(self, name: str) -> OptimizerStep:
+        """What was recorded of the optimizer of this name."""
+        found = {step.name: step for step in self.optimizers}
+        if name not in found:
+            known = lookup.suggest(name, found) if found else "it has none"
+            raise UnknownNameError(f"the trace of {self.model!r} has no optimizer {name!r}; {known}")
+        return found[name]
+
     def inputs(self) -> list[tuple[int, ...] | None]:
         """For each layer the layers it reads; None where it reads the one before."""
         first = _first_rows(self.layers["layer"])
@@ -114,8 +142,14 @@ class Trace:
     def save(self, path: Path | str, suffix: Literal[".csv", ".parquet"] = ".csv") -> None:
         """Write the folder; an existing trace there is replaced."""
         header = _Header(
-            self.model, self.source, self.microbatch_size, self.machine, self.command, self.precision
-        )  # fmt: skip
+            self.model,
+            self.source,
+            self.microbatch_size,
+            self.machine,
+            self.command,
+            self.precision,
+            optimizers=self.optimizers or None,
+        )
         with files.folder_written_whole(Path(path), "trace.toml") as folder:
             serial.save(header, folder / "trace.toml")
             tables.write(folder / f"layers{suffix}", _without_empty(self.layers))
@@ -133,19 +167,24 @@ class Trace:
         layers = tables.read(layers_file, LAYER_COLUMNS)
         transfers_file = _table_file(folder, "transfers")
         transfers = tables.read(transfers_file, TRANSFER_COLUMNS) if transfers_file else {}
-        about = serial.to_data(header)
-        del about["units"]
+        about: dict[str, Any] = {name: getattr(header, name) for name in _ABOUT}
         with within(str(layers_file)):
-            return cls(layers=layers, transfers=transfers, **about)
+            return cls(layers=layers, transfers=transfers, optimizers=header.optimizers or (), **about)
 
     def same_as(self, other: "Trace") -> bool:
         """Whether both hold exactly the same."""
-        about = ("model", "source", "microbatch_size", "machine", "command", "precision")
-        return all(getattr(self, name) == getattr(other, name) for name in about) and all(
+        return all(getattr(self, name) == getattr(other, name) for name in (*_ABOUT, "optimizers")) and all(
             _same(mine[name], theirs[name])
             for mine, theirs in ((self.layers, other.layers), (self.transfers, other.transfers))
             for name in mine
         )
+
+
+def _check_optimizers(optimizers: tuple[OptimizerStep, ...]) -> None:
+    names = [step.name for step in optimizers]
+    if len(set(names)) < len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"optimizers: the name {double!r} stands twice")
 
 
 def _table_file(folder: Path, stem: str) -> Path | None:

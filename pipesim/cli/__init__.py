@@ -32,6 +32,8 @@ COMMANDS = {
     "replay": "Rebuild a recorded pipelined iteration, and replay it.",
     "export": "Write a timeline for Perfetto, pandas and others.",
     "run": "Replay the very run that execution traces describe.",
+    "record": "Time the layers of a PyTorch model; writes a trace.",
+    "record-links": "Time transfers between processes; writes a cluster.",
 }
 
 
@@ -48,7 +50,8 @@ class _Group(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name  # `import_`, since `import` is taken
+        plain = cmd_name.replace("-", "_")
+        name = f"{plain}_" if keyword.iskeyword(plain) else plain  # `import_`, since `import` is taken
         command: click.Command = getattr(importlib.import_module(f"pipesim.cli.{name}"), name)
         return command
 
@@ -71,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; what is wrong is said in one paragraph, with exit code 2."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        cli.main(args=words or ["--help"], prog_name="pipesim", standalone_mode=False)
+        cli.main(args=words or ["--help"], prog_name="pipesim", standalone_mode=False, obj=tuple(words))
         sys.stdout.flush()
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)

@@ -92,6 +92,7 @@ network = _stack(
     click.option(
         "--transfers", type=click.Choice(TRANSFERS), default="eager", show_default=True, help="When transfers start."
     ),
+    click.option("--optimizer", help="Optimizer step and state as recorded in the trace: sgd, adamw, ..."),
     click.option("--optimizer-s-per-byte", type=float, default=0.0, help="Optimizer step: seconds per parameter byte."),
     click.option("--optimizer-state", type=float, help="Optimizer state: bytes per parameter byte; default: Adam's."),
     click.option(
@@ -135,9 +136,21 @@ def lowering_options(given: dict[str, Any]) -> "tuple[Options, Scenario]":
     from pipesim.lowering import Options
     from pipesim.scenario import CALM
 
-    names = "sharing transfers optimizer_s_per_byte optimizer_state recompute pair_overlap pair_factor".split()  # noqa: SIM905 - names read best in one line
-    options = Options(*(given[name] for name in names))
+    step, state = _optimizer(given)
+    names = ("recompute", "pair_overlap", "pair_factor")
+    options = Options(given["sharing"], given["transfers"], step, state, *(given[name] for name in names))
     return options, experiment.load_scenario(given["scenario"]) if given["scenario"] else CALM
+
+
+def _optimizer(given: dict[str, Any]) -> tuple[float, float | None]:
+    """Seconds of a step and bytes of state, per byte of parameters: as stated, or as recorded."""
+    if not given["optimizer"]:
+        return given["optimizer_s_per_byte"], given["optimizer_state"]
+    from pipesim import experiment
+
+    check_given("beside --optimizer", is_there=False, without=("optimizer_s_per_byte", "optimizer_state"))
+    recorded = experiment.load_trace(given["trace"]).optimizer(given["optimizer"])
+    return recorded.s_per_byte, recorded.state_per_byte
 
 
 def make_case(given: dict[str, Any]) -> "Case":
@@ -201,6 +214,21 @@ def progress(items: Iterable[T], length: int, label: str, *, quiet: bool) -> Ite
     else:
         with click.progressbar(items, length=length, label=label, file=sys.stderr) as bar:
             yield bar
+
+
+@contextmanager
+def bar(length: int, label: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A function to be told of every step that is done; draws a progress bar if somebody looks."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+    else:
+        with click.progressbar(length=length, label=label, file=sys.stderr) as shown:
+            yield shown.update
+
+
+def words() -> tuple[str, ...]:
+    """The words of the command as it was given, without the program's name."""
+    return tuple(click.get_current_context().find_root().obj or ())
 
 
 @contextmanager

@@ -10,11 +10,11 @@ counter = pytest.importorskip(
     "torch.utils.flop_counter", reason="PyTorch is not installed: pip install 'pipesim[torch]'"
 )
 
-import torch  # noqa: E402 - only where there is one
-from torch import nn  # noqa: E402 - as above
+import torch
+from torch import nn
 
-from pipesim import lookup  # noqa: E402 - as above
-from pipesim.architectures import ARCHITECTURES  # noqa: E402 - as above
+from pipesim import lookup
+from pipesim.architectures import ARCHITECTURES
 
 BATCH = 2
 META = torch.device("meta")

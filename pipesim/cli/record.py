@@ -1,0 +1,158 @@
+"""pipesim record."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipesim.cli import options
+
+if TYPE_CHECKING:
+    from pipesim.recorders.layers import Recording
+
+MUCH = 0.25  # of the median: a forward or backward that scatters more is pointed out
+METHODS = ("loop", "hooks")  # as in `pipesim.recorders`; a test compares them
+
+
+@click.command()
+@click.argument("factory")
+@click.option(
+    "--microbatch",
+    "-b",
+    "sizes",
+    type=int,
+    multiple=True,
+    required=True,
+    help="Samples in a microbatch. Given again: more sizes in the trace, whose own size is the first.",
+)
+@click.option("--output", "-o", type=click.Path(), required=True, help="Folder of the trace.")
+@click.option(
+    "--method", type=click.Choice(METHODS), default="loop", show_default=True, help="Layer by layer, or hooks."
+)
+@click.option("--microbatches", "-m", type=int, default=8, show_default=True, help="Microbatches in a pass; 8 or more.")
+@click.option("--passes", type=int, default=2, show_default=True, help="Passes; 2 or more.")
+@click.option(
+    "--warmup", type=int, default=2, show_default=True, help="Microbatches run first, each time, and not recorded."
+)
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1; auto: the GPU if there is one.")
+@click.option("--device-kind", default="", help="What clusters call it; default: cpu, or the GPU's name.")
+@click.option("--threads", type=int, default=1, show_default=True, help="Threads that PyTorch uses on the CPU.")
+@click.option(
+    "--patience", type=float, default=60.0, show_default=True, help="Seconds to wait, each time, for a quiet CPU."
+)
+@click.option("--name", default="", help="Name of the model in the trace; default: the factory's.")
+@options.as_json
+def record(factory: str, sizes: tuple[int, ...], output: str, as_json: bool, **given: Any) -> None:
+    """Time the layers of a PyTorch model and write a trace.
+
+    FACTORY names a function of yours as module:factory or module:factory(option=value); the module is looked for in the
+    current folder too. Called with microbatch=4, it returns (layers, example): the model as a sequence of
+    torch.nn.Modules, each called with what the one before returned, and what the first is called with.
+
+    \b
+        def gpt(*, microbatch, depth=4):                      # in my_models.py
+            layers = [Embedding(), *(Block() for _ in range(depth)), Head()]
+            return layers, torch.zeros(microbatch, 128, dtype=torch.long)
+
+    \b
+    Recorded are, for each layer: forward; backward of the first and of later
+    microbatches; gradients of inputs and of weights apart; recomputation; bytes of
+    outputs, parameters and saved tensors; FLOPs. And the steps of optimizers. On the
+    CPU, only what was measured while the machine was quiet is kept.
+
+    \b
+    Examples:
+      pipesim record my_models:gpt --microbatch 4 --output gpt
+      pipesim record 'my_models:gpt(depth=12)' -b 4 -b 2 -b 1 --output gpt-12 --threads 2
+      pipesim record my_models:vgg --microbatch 8 --output vgg --method hooks --json
+    """
+    from pipesim import files
+    from pipesim.recorders.guest import require_torch
+
+    require_torch("recording")
+    folder = Path(output)
+    files.check_folder(folder, "trace.toml")
+    recording = _record(factory, sizes, given, quiet=as_json)
+    recording.trace.save(folder)
+    if as_json:
+        options.echo_json(_data(recording))
+    else:
+        click.echo(_text(recording))
+        options.wrote(output, "trace")
+
+
+def _record(factory: str, sizes: tuple[int, ...], given: dict[str, Any], *, quiet: bool) -> "Recording":
+    from pipesim.recorders import layers
+    from pipesim.recorders.measuring import Settings
+    from pipesim.recorders.subjects import load_factory
+
+    sys.path.insert(0, str(Path.cwd()))  # as for `python -m`: the user's module may lie here
+    names = ("method", "microbatches", "passes", "warmup", "threads")
+    settings = Settings(**{name: given[name] for name in names}, patience_s=given["patience"])
+    about = {name: given[name] for name in ("name", "device", "device_kind")}
+    command = shlex.join(["pipesim", *options.words()])
+    with options.bar(100 * len(sizes) * settings.passes, "recording", quiet=quiet) as watch:
+        return layers.record(load_factory(factory), sizes, settings, **about, command=command, watch=watch)
+
+
+def _data(recording: "Recording") -> dict[str, Any]:
+    from pipesim import serial
+    from pipesim.recorders.noise import noise
+
+    trace = recording.trace
+    return {
+        "model": trace.model,
+        "layers": trace.layer_count,
+        "device_kind": trace.device_kinds[0],
+        "machine": trace.machine,
+        "precision": trace.precision,
+        "checks": [serial.to_data(check) | {"difference": check.difference} for check in recording.checks],
+        "windows": len(recording.lost),
+        "windows_thrown_away": recording.disturbed,
+        "not_measured": [serial.to_data(one) for one in recording.not_measured],
+        "optimizers": [serial.to_data(step) for step in trace.optimizers],
+        "noise": [serial.to_data(one) for one in noise(trace)],
+    }
+
+
+def _text(recording: "Recording") -> str:
+    from pipesim import report
+    from pipesim.recorders.noise import noise
+
+    headers = ["layer", "name", "microbatch", "forward", "± MAD", "backward", "± MAD"]
+    rows = [
+        [str(one.layer), one.name, str(one.microbatch_size), *map(report.seconds, one.seconds())]
+        for one in noise(recording.trace)
+    ]
+    return f"{report.table(headers, rows, left=2)}\n\n{report.facts(_facts(recording))}"
+
+
+def _facts(recording: "Recording") -> list[tuple[str, str]]:
+    """What was recorded, what was checked, what to be careful with, and what is not there."""
+    from pipesim import report
+    from pipesim.recorders.noise import noise
+
+    trace = recording.trace
+    facts = [
+        ("model", f"{trace.model}, {trace.layer_count} layers, {trace.precision}"),
+        ("machine", trace.machine),
+    ]
+    for check in recording.checks:
+        whole, layers = report.seconds(check.reference_s), report.seconds(check.layers_s)
+        said = f"{whole} as it is, {layers} layer by layer ({100 * check.difference:+.1f} %)"
+        facts.append((f"microbatch of {check.microbatch_size}", said))
+    facts += [(f"step of {step.name}", f"{1e9 * step.s_per_byte:.4g} ns per byte") for step in trace.optimizers]
+    if recording.lost:
+        used = len(recording.lost) - recording.disturbed
+        facts.append(("quiet windows", f"{used}; thrown away {recording.disturbed}"))
+    for one in noise(trace):
+        if one.scatter > MUCH:
+            where = f"{one.name}, microbatch of {one.microbatch_size}"
+            facts.append(("scatters", f"{where}: MAD {report.percent(one.scatter)} of the median"))
+    for absent in recording.not_measured:
+        layers = ", ".join(absent.layers) or "all layers"
+        what = f"{absent.what}, microbatch of {absent.microbatch_size}" if absent.microbatch_size else absent.what
+        facts.append(("not measured", f"{what}: {layers}: {absent.why}"))
+    return facts

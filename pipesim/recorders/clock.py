@@ -1,0 +1,48 @@
+"""What tells how long work takes on a device: the processor's clock, or events in a CUDA stream."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipesim import units
+
+if TYPE_CHECKING:
+    import torch
+
+Mark = Any  # a moment: nanoseconds, or an event
+Span = tuple[Mark, Mark] | None  # None: nothing was there to run
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """`mark` notes a moment of the device's work, `settle` waits until it is done, `between` are seconds."""
+
+    mark: Callable[[], Mark]
+    settle: Callable[[], None]
+    between: Callable[[Mark, Mark], float]
+
+    def seconds(self, spans: Sequence[Span]) -> list[float]:
+        """The seconds of each span; call `settle` before."""
+        return [0.0 if span is None else self.between(*span) for span in spans]
+
+
+def clock_of(device: "torch.device") -> Clock:
+    """The clock of a device."""
+    if device.type == "cuda":
+        return _cuda_clock(device)
+    return Clock(time.perf_counter_ns, lambda: None, lambda begin, end: units.to_s(end - begin))
+
+
+def _cuda_clock(device: "torch.device") -> Clock:
+    """Events stand in the stream between the kernels, so the host may run ahead as it does in training."""
+    import torch
+
+    def mark() -> Mark:
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(device))
+        return event
+
+    return Clock(
+        mark, lambda: torch.cuda.synchronize(device), lambda begin, end: float(begin.elapsed_time(end)) / 1e3
+    )  # fmt: skip

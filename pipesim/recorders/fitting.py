@@ -1,0 +1,161 @@
+"""From recorded transfers to a cluster: for each class of links a table of (bytes, seconds), and links that have it.
+
+    intra    between devices of one node           inter    between nodes
+
+    node0.cpu0 ══ node0.switch ══ node0.cpu1       every route within a node, and every one between nodes, takes as long
+                       ║                           as its table says: delays are shared out over the links of the
+                     core ═══ node1.switch ══ ...  route, and each link of it is as slow as the whole
+
+A table holds the medians, made not to shrink where larger messages happened to be faster. One straight line (latency +
+bytes / bandwidth) is fitted too, only to say how far off it is.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.cluster import Cluster, Device, Link, Points
+from pipesim.errors import InputError, RefusedError
+from pipesim.recorders.link_files import Links
+from pipesim.recorders.noise import mad
+from pipesim.tables import Table
+
+Floats = NDArray[np.float64]
+
+INTRA, INTER = "intra", "inter"
+SWITCH, CORE = "switch", "core"
+# A point that is this much delay says little of the bandwidth.
+MOST_DELAY = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What one size of message took."""
+
+    bytes: int
+    seconds: float
+    mad_s: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A class of links: its points, its table, and the mean relative errors of table and straight line."""
+
+    name: str
+    points: tuple[Point, ...]
+    table: Points
+    bandwidth: float
+    table_error: float
+    line_error: float
+
+    @property
+    def delay(self) -> float:
+        """Seconds before the first byte arrives."""
+        return self.link("a", "b").delay
+
+    def link(self, source: str, target: str, delay: float | None = None) -> Link:
+        """A link with this table, moved to another delay if one is given."""
+        own = Link("a", "b", self.bandwidth, table=self.table).delay
+        delay = own if delay is None else delay
+        table = tuple((size, seconds - own + delay) for size, seconds in self.table)
+        return Link(source, target, self.bandwidth, delay, table=table)
+
+    def seconds(self, size: float) -> float:
+        """What a message takes, by the table."""
+        link = self.link("a", "b")
+        return link.delay + link.transmission(size)
+
+    def ring(self, participants: int, size: float) -> float:
+        """What an all-reduce would take as a ring over such links, as the simulator has it."""
+        link = self.link("a", "b")
+        return 2 * (participants - 1) * (link.delay + link.transmission(size / participants))
+
+
+def fits(links: Links) -> dict[str, Fit]:
+    """A fit for each class of links that was timed; refused where any of them could not be."""
+    node = {device.name: device.node for device in links.about.devices}
+    table = links.transfers
+    ends = zip(table["source"].tolist(), table["target"].tolist(), strict=True)
+    within = np.array([node[source] == node[target] for source, target in ends])
+    p2p = table["kind"] == "p2p"
+    classes = {INTRA: p2p & within, INTER: p2p & ~within}
+    missing = [what for what in links.about.not_measured if what.startswith("p2p")]
+    if missing or not p2p.any():
+        raise RefusedError(
+            f"not everything that a cluster needs could be measured in quiet: {'; '.join(missing) or 'nothing'}. Stop "
+            "what else is running, or wait longer for a quiet moment with --patience"
+        )
+    return {name: fit(name, points(table, rows)) for name, rows in classes.items() if rows.any()}
+
+
+def points(table: Table, rows: NDArray[np.bool_]) -> list[Point]:
+    """The median and the noise of each size of message, over all pairs and samples."""
+    sizes, seconds = table["bytes"][rows], table["seconds"][rows]
+    found = []
+    for size in np.unique(sizes).tolist():
+        taken = seconds[sizes == size]
+        found.append(Point(size, float(np.median(taken)), float(mad(taken)), len(taken)))
+    return found
+
+
+def fit(name: str, recorded: list[Point]) -> Fit:
+    """The table of a class of links."""
+    if len(recorded) < 2:
+        raise InputError(f"{name} links: {len(recorded)} sizes of messages found; at least two were expected")
+    sizes = np.array([point.bytes for point in recorded], np.float64)
+    seconds = np.array([point.seconds for point in recorded])
+    table = tuple(zip(sizes.tolist(), rising(seconds).tolist(), strict=True))
+    bandwidth = _bandwidth(table)
+    link = Link("a", "b", bandwidth, table=table)
+    modelled = np.array([link.delay + link.transmission(size) for size in sizes.tolist()])
+    errors = [float(np.mean(np.abs(values / seconds - 1))) for values in (modelled, _line(sizes, seconds))]
+    return Fit(name, tuple(recorded), table, bandwidth, *errors)
+
+
+def rising(values: Floats) -> Floats:
+    """The nearest values that never fall: where they would, neighbours are pooled into their mean."""
+    pools: list[tuple[float, int]] = []
+    for value in values.tolist():
+        pools.append((value, 1))
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            (mean, count), (other, more) = pools[-2:]
+            pools[-2:] = [((mean * count + other * more) / (count + more), count + more)]
+    return np.repeat([mean for mean, _ in pools], [count for _, count in pools])
+
+
+def _bandwidth(table: Points) -> float:
+    """The most bytes/s that any message reached after the delay; small ones, which are all delay, have no say."""
+    delay = Link("a", "b", 1e300, table=table).delay
+    rates = [size / (seconds - delay) for size, seconds in table if delay < MOST_DELAY * seconds]
+    size, seconds = table[-1]
+    return max(rates, default=size / seconds)
+
+
+def _line(sizes: Floats, seconds: Floats) -> Floats:
+    """The straight line with the least relative errors (squared), at each size."""
+    both = np.stack([np.ones_like(sizes), sizes], axis=1) / seconds[:, None]
+    weights = np.linalg.lstsq(both, np.ones_like(sizes), rcond=None)[0]
+    line: Floats = weights[0] + weights[1] * sizes
+    return line
+
+
+def cluster_of(links: Links, name: str = "recorded") -> Cluster:
+    """The cluster that was recorded."""
+    found = fits(links)
+    nodes: dict[str, list[Device]] = {}
+    for device in links.about.devices:
+        nodes.setdefault(device.node, []).append(device)
+    several = any(len(devices) > 1 for devices in nodes.values())
+    for needed, expected in ((INTRA, several), (INTER, len(nodes) > 1)):
+        if expected and needed not in found:
+            raise InputError(f"no transfers of class {needed} were recorded; the cluster needs them")
+    made: list[Link] = []
+    for node, devices in nodes.items():
+        hub = f"{node}.{SWITCH}" if several else devices[0].name
+        half = found[INTRA].delay / 2 if several else 0.0
+        made += [found[INTRA].link(device.name, hub, half) for device in devices if several]
+        if len(nodes) > 1:
+            made.append(found[INTER].link(hub, CORE, max(found[INTER].delay / 2 - half, 0.0)))
+    return Cluster(name, links.about.devices, tuple(made))

@@ -1,0 +1,226 @@
+"""A model's layers, recorded: samples in a Trace, with what was checked and what could not be measured.
+
+A number that is not good is not written. Empty stay the columns of a way that could not be run in quiet, and those of a
+layer where its samples scatter too much. Forwards and backwards are never left out: without them, or if the layers do
+not add up to the model as it is, there is no trace.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipesim.errors import InputError, RefusedError, within
+from pipesim.recorders import machine as machines
+from pipesim.recorders.clock import Clock, clock_of
+from pipesim.recorders.guest import require_torch
+from pipesim.recorders.measuring import OPTIONAL, Floats, Measured, Settings, Watch, measure
+from pipesim.recorders.noise import scatter
+from pipesim.recorders.optimizers import optimizer_steps
+from pipesim.recorders.quiet import LIMIT, REAL, Clocks, gather
+from pipesim.recorders.sizes import Sizes, sizes
+from pipesim.recorders.steady import steady
+from pipesim.recorders.subjects import Subject, device_of, make_subject
+from pipesim.trace import OptimizerStep, Trace
+
+if TYPE_CHECKING:
+    import torch
+
+SOURCE = "recorded"
+# Of optional columns: a layer whose samples scatter more than this (MAD by median) is left empty.
+MOST_SCATTER = 0.25
+DEFAULTS = Settings()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The medians of what a microbatch takes: the model as it is, and the sum of its layers."""
+
+    microbatch_size: int
+    reference_s: float
+    layers_s: float
+
+    @property
+    def difference(self) -> float:
+        """How much longer the layers take, as a share."""
+        return self.layers_s / self.reference_s - 1
+
+
+@dataclass(frozen=True, slots=True)
+class NotMeasured:
+    """What stayed empty, and why. No layers named: all of them."""
+
+    what: str
+    microbatch_size: int
+    why: str
+    layers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """A trace, the checks that it passed, what is not in it, and of each window how long the core was taken away."""
+
+    trace: Trace
+    checks: tuple[Check, ...]
+    not_measured: tuple[NotMeasured, ...]
+    lost: tuple[float, ...]
+
+    @property
+    def disturbed(self) -> int:
+        """How many windows were thrown away."""
+        return sum(share > LIMIT for share in self.lost)
+
+
+def record(
+    factory: Callable[..., Any],
+    microbatch_sizes: Sequence[int],
+    settings: Settings = DEFAULTS,
+    *,
+    name: str = "",
+    device: str = "auto",
+    device_kind: str = "",
+    command: str = "",
+    clocks: Clocks | None = REAL,
+    watch: Watch = lambda _: None,
+) -> Recording:
+    """Record the model that a factory makes, for each microbatch size; the first is the trace's own.
+
+    The factory's contract stands in `pipesim.recorders`. `clocks` are those of the gate on the CPU; None: no gate.
+    `watch` is told what was done, as percent of a pass; there are as many passes for each size as the settings say.
+    """
+    require_torch("recording")
+    if not microbatch_sizes or len(set(microbatch_sizes)) < len(microbatch_sizes):
+        raise InputError(f"microbatch sizes {list(microbatch_sizes)} found; at least one was expected, each once")
+    where = device_of(device)
+    clock, gate = clock_of(where), clocks if where.type == "cpu" else None
+    run = partial(_part, factory, device=where, clock=clock, settings=settings, clocks=gate, watch=watch)
+    parts = []
+    with steady(settings.threads if where.type == "cpu" else None):
+        for size in microbatch_sizes:
+            with within(f"microbatch size {size}"):
+                parts.append(run(size))
+        steps, missing, lost = _optimizers(parts[0].subject, clock, settings, gate)
+    trace = Trace(
+        name or _called(factory),
+        SOURCE,
+        microbatch_sizes[0],
+        _table(parts, device_kind or machines.device_kind(where)),
+        machine=machines.machine(where, settings.threads),
+        command=command,
+        precision=parts[0].subject.precision,
+        optimizers=tuple(steps),
+    )
+    not_measured = (*(one for part in parts for one in part.not_measured), *missing)
+    all_lost = (*(share for part in parts for share in part.measured.lost), *lost)
+    return Recording(trace, tuple(part.check for part in parts), not_measured, all_lost)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """What was recorded at one microbatch size."""
+
+    size: int
+    subject: Subject
+    sizes: Sizes
+    measured: Measured
+    check: Check
+    not_measured: tuple[NotMeasured, ...]
+
+
+def _part(
+    factory: Callable[..., Any],
+    size: int,
+    *,
+    device: "torch.device",
+    clock: Clock,
+    settings: Settings,
+    clocks: Clocks | None,
+    watch: Watch,
+) -> _Part:
+    subject = make_subject(factory, size, device)
+    if settings.method == "loop" and not subject.is_chain:
+        raise InputError("the factory returned a model beside its layers; --method hooks runs it, the loop does not")
+    found = sizes(subject)
+    measured = measure(subject, clock, settings, clocks, watch)
+    check = _checked(measured, size, settings.tolerance)
+    scattered = _blank_scattered(subject, measured, size)
+    absent = [NotMeasured(column, size, why) for column, why in measured.missing.items()]
+    return _Part(size, subject, found, measured, check, (*absent, *scattered))
+
+
+def _checked(measured: Measured, size: int, tolerance: float) -> Check:
+    """Refuse layers that do not add up to the model as it is."""
+    sums = (measured.columns["forward_s"] + measured.columns["backward_s"]).sum(axis=1)
+    check = Check(size, float(np.median(measured.reference)), float(np.median(sums)))
+    if abs(check.difference) > tolerance:
+        raise RefusedError(
+            f"the layers do not add up: the model takes {check.reference_s:.6g} s for a microbatch, forward and "
+            f"backward, and its layers one by one {check.layers_s:.6g} s, {check.difference:+.1%}; within "
+            f"{tolerance:.0%} was expected. Larger microbatches, fewer and larger layers, or --method hooks may help"
+        )
+    return check
+
+
+def _blank_scattered(subject: Subject, measured: Measured, size: int) -> list[NotMeasured]:
+    """Empty the optional columns of layers whose samples scatter too much; both parts of a split go together."""
+    found = []
+    ways = {way: [c for c, w in OPTIONAL.items() if w == way and c in measured.columns] for way in OPTIONAL.values()}
+    for columns in filter(None, ways.values()):
+        bad = np.any([scatter(measured.columns[column]) > MOST_SCATTER for column in columns], axis=0)
+        for column in columns if bad.any() else ():
+            measured.columns[column][:, bad] = np.nan
+            layers = tuple(name for name, is_bad in zip(subject.names, bad, strict=True) if is_bad)
+            found.append(NotMeasured(column, size, f"samples scatter by more than {MOST_SCATTER:.0%}", layers))
+    return found
+
+
+def _optimizers(
+    subject: Subject, clock: Clock, settings: Settings, clocks: Clocks | None
+) -> tuple[list[OptimizerStep], list[NotMeasured], list[float]]:
+    lost: list[float] = []
+
+    def in_quiet(units: list[Callable[[], float]]) -> list[float | None]:
+        gathered = gather(units, settings.patience_s, clocks)
+        lost.extend(gathered.lost)
+        return gathered.results
+
+    samples = settings.passes * settings.microbatches
+    steps, missing = optimizer_steps(subject, clock, samples, in_quiet)
+    return steps, [NotMeasured(f"optimizer {name}", 0, "the machine was not quiet") for name in missing], lost
+
+
+def _table(parts: Sequence[_Part], kind: str) -> dict[str, Any]:
+    """Rows of a trace: size after size, sample after sample, layer after layer."""
+    tables = [_part_table(part, kind) for part in parts]
+    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+
+
+def _part_table(part: _Part, kind: str) -> dict[str, Any]:
+    samples, layers = part.measured.columns["forward_s"].shape
+    classes = [type(layer).__name__ for layer in part.subject.layers]
+
+    def repeated(values: Sequence[Any]) -> Any:  # noqa: ANN401 - a column
+        return np.tile(np.array(values, object if isinstance(values[0], str) else None), samples)
+
+    empty: Floats = np.full((samples, layers), np.nan)
+    seconds = {name: part.measured.columns.get(name, empty) for name in ("forward_s", "backward_s", *OPTIONAL)}
+    return {
+        "layer": repeated(range(layers)),
+        "name": repeated(part.subject.names),
+        "kind": repeated(classes),
+        "device_kind": np.array([kind] * (samples * layers), object),
+        "microbatch_size": np.full(samples * layers, part.size),
+        "sample": np.repeat(np.arange(samples), layers),
+        **{name: values.ravel() for name, values in seconds.items()},
+        "forward_flops": repeated(part.sizes.forward_flops),
+        "output_bytes": repeated(part.sizes.output_bytes),
+        "parameter_bytes": repeated(part.sizes.parameter_bytes),
+        "stash_bytes": repeated(part.sizes.stash_bytes),
+    }
+
+
+def _called(factory: Callable[..., Any]) -> str:
+    """The factory's own name."""
+    return str(getattr(factory.func if isinstance(factory, partial) else factory, "__name__", "model"))

@@ -1,0 +1,48 @@
+"""What was recorded of links, as a folder.
+
+links.toml       where and how: devices and their nodes, backend, machine, command
+transfers.csv    every sample, as in a trace; a trace's folder may have it beside its own files
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from pipesim import serial, tables
+from pipesim.cluster import Device
+from pipesim.tables import Table
+from pipesim.trace import TRANSFER_COLUMNS
+
+HEADER, TRANSFERS = "links.toml", "transfers.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The keys of links.toml."""
+
+    FORMAT: ClassVar[str] = "pipesim.links"
+    VERSION: ClassVar[int] = 1
+
+    devices: tuple[Device, ...]
+    backend: str
+    machine: str
+    command: str = ""
+    not_measured: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Links:
+    """Transfers as recorded, and where."""
+
+    about: About
+    transfers: Table
+
+    def save(self, folder: Path) -> None:
+        """Write both files."""
+        tables.write(folder / TRANSFERS, self.transfers)
+        serial.save(self.about, folder / HEADER)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Links":
+        """Read what `save` writes."""
+        return cls(serial.load(About, folder / HEADER), tables.read(folder / TRANSFERS, TRANSFER_COLUMNS))

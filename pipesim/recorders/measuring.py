@@ -1,0 +1,142 @@
+"""All ways of running a microbatch, one after the other, pass after pass, each in quiet windows.
+
+pass 0    wait for quiet    w ref ref ref ...   w whole whole ...   w first ...   w split ...   w recompute ...
+pass 1    wait for quiet    w ref ref ref ...   w whole whole ...
+
+ref                the model as it is, forward and backward: nothing in between is timed
+whole, first, ...  the ways of the method (`loop`, `hooks`), each filling columns of the trace
+w                  microbatches that are not kept. Each way needs its own: what memory the process holds, and must
+                   ask the system for anew, depends on what ran before. (Taking turns microbatch by microbatch, a
+                   small VGG was 12 % apart from the sum of its layers, for page faults alone.)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim import lookup
+from pipesim.errors import InputError, PipesimError, RefusedError
+from pipesim.recorders import RECORDERS
+from pipesim.recorders.clock import Clock
+from pipesim.recorders.hooks import whole
+from pipesim.recorders.loop import Columns, Way
+from pipesim.recorders.quiet import Clocks, gather, not_quiet, wait_until_quiet
+from pipesim.recorders.subjects import Subject, failed
+from pipesim.recorders.values import start_of_backward
+
+Floats = NDArray[np.float64]
+Watch = Callable[[int], None]
+
+REFERENCE = "reference"
+NEEDED = (REFERENCE, "whole")
+# Columns of a trace that may stay empty, and the ways that fill them.
+OPTIONAL = {
+    "backward_first_s": "first",
+    "backward_input_s": "split",
+    "backward_weight_s": "split",
+    "recompute_s": "recompute",
+}
+LEAST = {"microbatches": 8, "passes": 2, "warmup": 1, "threads": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to measure. `patience_s`: how long each way, in each pass, waits in all for the machine to be quiet."""
+
+    method: str = "loop"
+    microbatches: int = 8
+    passes: int = 2
+    warmup: int = 2
+    threads: int = 1
+    patience_s: float = 60.0
+    tolerance: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name, least in LEAST.items():
+            if getattr(self, name) < least:
+                raise InputError(f"{name} {getattr(self, name)} found; at least {least} was expected")
+        if not 0 <= self.patience_s < np.inf or not 0 < self.tolerance < np.inf:
+            raise InputError("patience and tolerance must be finite numbers, not negative")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """Columns as [sample, layer]; the reference's seconds, one per sample; columns without values, and why; windows."""
+
+    columns: dict[str, Floats]
+    reference: Floats
+    missing: dict[str, str]
+    lost: list[float]
+
+
+def measure(subject: Subject, clock: Clock, settings: Settings, clocks: Clocks | None, watch: Watch) -> Measured:
+    """Run all ways. `clocks` are the gate's; None: no gate. `watch` is told how many percent of a pass are done."""
+    method = lookup.function_named(settings.method, RECORDERS, "method")
+    ways: dict[str, Way] = {REFERENCE: partial(_reference, subject, clock), **method(subject, clock)}
+    failures = dict.fromkeys(set(OPTIONAL.values()) - set(ways), f"not by the method {settings.method}") | _tried(ways)
+    taken: dict[str, list[Columns | None]] = {name: [] for name in ways}
+    lost: list[float] = []
+    for _ in range(settings.passes):
+        if clocks:
+            wait_until_quiet(settings.patience_s, clocks)
+        for place, (name, way) in enumerate(ways.items()):
+            for _ in range(settings.warmup):
+                way()
+            gathered = gather([way] * settings.microbatches, settings.patience_s, clocks)
+            taken[name] += gathered.results
+            lost += gathered.lost
+            watch(100 * (place + 1) // len(ways) - 100 * place // len(ways))
+    if any(None in taken[name] for name in NEEDED):
+        raise RefusedError(not_quiet(lost, settings.patience_s))
+    return _arranged(taken, failures, lost)
+
+
+def _arranged(taken: dict[str, list[Columns | None]], failures: dict[str, str], lost: list[float]) -> Measured:
+    """What each way took as columns, where it was quiet all the time."""
+    columns = {
+        column: np.array([one[column] for one in results if one])
+        for name, results in taken.items()
+        if name != REFERENCE and None not in results
+        for column in (results[0] or {})
+    }
+    missing = {
+        column: failures.get(way, "the machine was not quiet")
+        for column, way in OPTIONAL.items()
+        if column not in columns
+    }
+    reference = [one["forward_s"][0] + one["backward_s"][0] for one in taken[REFERENCE] if one]
+    return Measured(columns, np.array(reference), missing, lost)
+
+
+def _tried(ways: dict[str, Way]) -> dict[str, str]:
+    """Run each way once. Those that fail are dropped, with the reason, unless they are needed."""
+    failures = {}
+    for name in list(ways):
+        try:
+            ways[name]()
+        except (PipesimError, RuntimeError) as error:
+            if name in NEEDED:
+                raise error if isinstance(error, PipesimError) else failed("the model", error) from error
+            failures[name] = str(error).strip().partition("\n")[0][:200]
+            del ways[name]
+    return failures
+
+
+def _reference(subject: Subject, clock: Clock) -> Columns:
+    """A microbatch of the whole model, uninstrumented."""
+    import torch
+
+    begin = clock.mark()
+    output = whole(subject)
+    middle = clock.mark()
+    outputs, gradients = start_of_backward(output)
+    if not outputs:
+        raise InputError("the model's output has no gradient: no parameter that requires one leads to it")
+    start = clock.mark()
+    torch.autograd.backward(outputs, gradients)
+    end = clock.mark()
+    clock.settle()
+    return {"forward_s": [clock.between(begin, middle)], "backward_s": [clock.between(start, end)]}

@@ -1,0 +1,72 @@
+"""Seconds that an optimizer's step takes per byte of parameters, and the state that it keeps.
+
+    sgd            torch.optim.SGD, plain
+    sgd_momentum   the same with momentum: one value kept per parameter
+    adamw          torch.optim.AdamW: two
+
+All parameters of the model take the step together, in the implementation that torch chooses by itself. The learning
+rate is 0, so that the work is done and the parameters stay as they are.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING
+
+from pipesim.recorders.clock import Clock
+from pipesim.recorders.subjects import Subject
+from pipesim.recorders.values import nbytes
+from pipesim.trace import OptimizerStep
+
+if TYPE_CHECKING:
+    import torch
+
+Gather = Callable[[list[Callable[[], float]]], list[float | None]]
+
+
+def optimizer_steps(
+    subject: Subject, clock: Clock, samples: int, gather: Gather
+) -> tuple[list[OptimizerStep], list[str]]:
+    """What each optimizer's step takes, and the names of those that could not be measured in quiet.
+
+    Parameters without gradients take no part: run a backward before. `gather` runs the measurements.
+    """
+    taking_part = [p for p in subject.parameters if p.grad is not None]
+    held = sum(map(nbytes, taking_part))
+    steps: list[OptimizerStep] = []
+    missing: list[str] = []
+    for name, optimizer in _optimizers(taking_part).items() if held else ():
+        optimizer.step()  # makes the state
+        optimizer.step()
+        taken = [seconds for seconds in gather([partial(_step, optimizer, clock)] * samples) if seconds is not None]
+        if len(taken) < samples:
+            missing.append(name)
+        else:
+            steps.append(OptimizerStep(name, median(taken) / held, _state(optimizer, taking_part) / held))
+    return steps, missing
+
+
+def _optimizers(parameters: "list[torch.nn.Parameter]") -> "dict[str, torch.optim.Optimizer]":
+    import torch
+
+    return {
+        "sgd": torch.optim.SGD(parameters, lr=0.0),
+        "sgd_momentum": torch.optim.SGD(parameters, lr=0.0, momentum=0.9),
+        "adamw": torch.optim.AdamW(parameters, lr=0.0),
+    }
+
+
+def _step(optimizer: "torch.optim.Optimizer", clock: Clock) -> float:
+    begin = clock.mark()
+    optimizer.step()
+    end = clock.mark()
+    clock.settle()
+    return clock.between(begin, end)
+
+
+def _state(optimizer: "torch.optim.Optimizer", parameters: "list[torch.nn.Parameter]") -> int:
+    """Bytes of state; the count of steps, one number for each parameter, is left out."""
+    import torch
+
+    kept = [value for p in parameters for key, value in optimizer.state[p].items() if key != "step"]
+    return sum(nbytes(value) for value in kept if isinstance(value, torch.Tensor))

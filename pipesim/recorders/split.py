@@ -1,0 +1,115 @@
+"""A layer's backward in two: gradients of the inputs first, those of the parameters later.
+
+    y ── Add ── Addmm ── Gelu ── Addmm ── x
+                  ╞══ W2, b2       ╞══ W1, b1
+
+    ──    nodes of autograd that lead to an input; they run first, each asked only for what leads on
+    ╞══   a fork, where parameters leave that way; the gradients that reach it are kept, and start those of W, b later
+
+This is the work of schedules with split backwards; looking over the graph is not part of it and is done beforehand.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pipesim.errors import RefusedError
+
+if TYPE_CHECKING:
+    import torch
+
+Node = Any  # of autograd's graph
+
+
+@dataclass(slots=True, eq=False)
+class _Fork:
+    """A node from which gradients go to inputs and to parameters, or an output that no input leads to."""
+
+    node: Node
+    parameters: "list[torch.Tensor]"
+    gradients: "list[torch.Tensor | None]" = field(default_factory=list)
+
+
+def split_backward(
+    outputs: "list[torch.Tensor]",
+    gradients: "list[torch.Tensor | None]",
+    inputs: "list[torch.Tensor]",
+    weights: "list[torch.nn.Parameter]",
+) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Two functions, to be called in this order: gradients of the inputs, gradients of the parameters."""
+    import torch
+
+    forks = _forks(outputs, inputs, weights)
+
+    def for_inputs() -> None:
+        torch.autograd.backward(outputs, gradients, inputs=inputs, retain_graph=True)
+
+    def for_weights() -> None:
+        for fork in forks:
+            arrived = [(i, gradient) for i, gradient in enumerate(fork.gradients) if gradient is not None]
+            if arrived:
+                edges = [torch.autograd.graph.GradientEdge(fork.node, i) for i, _ in arrived]
+                torch.autograd.backward(edges, [gradient for _, gradient in arrived], inputs=fork.parameters)
+        for handle in handles:
+            handle.remove()
+
+    handles = [fork.node.register_prehook(_keeper(fork)) for fork in forks]
+    return for_inputs, for_weights
+
+
+def _keeper(fork: _Fork) -> "Callable[[tuple[torch.Tensor | None, ...]], None]":
+    def keep(gradients: "tuple[torch.Tensor | None, ...]") -> None:
+        if not fork.gradients:  # when the parameters' turn comes the node runs again
+            fork.gradients = list(gradients)
+
+    return keep
+
+
+def _forks(
+    outputs: "list[torch.Tensor]", inputs: "list[torch.Tensor]", weights: "list[torch.nn.Parameter]"
+) -> list[_Fork]:
+    """Where parameters leave the way from the outputs to the inputs."""
+    from torch.autograd.graph import get_gradient_edge
+
+    ends = {get_gradient_edge(tensor).node for tensor in inputs}
+    parameter_of = {get_gradient_edge(weight).node: weight for weight in weights}
+    roots = [get_gradient_edge(output).node for output in outputs]
+    order = _post_order(roots)
+    leads: set[Node] = set()
+    below: dict[Node, set[Node]] = {}  # nodes that lead to no input -> the parameters they lead to
+    for node in order:
+        nexts = _nexts(node)
+        if node in ends or any(n in leads for n in nexts):
+            leads.add(node)
+        else:
+            own = {node} & parameter_of.keys()
+            below[node] = own.union(*(below[n] for n in nexts))
+    forks = {
+        node: set[Node]().union(*(below[n] for n in _nexts(node) if n in below)) for node in order if node in leads
+    }
+    if any(root in below and below[root] for root in roots):
+        raise RefusedError("an output depends on parameters but on no input")
+    found = [_Fork(node, [parameter_of[n] for n in order if n in under]) for node, under in forks.items() if under]
+    if len({id(p) for fork in found for p in fork.parameters}) < sum(len(fork.parameters) for fork in found):
+        raise RefusedError("a parameter is used in several places of one layer")
+    return found
+
+
+def _nexts(node: Node) -> list[Node]:
+    return [following for following, _ in node.next_functions if following is not None]
+
+
+def _post_order(roots: list[Node]) -> list[Node]:
+    """All nodes under the roots, each after those that follow it; without recursion, since graphs are deep."""
+    order: dict[Node, None] = {}
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            order[node] = None
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(following, False) for following in _nexts(node) if following not in seen]
+    return list(order)

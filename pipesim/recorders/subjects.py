@@ -1,0 +1,147 @@
+"""What a factory returned, checked: layers with names, example, and the model as a whole."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pipesim import lookup
+from pipesim.errors import InputError, PipesimError, shown
+from pipesim.recorders.values import Value, mapped, tensors
+
+if TYPE_CHECKING:
+    import torch
+
+_CONTRACT = "(layers, example) or (layers, example, model) was expected, layers being torch.nn.Modules in order"
+_PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """What is recorded. `whole` runs the model; `is_chain` says that it is its layers one after the other."""
+
+    names: tuple[str, ...]
+    layers: "tuple[torch.nn.Module, ...]"
+    example: Value
+    whole: Callable[[Value], Value]
+    is_chain: bool
+    device: "torch.device"
+
+    @property
+    def parameters(self) -> "list[torch.nn.Parameter]":
+        """All parameters, each once."""
+        return list({id(p): p for layer in self.layers for p in layer.parameters()}.values())
+
+    @property
+    def precision(self) -> str:
+        """The type of most of what the parameters hold, as fp32, fp16, bf16; nothing where there are none."""
+        held: dict[str, int] = {}
+        for parameter in self.parameters:
+            name = str(parameter.dtype).removeprefix("torch.")
+            held[name] = held.get(name, 0) + parameter.numel()
+        most = max(held, key=lambda name: held[name], default="")
+        return _PRECISIONS.get(most, most)
+
+
+def load_factory(text: str) -> Callable[..., Any]:
+    """The factory that `module:factory` or `module:factory(option=value)` names."""
+    if ":" not in text.partition("(")[0]:
+        raise InputError(f"{shown(text)} found; a factory is written module:factory or module:factory(option=value)")
+    try:
+        return lookup.resolve(text, {}, "factory")
+    except PipesimError:
+        raise
+    except Exception as error:  # anything may happen while a module is imported
+        raise failed(f"factory {text!r}: importing its module", error) from error
+
+
+def device_of(name: str) -> "torch.device":
+    """The device of this name; "auto" is the GPU where there is one."""
+    import torch
+
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise InputError(f"device {name!r} found; cpu, cuda, cuda:1 or auto was expected") from None
+    if device.type not in {"cpu", "cuda"}:
+        raise InputError(f"device {name!r} found; recording works on cpu and cuda")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise InputError(f"device {name!r} found; this PyTorch sees {count} CUDA devices")
+    return device
+
+
+def make_subject(factory: Callable[..., Any], microbatch: int, device: "torch.device") -> Subject:
+    """Call the factory, check what it returned, and move it to the device."""
+    if microbatch < 1:
+        raise InputError(f"microbatch {microbatch} found; at least 1 sample was expected")
+    try:
+        made = factory(microbatch=microbatch)
+    except Exception as error:  # anything may happen in a user's function
+        raise InputError(f"the factory, called with microbatch={microbatch}, raised {_said(error)}") from error
+    if not (isinstance(made, tuple) and 2 <= len(made) <= 3):
+        raise InputError(f"the factory returned {_kind(made)}; {_CONTRACT}")
+    names, layers = _layers(made[0])
+    for layer in layers:
+        layer.to(device)
+    example = mapped(made[1], lambda tensor: tensor.detach().to(device))
+    if not tensors(example):
+        raise InputError(f"the factory's example is {_kind(made[1])} without tensors; {_CONTRACT}")
+    whole = made[2] if len(made) == 3 else partial(_chain, layers)
+    if not callable(whole):
+        raise InputError(f"the factory's model is {_kind(whole)}; a callable was expected")
+    if hasattr(whole, "to"):
+        whole.to(device)
+    return Subject(names, layers, example, whole, len(made) == 2, device)
+
+
+def _chain(layers: "Sequence[torch.nn.Module]", value: Value) -> Value:
+    for layer in layers:
+        value = layer(value)
+    return value
+
+
+def _layers(found: Any) -> "tuple[tuple[str, ...], tuple[torch.nn.Module, ...]]":  # noqa: ANN401 - the user's
+    """Names and modules. A module without a name of its own is called by its class and place: linear-3."""
+    import torch
+
+    if isinstance(found, torch.nn.Sequential):
+        pairs = list(found.named_children())
+        # a module that stands twice is listed once by named_children
+        pairs = pairs if len(pairs) == len(found) else [("", module) for module in found]
+    elif isinstance(found, Mapping | torch.nn.ModuleDict):
+        pairs = list(found.items())
+    elif isinstance(found, Sequence | torch.nn.ModuleList) and not isinstance(found, str):
+        pairs = [("", module) for module in found]
+    else:
+        raise InputError(f"the factory's layers are {_kind(found)}; {_CONTRACT}")
+    if not pairs:
+        raise InputError(f"the factory returned no layers; {_CONTRACT}")
+    for place, (_, module) in enumerate(pairs):
+        if not isinstance(module, torch.nn.Module):
+            raise InputError(f"layer {place} of the factory is {_kind(module)}; a torch.nn.Module was expected")
+    names = [
+        str(name) if name and not str(name).isdecimal() else f"{type(module).__name__.lower()}-{place}"
+        for place, (name, module) in enumerate(pairs)
+    ]
+    return tuple(names), tuple(module for _, module in pairs)
+
+
+def failed(what: str, error: Exception, hint: str = "") -> InputError:
+    """What to say of an exception in the user's model."""
+    return InputError(f"{what} raised {_said(error)}{hint}")
+
+
+def _said(error: Exception) -> str:
+    first = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {first[:300]}" if first else type(error).__name__
+
+
+def _kind(value: Any) -> str:  # noqa: ANN401 - anything
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return f"a {type(value).__name__} ({shown(value)})" if isinstance(value, int | float | str) else (
+        f"a {type(value).__name__}"
+    )  # fmt: skip

@@ -1,0 +1,52 @@
+"""What passes between layers: a tensor, or tuples and lists of tensors."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+Value = Any  # a tensor, or a tuple or list of values
+
+
+def tensors(value: Value) -> "list[torch.Tensor]":
+    """The tensors in a value, in order."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, tuple | list):
+        return [tensor for part in value for tensor in tensors(part)]
+    return []
+
+
+def mapped(value: Value, function: "Callable[[torch.Tensor], torch.Tensor]") -> Value:
+    """The same value with every tensor replaced."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):  # a named tuple takes its parts one by one
+        return type(value)(*(mapped(part, function) for part in value))
+    if isinstance(value, tuple | list):
+        return type(value)(mapped(part, function) for part in value)
+    return value
+
+
+def cut(value: Value) -> Value:
+    """The same tensors as the start of a new graph: those that had a gradient to pass on get one of their own."""
+    return mapped(value, lambda tensor: tensor.detach().requires_grad_(tensor.requires_grad))
+
+
+def start_of_backward(value: Value) -> "tuple[list[torch.Tensor], list[torch.Tensor | None]]":
+    """What the backward starts from: the outputs that have a gradient, and those gradients (None for a loss)."""
+    import torch
+
+    outputs = [tensor for tensor in tensors(value) if tensor.requires_grad]
+    is_loss = len(outputs) == 1 and outputs[0].numel() == 1
+    return outputs, [None if is_loss else torch.ones_like(output) for output in outputs]
+
+
+def nbytes(tensor: "torch.Tensor") -> int:
+    """Bytes of a tensor's elements."""
+    return int(tensor.numel() * tensor.element_size())

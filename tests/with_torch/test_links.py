@@ -1,0 +1,150 @@
+"""Recording live process groups: gloo over the loopback, in processes started here or by torchrun."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+dist = pytest.importorskip("torch.distributed", reason="PyTorch is not installed; make test-torch runs these tests")
+
+from pipesim import experiment, serial
+from pipesim.cli import main
+from pipesim.cluster import Cluster
+from pipesim.errors import InputError, RefusedError
+from pipesim.recorders import fitting, launch, links
+from pipesim.recorders.link_files import Links
+from pipesim.recorders.links import LinkSettings
+from pipesim.recorders.quiet import Clocks
+
+QUICK = LinkSettings(samples=3, largest=64, gated=False)
+
+pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="this PyTorch was built without gloo")
+
+
+@pytest.fixture(scope="module")
+def three():
+    """What three processes recorded."""
+    return launch.in_new_processes(3, QUICK, "auto")
+
+
+@pytest.fixture(scope="module")
+def two():
+    """What two processes recorded of large messages too."""
+    return launch.in_new_processes(2, LinkSettings(samples=3, largest=2**24, gated=False), "gloo")
+
+
+def test_every_size_is_timed_to_every_process_and_among_every_number_of_them(three):
+    table = three.transfers
+    p2p = table["kind"] == "p2p"
+    sizes = [4, 8, 16, 32, 64]
+    assert sorted(set(zip(table["target"][p2p], table["bytes"][p2p], strict=True))) == [
+        (target, size) for target in ("node0.cpu1", "node0.cpu2") for size in sizes
+    ]
+    assert sorted(set(zip(table["participants"][~p2p], table["bytes"][~p2p], strict=True))) == [
+        (k, size) for k in (2, 3) for size in (4, 16, 64)
+    ]
+    assert len(table["bytes"]) == 3 * (2 * 5 + 2 * 3), "all samples are kept"
+    assert set(table["source"]) == {"node0.cpu0"}
+
+
+def test_times_are_those_of_messages_between_processes(three):
+    """Longer than a call of a function, shorter than a second: 64 bytes over the loopback."""
+    assert (three.transfers["seconds"] > 1e-6).all()
+    assert np.median(three.transfers["seconds"]) < 1.0
+
+
+def test_the_recorded_cluster_has_the_processes_as_devices(three):
+    cluster = fitting.cluster_of(three)
+    assert [device.name for device in cluster.devices] == ["node0.cpu0", "node0.cpu1", "node0.cpu2"]
+    assert {device.kind for device in cluster.devices} == {"cpu"}
+    fit = fitting.fits(three)["intra"]
+    route = cluster.route("node0.cpu2", "node0.cpu1")
+    assert sum(cluster.timing(route, 64)) == pytest.approx(fit.seconds(64))
+
+
+def test_it_is_said_where_it_was_recorded(three):
+    assert three.about.backend == "gloo"
+    assert "torch" in three.about.machine
+    assert three.about.not_measured == ()
+
+
+def test_a_message_of_many_bytes_takes_longer_than_one_of_few(two):
+    """16 MiB against 4 bytes: copying alone takes milliseconds."""
+    table = two.transfers
+    few, many = (table["seconds"][(table["kind"] == "p2p") & (table["bytes"] == size)].min() for size in (4, 2**24))
+    assert many > 2 * few
+
+
+def test_beside_a_neighbour_nothing_is_timed_and_everything_is_named(monkeypatch):
+    """Here in this process, as a group of one told that it is two would be: the gate alone."""
+    gate = object.__new__(links._Gate)
+    shares = iter([0.5] * 20)
+    gate.lost, gate._again, gate._clocks = [], 3, Clocks(sleep=lambda _: None)
+    monkeypatch.setattr(links._Gate, "_window", lambda self: self.lost.append(next(shares)) or self.lost[-1] <= 0.02)
+    timed = []
+    assert gate.quietly(lambda: timed.append(1) or []) is None
+    assert timed == [], "nothing is run where it is known not to be quiet"
+    assert len(gate.lost) == 5, "it was tried as often as patience allowed"
+
+
+def test_what_was_timed_between_two_quiet_windows_is_kept(monkeypatch):
+    gate = object.__new__(links._Gate)
+    shares = iter([0.0, 0.5, 0.0, 0.0])
+    gate.lost, gate._again, gate._clocks = [], 3, Clocks(sleep=lambda _: None)
+    monkeypatch.setattr(links._Gate, "_window", lambda self: self.lost.append(next(shares)) or self.lost[-1] <= 0.02)
+    runs = iter([["disturbed"], ["kept"]])
+    assert gate.quietly(lambda: next(runs)) == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("processes", "backend", "message"), [(1, "auto", "2 to 64"), (2, "mpi5", "one of auto, nccl, gloo")]
+)
+def test_what_cannot_be_started_is_refused(processes, backend, message):
+    with pytest.raises(InputError, match=message):
+        launch.in_new_processes(processes, QUICK, backend)
+
+
+@pytest.mark.skipif(dist.is_nccl_available(), reason="there is NCCL here")
+def test_nccl_is_refused_where_pytorch_has_none():
+    with pytest.raises(RefusedError, match="built without nccl"):
+        launch.in_new_processes(2, QUICK, "nccl")
+
+
+def test_processes_that_torchrun_started_record_too_and_rank_0_alone_has_the_result(tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text(
+        "import os\n"
+        "from pathlib import Path\n"
+        "from pipesim.recorders import launch\n"
+        "from pipesim.recorders.links import LinkSettings\n"
+        "assert launch.is_started()\n"
+        "links = launch.in_started_group(LinkSettings(samples=2, largest=8, gated=False), 'gloo')\n"
+        "assert (links is None) == (os.environ['RANK'] != '0')\n"
+        f"links and links.save(Path({str(tmp_path)!r}))\n"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(Links.load(tmp_path).about.devices) == 2
+
+
+def test_the_command_writes_transfers_and_a_cluster_that_loads(tmp_path, capsys, monkeypatch, two):
+    monkeypatch.setattr(launch, "in_new_processes", lambda *_: two)
+    main(["record-links", "-o", str(tmp_path / "made"), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["links"]["intra"]["points"][0]["bytes"] == 4
+    assert {one["participants"] for one in told["all_reduces"]} == {2}
+    assert {path.name for path in (tmp_path / "made").iterdir()} == {"transfers.csv", "links.toml", "cluster.toml"}
+    assert experiment.load_cluster(str(tmp_path / "made" / "cluster.toml")) == serial.load(
+        Cluster, tmp_path / "made" / "cluster.toml"
+    )
+    about = Links.load(tmp_path / "made").about
+    assert about.command == f"pipesim record-links -o {tmp_path / 'made'} --json"
+    main(["record-links", "-o", str(tmp_path / "made")])
+    text = capsys.readouterr().out
+    for words in ("intra", "± MAD", "ring over these links", "of a straight line", "cluster written to"):
+        assert words in text
