@@ -13,6 +13,7 @@ import bench_kineto
 import bench_planners
 import bench_plot
 import bench_schedulers
+import bench_sweep
 
 README = Path(__file__).with_name("README.md")
 MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
@@ -22,6 +23,7 @@ SECTIONS = {
     "The schedulers": bench_schedulers.rows,
     "Pictures": bench_plot.rows,
     "Recorded profiles": bench_kineto.rows,
+    "Sweeps": bench_sweep.rows,
 }
 
 

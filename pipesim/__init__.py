@@ -11,10 +11,11 @@ engines only add time.
 
 Rooms, top to bottom. A room imports only rooms above it or to its left; those marked * never each other.
 
-    errors units files · serial lookup ragged tables tracks kernels · devices trace model cluster
+    errors units files · serial lookup formulas ragged tables tracks kernels · devices trace model cluster
     costs spread trace_diff · chains plan schedule scenario legality recording · program lowering · timeline
     metrics curves channels bounds · importers* recorders* architectures* topologies* planners* schedulers* engines*
-    report* plot* export* trace_report · pricing ordering experiment workbench rebuilding · cli
+    report* plot* export* trace_report · pricing ordering experiment workbench rebuilding · store sweep
+    cli
 
 Words:
 
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
     from pipesim.plan import Stage as Stage
     from pipesim.plot import gantt as gantt
     from pipesim.schedule import Schedule as Schedule
+    from pipesim.sweep import load as load_sweep  # noqa: F401 - offered below under this name
+    from pipesim.sweep import rows as sweep_rows  # noqa: F401 - as above
+    from pipesim.sweep import run as run_sweep  # noqa: F401 - as above
     from pipesim.timeline import Timeline as Timeline
     from pipesim.trace import Trace as Trace
 
@@ -70,13 +74,16 @@ _WINDOW = {
     "gantt": "pipesim.plot:gantt",
     "load_cluster": "pipesim.experiment:load_cluster",
     "load_plan": "pipesim.experiment:load_plan",
+    "load_sweep": "pipesim.sweep:load",
     "load_trace": "pipesim.experiment:load_trace",
     "make_case": "pipesim.experiment:make_case",
     "make_plan": "pipesim.experiment:make_plan",
     "replay": "pipesim.experiment:replay",
     "replay_statistics": "pipesim.experiment:replay_statistics",
+    "run_sweep": "pipesim.sweep:run",
     "simulate": "pipesim.experiment:simulate",
     "summary": "pipesim.metrics:summary",
+    "sweep_rows": "pipesim.sweep:rows",
 }
 
 __all__ = ["__version__", *_WINDOW]  # noqa: PLE0604 - the names are text, kept in one place

@@ -255,6 +255,23 @@ def read_parquet(path: Path, columns: Sequence[Column]) -> tuple[Table, dict[str
         return checked(columns, found), note
 
 
+def read_columns(path: Path) -> dict[str, list[Any]]:
+    """The columns of any parquet file, as lists; missing numbers and empty text are None."""
+    pa, pq = _pyarrow()
+    data = files.read_bytes(path)
+    with within(str(path)):
+        try:
+            found: dict[str, list[Any]] = pq.read_table(io.BytesIO(data)).to_pydict()
+        except (pa.ArrowException, OSError, ValueError, KeyError, NotImplementedError) as error:
+            raise FormatError(f"is not a readable parquet file: {_first_line(error)}") from None
+    return {name: [_or_none(value) for value in values] for name, values in found.items()}
+
+
+def _or_none(value: Any) -> Any:  # noqa: ANN401 - a cell
+    missing = value == "" or (isinstance(value, float) and math.isnan(value))
+    return None if missing else value
+
+
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)[:200]
 

@@ -104,6 +104,7 @@ def _in_view(figure, seen):
             for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
                 if not low - margin <= tick.get_loc() <= high + margin:
                     seen.pop(tick.label1, None)
+                    seen.pop(tick.label2, None)  # of a colour bar
     return seen
 
 

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parents[1] / "pipesim"
 # Rows from top to bottom. A room imports rooms above it and those to its left, but no starred one of its own row.
 MAP = """
 errors units files
-serial lookup ragged tables tracks kernels
+serial lookup formulas ragged tables tracks kernels
 devices trace model cluster
 costs spread trace_diff
 chains plan schedule scenario legality recording
@@ -41,11 +41,14 @@ GUESTS = {
     "torch": {"recorders"},
     "click": {"cli"},
     "networkx": {"cluster", "topologies", "bounds", "plot"},
+    "dask": {"sweep"},
+    "distributed": {"sweep"},
+    "sqlite3": {"store"},
 }
 # Libraries that cost so much time to import that nobody pays for them before using them.
-LAZY = {"numba", "pandas", "pyarrow", "torch"}
+LAZY = {"dask", "distributed", "numba", "pandas", "pyarrow", "torch"}
 # What the command line must not import only to say what it can do.
-HEAVY = {"numpy", "pandas", "matplotlib", "networkx", "numba", "pyarrow", "simpy", "torch"}
+HEAVY = {"numpy", "pandas", "matplotlib", "networkx", "numba", "pyarrow", "simpy", "torch", "distributed", "sqlite3"}
 
 
 class Import(NamedTuple):

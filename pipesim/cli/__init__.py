@@ -34,6 +34,9 @@ COMMANDS = {
     "run": "Replay the very run that execution traces describe.",
     "record": "Time the layers of a PyTorch model; writes a trace.",
     "record-links": "Time transfers between processes; writes a cluster.",
+    "sweep": "Simulate every point of a grid, on all cores or a cluster.",
+    "rows": "The results of a sweep, as a table or a file.",
+    "plot": "Draw the results of a sweep.",
 }
 
 

@@ -4,10 +4,13 @@
     memory        bytes in use on each device           link_load     how busy each medium is
     comparison    iteration times, side by side         cluster       a topology, and its bandwidths
     layers        seconds and bytes of a trace's layers
+    chart         rows of a sweep: lines, scaling curves, bars, heat maps, boxes, distributions, small multiples
 
 Every function returns a matplotlib figure, and writes it where a path is given. The same values make the same bytes.
 """
 
+from pipesim.plot.chart import Chart
+from pipesim.plot.chart_figure import chart
 from pipesim.plot.cluster_map import cluster
 from pipesim.plot.comparison_chart import comparison
 from pipesim.plot.gantt_chart import gantt, gantt_grid
@@ -16,4 +19,15 @@ from pipesim.plot.load_chart import link_load
 from pipesim.plot.memory_chart import memory
 from pipesim.plot.paper import check_path
 
-__all__ = ["check_path", "cluster", "comparison", "gantt", "gantt_grid", "layers", "link_load", "memory"]
+__all__ = [
+    "Chart",
+    "chart",
+    "check_path",
+    "cluster",
+    "comparison",
+    "gantt",
+    "gantt_grid",
+    "layers",
+    "link_load",
+    "memory",
+]

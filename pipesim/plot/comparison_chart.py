@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-# Fill and hatch by scheduler: they differ in lightness and in pattern, so that a print in grey keeps them apart.
-_FILLS = ("#0072B2", "#E69F00", "#8CCBF2", "#C8540A", "#007358", "#F0E442", "#A64D79", "#BFBFBF")
-_HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oo")
 _GROUP, _WIDEST = 0.84, 0.28  # of a group and of a bar, in the distance between groups
 _LABEL = 6.5  # points
 
@@ -101,7 +98,7 @@ def _draw_bar(axes: "Axes", bar: _Bar, place: tuple[float, float], ns: float, lo
     x, width = place
     height = (bar.seconds or 0.0) * units.NS_PER_S / ns
     if bar.seconds is not None:
-        axes.bar(x, height, 0.92 * width, edgecolor=paper.INK, linewidth=0.5, zorder=2, **_look(look))
+        axes.bar(x, height, 0.92 * width, edgecolor=paper.INK, linewidth=0.5, zorder=2, **paper.look(look))
     if bar.bound is not None:
         level = bar.bound * units.NS_PER_S / ns
         axes.plot([x - width / 2, x + width / 2], [level] * 2, "k", linewidth=1.3, solid_capstyle="butt", zorder=3)
@@ -113,14 +110,9 @@ def _place(bar: _Bar, planners: list[str], schedulers: list[str], width: float) 
     return planners.index(bar.planner) + (schedulers.index(bar.scheduler) - (len(schedulers) - 1) / 2) * width
 
 
-def _look(number: int) -> dict[str, Any]:
-    turn = number // len(_FILLS)  # a ninth scheduler has the first fill, and the second hatch
-    return {"facecolor": _FILLS[number % len(_FILLS)], "hatch": _HATCHES[(number + turn) % len(_HATCHES)]}
-
-
 def _legend(figure: "Figure", schedulers: list[str], *, bounds: bool) -> None:
     handles = [
-        paper.patch(label=name, color=_look(n)["facecolor"], hatch=_look(n)["hatch"])
+        paper.patch(label=name, color=paper.look(n)["facecolor"], hatch=paper.look(n)["hatch"])
         for n, name in enumerate(schedulers)
     ]
     if bounds:

@@ -31,6 +31,10 @@ PALE = "#9A9A9A"
 IDLE = "#EFEFEF"
 WARNING = "#D55E00"
 
+# Fill and hatch of bars and boxes: they differ in lightness and in pattern, so that a print in grey keeps them apart.
+FILLS = ("#0072B2", "#E69F00", "#8CCBF2", "#C8540A", "#007358", "#F0E442", "#A64D79", "#BFBFBF")
+HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oo")
+
 # What stands in a file beside the picture: nothing that differs from one run to the next.
 _METADATA: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
@@ -166,6 +170,12 @@ def patch(color: str | Color, label: str, **more: Any) -> "Artist":  # noqa: ANN
 
     look: dict[str, Any] = {"edgecolor": "#444444", "linewidth": 0.4}
     return Patch(facecolor=color, label=label, **look | more)
+
+
+def look(number: int) -> dict[str, Any]:
+    """Fill and hatch of the bar of this number; a ninth has the first fill, and the second hatch."""
+    turn = number // len(FILLS)
+    return {"facecolor": FILLS[number % len(FILLS)], "hatch": HATCHES[(number + turn) % len(HATCHES)]}
 
 
 def line(color: str | tuple[float, float, float, float], label: str, **more: Any) -> "Artist":  # noqa: ANN401 - matplotlib's own keywords

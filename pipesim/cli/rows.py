@@ -1,0 +1,66 @@
+"""pipesim rows."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipesim.cli import options
+
+_SHOWN = 50  # rows that a terminal is shown; files and JSON have all
+
+
+@click.command()
+@click.argument("file", type=click.Path())
+@click.option("--query", "-q", help="A condition, or a SELECT over the table 'rows' (SQLite).")
+@click.option("--csv", "csv_file", type=click.Path(), help="Write the rows to this .csv; - is standard output.")
+@click.option("--parquet", "parquet_file", type=click.Path(), help="Write the rows to this .parquet.")
+@click.option("--store", type=click.Path(), help="Where the results are, if not where FILE says.")
+@click.option("--unfinished", is_flag=True, help="With points that have no result yet.")
+@options.as_json
+def rows(file: str, query: str | None, as_json: bool, **given: Any) -> None:
+    """The results of a sweep, in the order of its grid. FILE is the experiment, or its results (.sqlite).
+
+    The same results make the same bytes, whoever computed them and in whatever order.
+
+    \b
+    Examples:
+      pipesim rows experiment.toml --csv rows.csv
+      pipesim rows experiment.toml --query 'gpus > 8 and fits_memory'
+      pipesim rows experiment.toml --query 'select planner, avg(iteration_time_s) from rows group by planner'
+      pipesim rows experiment.toml --query 'error is not null'
+    """
+    from pipesim import sweep as sweeps
+
+    for name, suffix in (("csv_file", ".csv"), ("parquet_file", ".parquet")):
+        sweeps.check_table(given[name], suffix)
+    columns, found = sweeps.rows(file, query, store=given["store"], unfinished=given["unfinished"])
+    if given["csv_file"] == "-":
+        click.echo(sweeps.csv_text(columns, found), nl=False)
+        return
+    for name in ("csv_file", "parquet_file"):
+        if given[name]:
+            sweeps.write_table(Path(given[name]), columns, found)
+            options.wrote(given[name], f"{len(found):,} rows", quiet=as_json)
+    if as_json:
+        options.echo_json({"rows": [dict(zip(columns, row, strict=True)) for row in found]})
+    elif not (given["csv_file"] or given["parquet_file"]):
+        _show(columns, found)
+
+
+def _show(columns: list[str], found: list[Any]) -> None:
+    from pipesim import report
+
+    kept = [
+        i for i, name in enumerate(columns) if name != "error" or any(row[i] is not None for row in found)
+    ]  # a column of errors is shown where there are any
+    lines = [[_text(row[i]) for i in kept] for row in found[:_SHOWN]]
+    click.echo(report.table([columns[i] for i in kept], lines, left=0))
+    if len(found) > _SHOWN:
+        click.echo(f"... and {len(found) - _SHOWN:,} more rows; all of them with --csv FILE")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    return "-" if value is None else str(value)

@@ -1,0 +1,193 @@
+"""pipesim sweep."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipesim.cli import options
+from pipesim.errors import InputError
+
+if TYPE_CHECKING:
+    from pipesim.store import Status
+    from pipesim.sweep import Progress, Sweep
+
+_SHOWN = 5  # points that --dry-run shows
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path())
+@click.option("--workers", "-w", type=int, help="Processes; default: one per core. With --dask local, its workers.")
+@click.option("--dask", metavar="ADDRESS", help="Run on a dask.distributed cluster; 'local' starts one here.")
+@click.option("--store", type=click.Path(), help="Where results are kept; default: FILE with the suffix .sqlite.")
+@click.option("--engine", help="Who replays; results do not depend on it.")
+@click.option("--only", metavar="FORMULA", help="Leave points for later for which this does not hold: 'gpus <= 64'.")
+@click.option("--retry", is_flag=True, help="Try again what failed.")
+@click.option("--status", is_flag=True, help="Say how far FILE is, without running; without FILE, all in this folder.")
+@click.option("--dry-run", is_flag=True, help="Check everything and count the points, without running.")
+@options.as_json
+def sweep(file: str | None, status: bool, dry_run: bool, as_json: bool, **given: Any) -> None:
+    """Simulate every point of the grid in FILE, and keep the results.
+
+    Interrupted or killed, it goes on where it stopped when it is called again. What fails is a row that says why.
+
+    \b
+    Examples:
+      pipesim sweep experiment.toml
+      pipesim sweep experiment.toml --workers 8 --only 'gpus <= 64'
+      pipesim sweep experiment.toml --dask tcp://scheduler:8786
+      pipesim sweep --status
+
+    \b
+    A file:
+      format = "pipesim.sweep"
+      version = 1
+      [simulate]                                   # options of 'pipesim simulate'; {...} is worked out
+      trace = "bert-large"
+      cluster = 'servers({nodes}, 4, intra="25GB/s", inter="{rate} Gb/s")'
+      [grid]                                       # every value with every other
+      nodes = [1, 2, 4]
+      rate = { from = 1, to = 100, factor = 10 }
+      planner = ["balanced", "spp"]
+      where = "nodes > 1 or rate == 1"
+      [plot]
+      time = { kind = "line", x = "rate", y = "iteration_time_s", series = "planner", panels = "nodes", log = "x" }
+    """
+    if status:
+        _show([_status_of(path, given["store"]) for path in _files(file)], as_json=as_json)
+        return
+    if file is None:
+        raise click.UsageError("FILE is missing: an experiment such as the one below", click.get_current_context())
+    from pipesim import sweep as sweeps
+
+    with options.busy("reading", quiet=as_json):
+        experiment = sweeps.load(file)
+    if dry_run:
+        _show_points(experiment, as_json=as_json)
+        return
+    with _watched(quiet=as_json) as watch:
+        names = ("workers", "dask", "store", "engine", "only", "retry")
+        try:
+            found = sweeps.run(experiment, watch=watch, **{name: given[name] for name in names})
+        except KeyboardInterrupt:
+            click.echo("\nwhat was computed is kept; the same command goes on from there", err=True)
+            raise
+    _show([found], as_json=as_json)
+
+
+@contextmanager
+def _watched(*, quiet: bool) -> Iterator["Callable[[Progress], None] | None"]:
+    """A progress bar with rate and time left, if somebody looks."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=1, label="sweeping", file=sys.stderr, show_eta=False, item_show_func=_told) as bar:
+
+        def watch(progress: "Progress") -> None:
+            bar.length = progress.total
+            bar.update(progress.done - bar.pos, progress)
+
+        yield watch
+
+
+def _told(progress: Any) -> str:  # a Progress, or nothing yet
+    """Rate, time left, failures."""
+    if progress is None:
+        return ""
+    parts = [f"{progress.done} of {progress.total}", f"{progress.per_second:.3g}/s"]
+    if progress.left_s is not None:
+        parts.append(f"{_clock(progress.left_s)} left")
+    if progress.failed:
+        parts.append(f"{progress.failed} failed")
+    return ", ".join(parts)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _files(file: str | None) -> list[Path]:
+    """The experiment that was named, or every results file of this folder."""
+    if file is not None:
+        return [Path(file)]
+    found = sorted(Path().glob("*.sqlite"))
+    if not found:
+        raise InputError("no results (*.sqlite) in this folder; name an experiment: pipesim sweep FILE --status")
+    return found
+
+
+def _status_of(path: Path, store: str | None) -> "Status":
+    from pipesim.store import SUFFIX, Store
+
+    if path.suffix == SUFFIX:
+        with Store.open(path) as results:
+            return results.status(results.experiment().name)
+    from pipesim import sweep as sweeps
+
+    experiment = sweeps.load(path)
+    with Store.open(store or experiment.store) as results:
+        return results.status(experiment.name)
+
+
+def _show(found: "list[Status]", *, as_json: bool) -> None:
+    if as_json:
+        data = [_data(status) for status in found]
+        options.echo_json(data[0] if len(data) == 1 else {"experiments": data})
+        return
+    from pipesim import report
+
+    lines = [
+        [s.name, f"{s.total:,}", f"{s.done:,}", f"{s.left:,}", f"{s.failed:,}", f"{s.per_second:.3g}/s", _ago(s)]
+        for s in found
+    ]
+    click.echo(report.table(["experiment", "points", "done", "left", "failed", "last minute", "last result"], lines))
+    if any(status.failed for status in found):
+        click.echo("why points failed: pipesim rows FILE --query 'error is not null'")
+
+
+def _ago(status: "Status") -> str:
+    return "-" if status.last_s is None else f"{_clock(status.last_s)} ago"
+
+
+def _data(status: "Status") -> dict[str, Any]:
+    return {
+        "experiment": status.name,
+        "points": status.total,
+        "done": status.done,
+        "left": status.left,
+        "failed": status.failed,
+        "per_second": status.per_second,
+        "last_result_s": status.last_s,
+    }
+
+
+def _show_points(experiment: "Sweep", *, as_json: bool) -> None:
+    from pipesim import report, serial
+    from pipesim import sweep as sweeps
+
+    _, keyed = sweeps.read(experiment)
+    different = len({key for _, key, _ in keyed})
+    points = [serial.to_data(experiment.point(number)) for number, _, _ in keyed[:_SHOWN]]
+    first = [{name: value for name, value in point.items() if value is not None} for point in points]
+    if as_json:
+        options.echo_json({"experiment": experiment.name, "points": len(keyed), "different": different, "first": first})
+        return
+    click.echo(
+        report.facts(
+            [
+                ("experiment", experiment.name),
+                ("points", f"{len(keyed):,}" + ("" if different == len(keyed) else f" ({different:,} different)")),
+                ("axes", ", ".join(experiment.axes)),
+                ("metrics", ", ".join(experiment.columns)),
+                ("results", str(experiment.store)),
+                ("figures", ", ".join(experiment.charts) or "-"),
+            ]
+        )
+    )
+    for number, point in zip((n for n, _, _ in keyed), first, strict=False):
+        click.echo(f"\npoint {number}\n{report.facts((name, str(value)) for name, value in point.items())}")

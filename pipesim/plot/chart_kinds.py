@@ -1,0 +1,182 @@
+"""What is drawn inside of a chart's axes, kind by kind; each draws one panel."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipesim.plot import paper
+from pipesim.plot.chart import Chart
+from pipesim.plot.chart_axes import Scale, categories, logarithmic
+from pipesim.plot.chart_data import Cell, Data, Panel, Value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Lines differ in colour, in marker and in dashes: one of the three is enough to tell them apart.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#A64D79", "#56B4E9", "#222222", "#8C8C00")
+MARKERS = "osD^vPX*"
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
+_GROUP = 0.8  # of a group of bars, in the distance between groups
+_SMALL = 5.5  # points
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What all panels of a chart share."""
+
+    chart: Chart
+    data: Data
+    x: Scale
+    y: Scale
+
+
+def line_look(number: int) -> dict[str, Any]:
+    """Colour, marker and dashes of the line of this number."""
+    turn = number // len(COLORS)
+    return {
+        "color": COLORS[number % len(COLORS)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": DASHES[(number + turn) % len(DASHES)],
+        "linewidth": 1.1,
+        "markersize": 3.4,
+        "markeredgewidth": 0.4,
+        "markeredgecolor": "white",
+    }
+
+
+def _place(sheet: Sheet, x: Value) -> float:
+    """Where a value of x stands on the axis."""
+    return float(x) / sheet.x.factor if sheet.data.numeric else float(sheet.data.x.index(x))
+
+
+def _sorted(line: Mapping[Value, Cell], sheet: Sheet) -> list[tuple[float, Cell]]:
+    return sorted(((_place(sheet, x), cell) for x, cell in line.items()), key=lambda item: item[0])
+
+
+def line(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
+    """A line per series, and a band where it has one."""
+    for number, series in enumerate(sheet.data.series):
+        points = _sorted(panel.cells.get(series, {}), sheet)
+        if not points:
+            continue
+        x, cells = [at for at, _ in points], [cell for _, cell in points]
+        look = line_look(number)
+        axes.plot(x, [cell.level / sheet.y.factor for cell in cells], zorder=3 + number / 100, **look)
+        bands = [cell.band or (cell.level, cell.level) for cell in cells]
+        if any(cell.band for cell in cells):
+            low, high = ([band[side] / sheet.y.factor for band in bands] for side in (0, 1))
+            axes.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0, zorder=2)
+
+
+def scaling(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
+    """As `line`, and from each series' first point on what perfect scaling would be."""
+    line(axes, panel, sheet)
+    for number, series in enumerate(sheet.data.series):
+        points = _sorted(panel.cells.get(series, {}), sheet)
+        if points:
+            (first, cell), (last, _) = points[0], points[-1]
+            level = cell.level / sheet.y.factor
+            axes.plot(
+                [first, last], [level, level * last / first], color=COLORS[number % len(COLORS)], linewidth=0.7,
+                linestyle=(0, (1, 2)), zorder=2,
+            )  # fmt: skip
+
+
+def bars(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
+    """A group of bars for each x, a bar for each series, with whiskers where it has a band."""
+    width = _GROUP / len(sheet.data.series)
+    for number, series in enumerate(sheet.data.series):
+        for x, cell in panel.cells.get(series, {}).items():
+            at, level = _slot(sheet, x, number), cell.level / sheet.y.factor
+            axes.bar(at, level, 0.92 * width, edgecolor=paper.INK, linewidth=0.4, zorder=2, **paper.look(number))
+            if cell.band:
+                low, high = (end / sheet.y.factor for end in cell.band)
+                axes.plot([at, at], [low, high], color=paper.INK, linewidth=0.8, zorder=3)
+            if cell.label:
+                axes.annotate(
+                    cell.label, (at, max(level, (cell.band or (0, 0))[1] / sheet.y.factor)), xytext=(0, 2),
+                    textcoords="offset points", ha="center", va="bottom", rotation=90, fontsize=_SMALL,
+                )  # fmt: skip
+
+
+def _slot(sheet: Sheet, x: Value, number: int) -> float:
+    """The middle of a bar or box: series side by side around the number of their group."""
+    count = len(sheet.data.series)
+    return sheet.data.x.index(x) + (number - (count - 1) / 2) * _GROUP / count
+
+
+def box(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
+    """Median, quartiles, and whiskers to the last value within 1.5 times their distance; what lies beyond as dots."""
+    width = _GROUP / len(sheet.data.series)
+    for number, series in enumerate(sheet.data.series):
+        for x, cell in panel.cells.get(series, {}).items():
+            look = paper.look(number)
+            axes.boxplot(
+                [[value / sheet.y.factor for value in cell.values]],
+                positions=[_slot(sheet, x, number)],
+                widths=0.8 * width,
+                patch_artist=True,
+                manage_ticks=False,
+                boxprops={
+                    "facecolor": look["facecolor"],
+                    "hatch": look["hatch"],
+                    "edgecolor": paper.INK,
+                    "linewidth": 0.5,
+                },
+                medianprops={"color": paper.INK, "linewidth": 1.4},
+                whiskerprops={"color": paper.INK, "linewidth": 0.6},
+                capprops={"color": paper.INK, "linewidth": 0.6},
+                flierprops={"marker": ".", "markersize": 2.5, "markerfacecolor": paper.INK, "markeredgewidth": 0},
+            )
+
+
+def cdf(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
+    """The share of rows up to each value."""
+    for number, series in enumerate(sheet.data.series):
+        values = sorted(v / sheet.x.factor for cell in panel.cells.get(series, {}).values() for v in cell.values)
+        if values:
+            look = line_look(number)
+            share = np.arange(1, len(values) + 1) / len(values)
+            axes.step(
+                [values[0], *values], [0.0, *share], where="post", color=look["color"], linestyle=look["linestyle"],
+                linewidth=1.2, zorder=3 + number / 100,
+            )  # fmt: skip
+
+
+def scale(axes: "Axes", panel: Panel | None, sheet: Sheet) -> None:
+    """The axes, once all panels are drawn: logarithmic where asked for, else y from 0; for one panel, or for all."""
+    what, data = sheet.chart, sheet.data
+    cells = data.cells() if panel is None else [cell for line in panel.cells.values() for cell in line.values()]
+    log = "xy" if what.kind == "scaling" else what.log
+    if _is_categorical(sheet):
+        axes.set_xlim(-0.5, len(data.x) - 0.5)
+    elif "x" in log:
+        logarithmic(axes, "x", [_place(sheet, x) for x in data.x if x > 0])
+    if what.kind == "cdf":
+        axes.set_ylim(0, 1.02)
+    elif "y" in log:
+        levels = [v / sheet.y.factor for cell in cells for v in (cell.level, *cell.values) if v > 0]
+        logarithmic(axes, "y", levels)
+    elif axes.get_ylim()[0] >= 0 or all(v >= 0 for cell in cells for v in cell.values):
+        axes.set_ylim(bottom=0)
+
+
+def _is_categorical(sheet: Sheet) -> bool:
+    return sheet.chart.kind in {"bars", "box"} or not sheet.data.numeric
+
+
+def named(axes: "Axes", sheet: Sheet) -> None:
+    """Ticks for categories, once the layout is known."""
+    if _is_categorical(sheet):
+        categories(axes, sheet.data.x)
+
+
+DRAW: dict[str, Callable[["Axes", Panel, Sheet], None]] = {
+    "line": line,
+    "scaling": scaling,
+    "bars": bars,
+    "box": box,
+    "cdf": cdf,
+}

@@ -1,0 +1,163 @@
+"""Who works: this process, processes of this machine, or a dask.distributed cluster; all take the same chunks.
+
+parent          chunks of points, 50-100 ms each                     workers
+┌────────┐ ───────────────────────────────────────────────────────> ┌──────────┐
+│ store  │        what all points share is sent once                 │ workshop │ x n
+└────────┘ <─────────────────────────────────────────────────────── └──────────┘
+                 outcomes of a chunk, committed at once
+"""
+
+import math
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from multiprocessing import connection, get_context, parent_process
+from typing import Any
+
+from pipesim.errors import InputError, MissingExtraError
+from pipesim.sweep.points import Point
+from pipesim.sweep.work import Order, Outcome, Workshop
+
+_WHILE_S = 5.0  # how long the number of a cluster's workers is taken to stay the same
+
+Chunk = Sequence[tuple[bytes, Point]]
+
+# What this process was sent when it started, if it is a worker of a pool: it serves one sweep.
+_WORKSHOP: ContextVar[Workshop] = ContextVar("workshop")
+
+
+class Crew:
+    """Workers who are given chunks. `count` says how many they are, `remake` starts anew after some of them died."""
+
+    def __init__(
+        self, count: Callable[[], int], submit: Callable[[Chunk], "Future[list[Outcome]]"], remake: Callable[[], None]
+    ) -> None:
+        self._count = count
+        self.submit = submit
+        self.remake = remake
+
+    @property
+    def size(self) -> int:
+        """How many workers there are, at least one."""
+        return max(1, self._count())
+
+
+@contextmanager
+def here(order: Order) -> Iterator[Crew]:
+    """This process alone."""
+    workshop = Workshop(order)
+
+    def submit(chunk: Chunk) -> "Future[list[Outcome]]":
+        done: Future[list[Outcome]] = Future()
+        done.set_result(workshop.work(chunk))
+        return done
+
+    yield Crew(lambda: 1, submit, _nothing)
+
+
+@contextmanager
+def processes(order: Order, count: int) -> Iterator[Crew]:
+    """Processes of this machine, forked from a server that has imported all they need."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["pipesim.sweep.crew"])
+    shared = pickle.dumps(order, protocol=pickle.HIGHEST_PROTOCOL)
+    pools: list[Executor] = []
+
+    def remake() -> None:
+        for pool in pools:
+            pool.shutdown(wait=True, cancel_futures=True)
+        pools[:] = [ProcessPoolExecutor(count, context, _arrive, (shared,))]
+
+    def submit(chunk: Chunk) -> "Future[list[Outcome]]":
+        try:
+            return pools[0].submit(_work, chunk)
+        except BrokenExecutor as error:  # somebody died since we last looked: this chunk is lost too
+            lost: Future[list[Outcome]] = Future()
+            lost.set_exception(error)
+            return lost
+
+    remake()
+    try:
+        yield Crew(lambda: count, submit, remake)
+    finally:
+        pools[0].shutdown(wait=True, cancel_futures=True)
+
+
+def _arrive(shared: bytes) -> None:
+    """Take what all points share; leave when the parent is gone, and leave interrupts to it."""
+    _WORKSHOP.set(Workshop(pickle.loads(shared)))  # noqa: S301 - from the parent process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _work(chunk: Chunk) -> list[Outcome]:
+    return _WORKSHOP.get().work(chunk)
+
+
+# --- a cluster -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def dask(order: Order, address: str, count: int) -> Iterator[Crew]:
+    """The workers of a dask.distributed cluster; `local` starts one of so many processes on this machine."""
+    client = _client(address, count)
+    try:
+        executor = client.get_executor(pure=False)
+        # A task and not scattered data: if the worker that holds it dies, it is made again.
+        shared = client.submit(Workshop, order, pure=False)
+        count_now = _Lately(lambda: sum(client.nthreads().values()))
+        if not count_now():
+            raise InputError(f"the dask scheduler at {address!r} has no workers; start some: dask worker {address}")
+        yield Crew(count_now, lambda chunk: executor.submit(_serve, shared, chunk), _nothing)
+    finally:
+        client.close()
+        if client.cluster is not None:
+            client.cluster.close()
+
+
+class _Lately:
+    """What a question was answered, asked again only after a while: workers come to a cluster, and leave it."""
+
+    def __init__(self, ask: Callable[[], int]) -> None:
+        self._ask = ask
+        self._asked, self._answer = -math.inf, 0
+
+    def __call__(self) -> int:
+        if time.monotonic() > self._asked + _WHILE_S:
+            self._asked, self._answer = time.monotonic(), self._ask()
+        return self._answer
+
+
+def _nothing() -> None:
+    """Who does not die, or whom dask replaces, need not be made anew."""
+
+
+def _serve(workshop: Workshop, chunk: Chunk) -> list[Outcome]:
+    return workshop.work(chunk)
+
+
+def _client(address: str, count: int) -> Any:  # noqa: ANN401 - dask is optional and untyped
+    try:
+        from distributed import Client, LocalCluster  # noqa: PLC0415 - optional, and slow to import
+    except ImportError:
+        raise MissingExtraError("a sweep on dask workers", "dask") from None
+    try:
+        if address == "local":
+            return Client(LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None))
+        return Client(address, timeout=10)
+    except (OSError, ValueError, TimeoutError) as error:
+        reason = str(error) or type(error).__name__
+        raise InputError(f"no dask scheduler answers at {address!r}: {reason}") from None

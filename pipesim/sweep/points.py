@@ -1,0 +1,154 @@
+"""One point of a sweep: what `pipesim simulate` is told, and the key of everything that determines the result.
+
+[simulate]                                     what all points have in common; text may hold formulas of axes
+architecture = "gpt({layers}, {hidden}, {heads}, sequence=2048)"      or trace = "bert-large"
+cluster = 'servers({gpus // 8}, 8, intra="300GB/s", inter="{rate} Gb/s", device="a100-80gb")'
+planner = "spp"
+microbatches = "{4 * gpus}"
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipesim import __version__, formulas, serial
+from pipesim.devices import device_kind
+from pipesim.errors import InputError, within
+from pipesim.formulas import Template
+
+# Raised whenever the same point would come to other numbers: rows of an older number are made anew.
+SEMANTICS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The options of one simulation, with the defaults of `pipesim simulate`."""
+
+    trace: str | None = None
+    architecture: str | None = None
+    efficiency: float = 0.5
+    device: str | None = None
+    cluster: str | None = None
+    planner: str = "balanced"
+    plan: str | None = None
+    scheduler: str = "one_f_one_b"
+    microbatches: int = 8
+    microbatch_size: int | None = None
+    sharing: Literal["none", "fifo", "fair", "channel"] = "fair"
+    transfers: Literal["eager", "rendezvous", "blocking"] = "eager"
+    optimizer_s_per_byte: float = 0.0
+    optimizer_state: float | None = None
+    recompute: Literal["none", "full", "selective"] = "none"
+    pair_overlap: float = 0.0
+    pair_factor: float | None = None
+    scaling: Literal["recorded", "linear"] = "recorded"
+    scenario: str | None = None
+    iterations: int | None = None
+    seed: int = 0
+    jitter: float = 0.0
+
+
+FIELDS = tuple(field.name for field in dataclasses.fields(Point))
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(Point)}
+
+
+_MOST_KNOWN = 10_000
+
+
+def check_value(name: str, value: Any) -> None:  # noqa: ANN401 - what a file holds is anything
+    """Refuse a value that a field cannot have; text with formulas is checked when they are worked out."""
+    if isinstance(value, str) and template(value).names:
+        return
+    point = serial.from_data(Point, {name: value})
+    if point.device is not None:
+        with within("device"):
+            device_kind(point.device)
+
+
+def check_names(names: set[str]) -> None:
+    """Refuse names of fields that contradict each other, or that have no effect."""
+    for one, other in (("trace", "architecture"), ("plan", "planner"), ("plan", "microbatches")):
+        if {one, other} <= names:
+            raise InputError(f"{one} and {other} found; one of them was expected")
+    if not {"trace", "architecture"} & names or "cluster" not in names:
+        missing = "cluster" if {"trace", "architecture"} & names else "trace, or architecture,"
+        raise InputError(f"{missing} is missing in [simulate], and no axis of [grid] is called so")
+    if "efficiency" in names and "architecture" not in names:
+        raise InputError("efficiency has no effect without architecture: a trace has its own times")
+    if "jitter" in names and "iterations" not in names:
+        raise InputError("jitter has no effect without iterations")
+
+
+def template(text: str) -> Template:
+    """Text with formulas in braces."""
+    return formulas.template(text)
+
+
+class Maker:
+    """Makes points of what is bound and of the values of axes."""
+
+    def __init__(self, bound: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> None:
+        self._bound = dict(bound)
+        self._templates: dict[str, Template] = {}
+        self._known: dict[tuple[str, type, Any], Any] = {}
+        texts = [v for v in bound.values() if isinstance(v, str)]
+        texts += [v for name in axes if name in FIELDS for v in axes[name] if isinstance(v, str)]
+        for text in texts:
+            made = template(text)
+            if made.names or made.pieces != (text,):
+                self._templates[text] = made
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The names that formulas speak of."""
+        return frozenset().union(*(made.names for made in self._templates.values()))
+
+    def point(self, values: Mapping[str, Any]) -> Point:
+        """The point where the axes have these values."""
+        everything = {**self._bound, **values}
+        given = {}
+        for name in FIELDS:
+            if name in everything:
+                value = everything[name]
+                made = self._templates.get(value) if isinstance(value, str) else None
+                with within(name):
+                    given[name] = value if made is None else made.value(everything)
+        if given.get("iterations") is None:
+            given.pop("seed", None)  # it may stand in a formula: nothing is drawn here
+        return Point(**{name: self._checked(name, value) for name, value in given.items()})
+
+    def _checked(self, name: str, value: Any) -> Any:  # noqa: ANN401 - whatever a formula came to
+        """A value as its field has it; each is looked at once, for many points have it."""
+        place = name, type(value), value
+        if place not in self._known:
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+            self._known[place] = getattr(serial.from_data(Point, {name: value}), name)
+        return self._known[place]
+
+
+def key(point: Point, contents: Mapping[str, str], functions: Sequence[str] = ()) -> bytes:
+    """A hash of everything that determines the result.
+
+    `contents` says for names of files and of functions what is in them, `functions` which metrics of somebody's own are
+    taken. What has no effect does not count, nor what is left at its default: an option that is new changes no key.
+    """
+    idle = {name for names, has_effect in _effects(point) if not has_effect for name in names}
+    told = {
+        name: contents.get(f"{name} {value}", value)
+        for name in FIELDS
+        if name not in idle and (value := getattr(point, name)) != _DEFAULTS[name]
+    }
+    text = json.dumps([SEMANTICS, __version__, told, *functions], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).digest()[:16]
+
+
+def _effects(point: Point) -> tuple[tuple[tuple[str, ...], bool], ...]:
+    return (
+        (("planner", "microbatches"), point.plan is None),
+        (("efficiency",), point.architecture is not None),
+        (("seed", "jitter"), point.iterations is not None),
+    )
