@@ -11,6 +11,7 @@ import strategies
 from contracts import check_engine
 from pipesim import experiment, lookup, workbench
 from pipesim.engines import ENGINES, auto, compiled, event
+from pipesim.engines.compiled import fixed
 from pipesim.engines.sharing import max_min
 from pipesim.errors import DeadlockError, ScheduleError
 from pipesim.kernels import compiled as compile_
@@ -99,3 +100,45 @@ def test_the_allocator_gives_the_same_bits_compiled_and_plain(routes, capacity, 
     limit = np.array(limits[: len(routes)])
     plain = max_min(first.tolist(), media.tolist(), capacity, limit.tolist())
     assert list(compile_(max_min)(first, media, np.array(capacity), limit)) == plain
+
+
+# --- many sets of durations ------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200)
+@given(program=st.one_of(strategies.programs, strategies.even_programs), seed=st.integers(0, 2**32 - 1))
+def test_a_batch_of_durations_ends_as_each_alone(program, seed):
+    """Compute tasks take other times, transfers their own; with a fixed order or without."""
+    rng = np.random.default_rng(seed)
+    durations = np.repeat(program.duration[:, None], 3, axis=1)
+    compute = program.is_compute
+    durations[compute] = rng.integers(1, 5_000_000, (compute.sum(), 3))
+    found = compiled.makespans(program, np.arange(len(program)), durations)
+    for n in range(3):
+        assert event.run(program.with_durations(durations[:, n])).makespan == found[n]
+
+
+@settings(max_examples=200)
+@given(program=st.one_of(strategies.programs, strategies.even_programs))
+def test_a_fixed_order_gives_the_reference_s_times(program):
+    order = fixed.order_of(program)
+    if order is not None and (program.duration[program.is_compute] > 0).all():
+        start, end = fixed.times(*order, program.duration)
+        reference = event.run(program)
+        assert np.array_equal(start, reference.start)
+        assert np.array_equal(end, reference.end)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "cluster", "is_fixed"),
+    [("none", "flat", True), ("fifo", "flat", False), ("fair", "ring", False), ("fifo", "ring", True)],
+)
+def test_an_order_is_fixed_where_no_link_has_two_senders(sharing, cluster, is_fixed):
+    """On a flat cluster the stages before and after send to the same port; on a ring every link has one sender."""
+    if cluster == "ring":
+        made = workbench.case("one_f_one_b", 4, 8, workbench.Times.of(1, 2, hop=0.5), None, Options(sharing))
+    else:
+        made = experiment.make_case(
+            "bert-large", 'flat(4, bandwidth="1GB/s")', "balanced", "one_f_one_b", 8, options=Options(sharing)
+        )
+    assert (fixed.order_of(made.program()) is not None) == is_fixed
