@@ -14,7 +14,7 @@ Rooms, top to bottom. A room imports only rooms above it or to its left; those m
     errors units files · serial lookup formulas ragged tables tracks kernels · devices trace model cluster
     costs spread trace_diff · chains plan schedule scenario legality recording · program lowering · timeline
     metrics curves channels bounds · importers* recorders* architectures* topologies* planners* schedulers* engines*
-    report* plot* export* trace_report · pricing ordering experiment workbench rebuilding · store sweep
+    report* plot* export* trace_report · pricing ordering experiment whatif workbench rebuilding · store sweep
     cli
 
 Words:

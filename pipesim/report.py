@@ -309,6 +309,23 @@ def _bubbles(bubble: Mapping[str, float]) -> str:
     return f"{idle} idle (1 - ideal / longest stage: {longest}, actual / ideal - 1: {over})"
 
 
+def gains(data: Mapping[str, Any], most: int = 15) -> str:
+    """What `pipesim whatif` found, in words for the best, and as a table."""
+    found, by = data["gains"], data["by"]
+    rows = [
+        [row["what"], row["name"], seconds(row["iteration_time_s"]), f"{100 * row['gain']:.2f} %"]
+        for row in found[:most]
+    ]
+    head = f"iteration time {seconds(data['iteration_time_s'])}; each thing {100 * by:g} % faster"
+    best = ""
+    if found and found[0]["gain"] > 0:
+        first = found[0]
+        saves = f"saves {percent(first['gain'])} of the iteration"
+        best = f"\na {100 * by:g} % faster {first['what']} {first['name']} {saves}"
+    more = f"\n... and {len(found) - most} more" if len(found) > most else ""
+    return f"{head}{best}\n\n{table(['what', 'name', 'iteration', 'saved'], rows, left=2)}{more}"
+
+
 def exploration(data: Mapping[str, Any]) -> str:
     """What `workbench.exploration` says, but for the table."""
     flying = list(data["peak_in_flight"].values())

@@ -33,6 +33,8 @@ _TIMES = {
     unit: Decimal(10) ** power for unit, power in zip(["s", "ms", "us", "µs", "ns"], [0, -3, -6, -6, -9], strict=True)
 }
 
+_PARTS = {"%": Decimal("0.01")}
+
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
 
 
@@ -49,6 +51,11 @@ def size(value: float | str) -> float:
 def duration(value: float | str) -> float:
     """Seconds from a number of seconds or from text such as "5us"."""
     return _quantity(value, _TIMES, "a time", "5us")
+
+
+def fraction(value: float | str) -> float:
+    """A part of a whole: 0.1, or "10%"."""
+    return _quantity(value, _PARTS, "a part of a whole", "10%")
 
 
 def _quantity(value: float | str, scales: dict[str, Decimal], what: str, example: str) -> float:

@@ -25,7 +25,7 @@ timeline
 metrics curves channels bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 report* plot* export* trace_report
-pricing ordering experiment workbench rebuilding
+pricing ordering experiment whatif workbench rebuilding
 store sweep
 cli
 """

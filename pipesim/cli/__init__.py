@@ -26,6 +26,7 @@ COMMANDS = {
     "plan": "Split a model over a cluster.",
     "simulate": "Plan, order and replay one iteration, or many.",
     "compare": "Several planners and schedulers side by side.",
+    "whatif": "What would help most: devices, links, layers a little faster.",
     "schedule": "Explore a schedule without a trace.",
     "schedules": "All schedulers, with one line each.",
     "gallery": "Draw schedules side by side.",

@@ -13,6 +13,7 @@ from pipesim.plot.chart import Chart
 from pipesim.plot.chart_figure import chart
 from pipesim.plot.cluster_map import cluster
 from pipesim.plot.comparison_chart import comparison
+from pipesim.plot.gains_chart import gains
 from pipesim.plot.gantt_chart import gantt, gantt_grid
 from pipesim.plot.layer_bars import layers
 from pipesim.plot.load_chart import link_load
@@ -25,6 +26,7 @@ __all__ = [
     "check_path",
     "cluster",
     "comparison",
+    "gains",
     "gantt",
     "gantt_grid",
     "layers",

@@ -1,0 +1,50 @@
+"""pipesim whatif."""
+
+from typing import Any
+
+import click
+
+from pipesim.cli import options
+
+WHATS = ("device", "link", "layer")  # as in `pipesim.whatif`, which is slow to import
+
+
+@click.command()
+@options.case
+@click.option("--by", default="10%", show_default=True, help="How much faster each thing is made: 10% or 0.1.")
+@click.option("--only", type=click.Choice(WHATS), multiple=True, help="May be given several times; default: all.")
+@click.option("--most", type=int, default=15, show_default=True, help="Show so many, those that help most.")
+@click.option("--plot", "plot_file", type=click.Path(), help="Draw the gains as bars to this .png, .svg or .pdf.")
+@options.as_json
+def whatif(by: str, only: tuple[str, ...], most: int, plot_file: str | None, as_json: bool, **given: Any) -> None:
+    """What would help most: each device, link and layer a little faster.
+
+    \b
+    Examples:
+      pipesim whatif bert-large 'servers(2, 4, intra="25GB/s", inter="10Gb/s")' --planner spp -s pe
+      pipesim whatif vgg-19 dgx1_v100 --by 25% --only layer --plot gains.png
+    """
+    from pipesim import report, units, whatif
+
+    options.check_outputs(pictures=[plot_file])
+    part = units.fraction(by)
+    case = options.make_case(given | {"as_json": as_json})
+    with options.busy("trying", quiet=as_json):
+        seconds, found = whatif.gains(case, part, only or WHATS)  # type: ignore[arg-type]  # checked by click
+    if plot_file:
+        from pipesim import plot
+
+        plot.gains([(f"{gain.what} {gain.name}", gain.gain) for gain in found[:most]], part, plot_file)
+        options.wrote(plot_file, "gains", quiet=as_json)
+    data = {
+        "iteration_time_s": seconds,
+        "by": part,
+        "gains": [
+            {"what": g.what, "name": g.name, "iteration_time_s": g.iteration_time_s, "gain_s": g.gain_s, "gain": g.gain}
+            for g in found
+        ],
+    }
+    if as_json:
+        options.echo_json(data)
+    else:
+        click.echo(report.gains(data, most))

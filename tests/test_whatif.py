@@ -1,0 +1,103 @@
+"""What would help most is what helps when it is really made faster."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from pipesim import experiment, whatif
+from pipesim.costs import costs_of
+from pipesim.errors import InputError
+from pipesim.experiment import Case, make_case
+from pipesim.lowering import Options
+from pipesim.scenario import Scenario, Slow
+from test_cli import run  # noqa: F401 - a fixture
+
+CLUSTER = 'servers(2, 2, intra="25GB/s", inter="5Gb/s")'
+
+
+def case(sharing="fair", scheduler="one_f_one_b", **options):
+    return make_case("bert-large", CLUSTER, "balanced", scheduler, 8, options=Options(sharing, **options))
+
+
+def seconds(made):
+    return experiment.metrics.iteration_time(experiment.run(made.program()))
+
+
+@pytest.mark.parametrize("sharing", ["none", "fifo", "fair"])
+def test_a_faster_device_gains_what_a_scenario_with_it_gains(sharing):
+    """A scenario in which it takes 1/1.1 of its time; rounded apart, to a few nanoseconds."""
+    made = case(sharing)
+    now, found = whatif.gains(made, 0.1, ("device",))
+    assert now == seconds(made)
+    for gain in found:
+        faster = replace(made, scenario=Scenario(slow=(Slow(gain.name, 1 / 1.1),)))
+        assert gain.iteration_time_s == pytest.approx(seconds(faster), abs=1e-6)
+        assert gain.gain_s == pytest.approx(now - gain.iteration_time_s)
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
+@pytest.mark.parametrize("scheduler", ["one_f_one_b", "zb_h1"])
+def test_a_faster_layer_gains_what_a_trace_with_it_gains(scheduler, recompute):
+    made = case(scheduler=scheduler, recompute=recompute)
+    _, found = whatif.gains(made, 0.25, ("layer",))
+    trace = experiment.load_trace("bert-large")
+    for name in ("embedding", "head", found[0].name):
+        columns = dict(trace.layers)
+        (mine,) = ((columns["name"] == name).nonzero(),)
+        for column in [c for c in columns if c.endswith("_s")]:
+            columns[column] = columns[column].copy()
+            columns[column][mine] /= 1.25
+        costs = costs_of(replace(trace, layers=columns))
+        faster = Case(made.plan, made.schedule, costs, made.cluster, made.options)
+        gain = next((gain for gain in found if gain.name == name), None)
+        if gain is not None:
+            assert gain.iteration_time_s == pytest.approx(seconds(faster), abs=1e-6)
+
+
+@pytest.mark.parametrize("sharing", ["fifo", "fair"])
+def test_a_faster_link_gains_what_a_cluster_with_it_gains(sharing):
+    made = case(sharing)
+    _, found = whatif.gains(made, 0.5, ("link",))
+    assert found[0].name == "all of 5 Gb/s"
+    assert found[0].gain > 0
+    for gain in found:
+        ends = set(gain.name.split(" - "))
+        links = tuple(
+            replace(link, bandwidth=link.bandwidth * 1.5)
+            if {link.source, link.target} == ends or gain.name == f"all of {8 * link.bandwidth / 1e9:g} Gb/s"
+            else link
+            for link in made.cluster.links
+        )
+        assert gain.iteration_time_s == seconds(replace(made, cluster=replace(made.cluster, links=links)))
+
+
+def test_most_comes_first_and_what_carries_nothing_is_left_out():
+    _, found = whatif.gains(case())
+    assert [gain.gain_s for gain in found] == sorted((gain.gain_s for gain in found), reverse=True)
+    assert {gain.what for gain in found} == {"device", "link", "layer"}
+    layers = [gain for gain in found if gain.what == "layer"]
+    assert len(layers) == experiment.load_trace("bert-large").layer_count
+
+
+@pytest.mark.parametrize("by", [0.0, -0.1, float("inf"), float("nan")])
+def test_how_much_faster_must_be_more_than_nothing(by):
+    with pytest.raises(InputError, match="more than 0 was expected"):
+        whatif.gains(case(), by)
+
+
+def test_the_command_says_the_best_in_a_sentence(run, tmp_path):  # noqa: F811 - the fixture
+    picture = tmp_path / "gains.png"
+    code, out, _ = run("whatif", "bert-large", CLUSTER, "-p", "balanced", "--by", "10%", "--plot", picture)
+    assert code == 0
+    assert picture.stat().st_size > 5_000
+    assert "a 10 % faster" in out
+    data = json.loads(run("whatif", "bert-large", CLUSTER, "-p", "balanced", "--by", "0.1", "--json")[1])
+    assert data["by"] == 0.1
+    assert data["gains"][0]["gain"] >= data["gains"][-1]["gain"]
+
+
+def test_a_part_that_is_none_is_refused(run):  # noqa: F811 - the fixture
+    code, _, error = run("whatif", "bert-large", CLUSTER, "-p", "balanced", "--by", "much")
+    assert code == 2
+    assert "is not a part of a whole" in error
