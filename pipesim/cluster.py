@@ -11,20 +11,18 @@ parallel links in turn, so that a fat tree uses all its cores. Routes depend on 
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import units
+from pipesim import trees, units
 from pipesim.errors import InputError, within
 
 if TYPE_CHECKING:
     import networkx as nx
 
 Points = tuple[tuple[float, float], ...]
-Arc = tuple[int, int, int]  # vertex, link, medium
-Steps = list[Arc | None]
 
 
 DUPLEX = ("full", "half", "one_way", "shared")
@@ -198,56 +196,30 @@ class Cluster:
         return {medium: link.bandwidth for link in self.links for _, _, medium in _arcs(link)}
 
     @cached_property
-    def _bandwidth(self) -> list[float]:
-        return [link.bandwidth for link in self.links]
-
-    @cached_property
-    def _entering(self) -> list[list[Arc]]:
-        """For each vertex the arcs that enter it, as (from where, link, medium)."""
+    def _arcs(self) -> "_Arcs":
+        """All arcs by the vertex that they leave, in the order of where they lead to, link and medium."""
         position = {name: i for i, name in enumerate(self.vertices)}
         medium_index = {name: i for i, name in enumerate(self.media)}
-        entering: list[list[Arc]] = [[] for _ in self.vertices]
-        for number, link in enumerate(self.links):
-            for source, target, medium in _arcs(link):
-                entering[position[target]].append((position[source], number, medium_index[medium]))
-        return entering
+        every = sorted(
+            (position[source], position[target], number, medium_index[medium])
+            for number, link in enumerate(self.links)
+            for source, target, medium in _arcs(link)
+        )
+        source, there, link, medium = np.array(every, np.int64).reshape(-1, 4).T
+        first = np.searchsorted(source, np.arange(len(self.vertices) + 1)).astype(np.int64)
+        wide = np.array([link.bandwidth for link in self.links], np.float64)[link]
+        there = np.ascontiguousarray(there)
+        return _Arcs(first, there, wide, link, medium, *trees.turned(first, there))
+
+    def _tree(self, target: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """For each vertex the arc to take towards this device, and the bottleneck from there on; 0 where none leads."""
+        arcs = self._arcs
+        return trees.tree(arcs.first, arcs.there, arcs.wide, arcs.first_before, arcs.before, target)
 
     @cached_property
-    def _trees(self) -> dict[int, Steps]:
+    def _trees(self) -> dict[int, NDArray[np.int64]]:
+        """Those of the last targets that were asked for."""
         return {}
-
-    def _tree(self, target: int) -> tuple[Steps, list[float]]:
-        """For each vertex the arc to take towards this device, and the bottleneck from there on; 0 where none leads.
-
-        Level by level, from the target outwards: of the arcs to the level before, the widest way is kept, and all
-        that are equally wide. Of those another digit of the destination chooses at each level, so that all parallel
-        paths are used.
-        """
-        count = len(self.vertices)
-        hops, width, step = [-1] * count, [0.0] * count, list[Arc | None]([None] * count)
-        hops[target], width[target] = 0, np.inf
-        level, frontier = 0, [target]
-        while frontier:
-            level += 1
-            reached, widest = [], dict[int, list[Arc]]()
-            for vertex in frontier:
-                for source, link, medium in self._entering[vertex]:
-                    if hops[source] == -1:
-                        hops[source] = level
-                        reached.append(source)
-                    elif hops[source] != level:
-                        continue
-                    wide = min(self._bandwidth[link], width[vertex])
-                    if wide > width[source]:
-                        width[source], widest[source] = wide, []
-                    if wide == width[source]:
-                        widest[source].append((vertex, link, medium))
-            for source in reached:
-                equal = sorted(widest[source])
-                digit = target if level % 2 else target // len(equal)
-                step[source] = equal[digit % len(equal)]
-            frontier = reached
-        return step, width
 
     def route(self, source: str, target: str) -> Route:
         """The way from one device to another."""
@@ -265,19 +237,21 @@ class Cluster:
 
     def _make_route(self, source: int, target: int) -> Route:
         if target not in self._trees:
+            if len(self._trees) >= _TREES:
+                self._trees.clear()
             self._trees[target] = self._tree(target)[0]
-        tree = self._trees[target]
+        tree, arcs = self._trees[target], self._arcs
         links: list[int] = []
         media: list[int] = []
         vertex = source
         while vertex != target:
-            step = tree[vertex]
-            if step is None:
+            arc = int(tree[vertex])
+            if arc == trees.NOWHERE:
                 raise InputError(
                     f"cluster {self.name!r}: no route from {self.vertices[source]!r} to {self.vertices[target]!r}"
                 )
-            vertex, link, medium = step
-            links.append(link)
+            vertex, medium = int(arcs.there[arc]), int(arcs.medium[arc])
+            links.append(int(arcs.link[arc]))
             if medium not in media:  # two hops over one shared medium occupy it once
                 media.append(medium)
         passed = [self.links[link] for link in links]
@@ -313,6 +287,21 @@ class Cluster:
             for source, target, medium in _arcs(link):
                 graph.add_edge(source, target, bandwidth=link.bandwidth, latency=link.latency, medium=medium)
         return graph
+
+
+_TREES = 2048  # trees that a cluster keeps: each has a number for every vertex
+
+
+class _Arcs(NamedTuple):
+    """Arcs in columns; those of vertex v from first[v] on."""
+
+    first: NDArray[np.int64]
+    there: NDArray[np.int64]
+    wide: NDArray[np.float64]
+    link: NDArray[np.int64]
+    medium: NDArray[np.int64]
+    first_before: NDArray[np.int64]  # the vertices from which an arc leads to v: before[first_before[v]] and on
+    before: NDArray[np.int64]
 
 
 def _arcs(link: Link) -> list[tuple[str, str, str]]:

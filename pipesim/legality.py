@@ -4,8 +4,10 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipesim.errors import DeadlockError, ScheduleError
+from pipesim.keeping import is_kept
 from pipesim.plan import Plan
 from pipesim.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Action, Schedule
 
@@ -17,10 +19,9 @@ def check(schedule: Schedule, plan: Plan) -> None:
     _check_stages(schedule, plan)
     _check_pairs(schedule)
     _check_microbatches(schedule, plan)
-    _check_complete(schedule, plan)
-    run = _progress(schedule, plan)
-    if run.position != run.ends:
-        raise DeadlockError(f"{_IMPOSSIBLE}\n{_stuck_table(schedule, run, plan)}")
+    cell = _check_complete(schedule, plan)
+    if not is_kept(schedule, plan, cell):
+        raise DeadlockError(f"{_IMPOSSIBLE}\n{_stuck_table(schedule, _progress(schedule, plan), plan)}")
 
 
 _IMPOSSIBLE = "the order is impossible: every rank below waits for another (>waiting cell<)"
@@ -69,8 +70,8 @@ def _positions(schedule: Schedule, rank: int) -> slice:
     return slice(int(schedule.starts[rank]), int(schedule.starts[rank + 1]))
 
 
-def _check_complete(schedule: Schedule, plan: Plan) -> None:
-    """Per rank, stage and microbatch: one F, and either one B or one I and one W."""
+def _check_complete(schedule: Schedule, plan: Plan) -> NDArray[np.int64]:
+    """Per rank, stage and microbatch: one F, and either one B or one I and one W. Returns the number of these three."""
     slots = [(rank, n) for rank, held in enumerate(plan.chunks) for n in held]
     passing = [plan.microbatches_of(n, plan.stages[n].devices.index(plan.devices[rank])) for rank, n in slots]
     present = np.unique(schedule.microbatch)
@@ -80,18 +81,17 @@ def _check_complete(schedule: Schedule, plan: Plan) -> None:
         raise _incomplete(schedule, plan, *slots[where], absent, [0, 0, 0, 0])
     slot_of = np.zeros((len(plan.devices), len(plan.stages)), np.int64)
     slot_of[tuple(np.array(slots).T)] = np.arange(len(slots))
-    cell = slot_of[schedule.rank, schedule.stage] * plan.microbatches + schedule.microbatch
-    counts = np.stack(
-        [np.bincount(cell[schedule.kind == kind], minlength=len(slots) * plan.microbatches) for kind in range(4)]
-    )
-    required = np.zeros((len(slots), plan.microbatches), bool)
-    for slot, microbatches in enumerate(passing):
-        required[slot, microbatches.start :: microbatches.step] = True
-    once = required.ravel()
-    right = (counts[0] == once) & (counts[1] + counts[2] == once) & (counts[2] == counts[3])
+    slot_at = slot_of[schedule.rank, schedule.stage]
+    begin = np.concatenate([[0], np.cumsum([len(microbatches) for microbatches in passing])]).astype(np.int64)
+    cell: NDArray[np.int64] = begin[slot_at] + schedule.microbatch // np.array([one.step for one in passing])[slot_at]
+    counts = np.stack([np.bincount(cell[schedule.kind == kind], minlength=int(begin[-1])) for kind in range(4)])
+    right = (counts[0] == 1) & (counts[1] + counts[2] == 1) & (counts[2] == counts[3])
     if not right.all():
-        slot, microbatch = divmod(int(np.argmin(right)), plan.microbatches)
-        raise _incomplete(schedule, plan, *slots[slot], microbatch, counts[:, np.argmin(right)].tolist())
+        wrong = int(np.argmin(right))
+        slot = int(np.searchsorted(begin, wrong, side="right")) - 1
+        microbatch = passing[slot][wrong - int(begin[slot])]
+        raise _incomplete(schedule, plan, *slots[slot], microbatch, counts[:, wrong].tolist())
+    return cell
 
 
 def _incomplete(  # noqa: PLR0917 - where, and what is there

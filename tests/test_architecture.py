@@ -16,10 +16,10 @@ PACKAGE = Path(__file__).parents[1] / "pipesim"
 # Rows from top to bottom. A room imports rooms above it and those to its left, but no starred one of its own row.
 MAP = """
 errors units files
-serial lookup formulas ragged tables tracks kernels
+serial lookup formulas ragged tables tracks kernels trees
 devices trace model cluster
 costs spread trace_diff
-chains plan schedule scenario legality recording
+chains plan schedule scenario keeping legality recording
 program lowering
 timeline
 metrics curves channels bounds

@@ -283,7 +283,7 @@ def test_a_plan_for_another_model_is_refused():
 def test_devices_that_cannot_reach_each_other_are_refused():
     apart = Cluster("apart", (Device("g0", "any"), Device("g1", "any")))
     plan = Plan("even", 2, 1, (Stage(0, 1, ("g0",)), Stage(1, 2, ("g1",))))
-    with pytest.raises(InputError, match="no route from 'g0' to 'g1'"):
+    with pytest.raises(InputError, match=r"no route from 'g[01]' to 'g[01]'"):
         lower(plan, gpipe(plan), costs_of(even_trace(2)), apart)
 
 

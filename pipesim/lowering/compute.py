@@ -87,7 +87,7 @@ def add_own_needs(tasks: Tasks, job: Job) -> None:
     slot = job.slot_of[schedule.stage, schedule.rank]
     for later, side in (((BACKWARD, INPUT), 0), ((WEIGHT,), 1)):
         rows = np.flatnonzero(np.isin(schedule.kind, later))
-        done = job.action_at[side, slot[rows], schedule.microbatch[rows]]
+        done = job.action_at(side, slot[rows], schedule.microbatch[rows])
         tasks.needs.append((job.cell_start[rows], job.cell_end[done]))
 
 

@@ -119,15 +119,32 @@ class Job:
         """Action -> the last action of its cell."""
         return np.arange(len(self.schedule.kind)) + self.schedule.paired
 
+    def action_at(self, side: int | Ints, slot: Ints, microbatch: Ints) -> Ints:
+        """The forward (0) or backward (1) of a microbatch on a slot that it passes through."""
+        place = self._first_place[slot] + microbatch // self._step[slot]
+        return self._actions[side, place]  # type: ignore[no-any-return]  # an array of int
+
     @cached_property
-    def action_at(self) -> Ints:
-        """(forward or backward, slot, microbatch) -> action, -1 where there is none."""
+    def _step(self) -> Ints:
+        """Of how many microbatches a slot takes one."""
+        whole = self.plan.replicas == "whole"
+        return np.array([len(self.plan.stages[n].devices) if whole else 1 for n, _ in self.slots], np.int64)
+
+    @cached_property
+    def _first_place(self) -> Ints:
+        """Where the microbatches of each slot begin in `_actions`."""
+        return np.concatenate([[0], np.cumsum(-(-self.plan.microbatches // self._step))]).astype(np.int64)
+
+    @cached_property
+    def _actions(self) -> Ints:
+        """[forward or backward, place] -> action."""
         schedule = self.schedule
-        table = np.full((2, len(self.slots), self.plan.microbatches), -1, np.int64)
+        table = np.full((2, int(self._first_place[-1])), -1, np.int64)
         slot = self.slot_of[schedule.stage, schedule.rank]
         for side, kinds in enumerate(([FORWARD], [BACKWARD, INPUT])):
             rows = np.flatnonzero(np.isin(schedule.kind, kinds))
-            table[side, slot[rows], schedule.microbatch[rows]] = rows
+            place = self._first_place[slot[rows]] + schedule.microbatch[rows] // self._step[slot[rows]]
+            table[side, place] = rows
         return table
 
     def last_backward(self, slot: int) -> list[int]:

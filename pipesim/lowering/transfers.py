@@ -29,7 +29,7 @@ class Pairs(NamedTuple):
     def ends(self, job: Job) -> tuple[Ints, Ints]:
         """The actions that make and that use each message."""
         side = (self.kind == GRADIENT).astype(np.int64)
-        made, used = (job.action_at[side, slot, self.microbatch] for slot in (self.source, self.target))
+        made, used = (job.action_at(side, slot, self.microbatch) for slot in (self.source, self.target))
         return job.cell_end[made], job.cell_start[used]
 
 
@@ -128,7 +128,9 @@ class Timing(NamedTuple):
     def of(cls, job: Job, source: Ints, target: Ints) -> "Timing":
         """Each different (source slot, target slot) is looked up once."""
         unique, inverse = np.unique(source * len(job.slots) + target, return_inverse=True)
-        found = [_pair_timing(job, *divmod(code, len(job.slots))) for code in unique.tolist()]
+        towards = np.argsort(unique % len(job.slots), kind="stable")  # routes to one target are found together
+        by_code = {code: _pair_timing(job, *divmod(code, len(job.slots))) for code in unique[towards].tolist()}
+        found = [by_code[code] for code in unique.tolist()]
         duration, delay, size, limit = (np.array([row[i] for row in found])[inverse] for i in range(4))
         return cls(duration, delay, size, limit, Ragged.of([row.media for row in found]).take(inverse))
 
