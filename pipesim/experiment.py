@@ -341,12 +341,13 @@ def best(rows: Sequence[Row]) -> Row | None:
 
 
 def starred(rows: Sequence[Row]) -> list[bool]:
-    """Which rows are the best of their planner."""
+    """Which rows are the best of their planner; none is, where nothing of it fits in memory."""
     by_planner: dict[str, list[Row]] = {}
     for row in rows:
         by_planner.setdefault(row.planner, []).append(row)
     stars = [best(mine) for mine in by_planner.values()]
-    return [any(row is star for star in stars) for row in rows]
+    fitting = [star for star in stars if star and star.timeline and metrics.fits_memory(star.timeline)]
+    return [any(row is star for star in fitting) for row in rows]
 
 
 def _rank(row: Row) -> tuple[bool, int]:

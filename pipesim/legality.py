@@ -1,7 +1,6 @@
 """Whether a schedule can be kept: each action of its plan once, on its device, in a possible order."""
 
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import Counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +9,7 @@ from pipesim.errors import DeadlockError, ScheduleError
 from pipesim.keeping import is_kept
 from pipesim.plan import Plan
 from pipesim.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Action, Schedule
+from pipesim.stepping import Run, progress
 
 
 def check(schedule: Schedule, plan: Plan) -> None:
@@ -21,7 +21,7 @@ def check(schedule: Schedule, plan: Plan) -> None:
     _check_microbatches(schedule, plan)
     cell = _check_complete(schedule, plan)
     if not is_kept(schedule, plan, cell):
-        raise DeadlockError(f"{_IMPOSSIBLE}\n{_stuck_table(schedule, _progress(schedule, plan), plan)}")
+        raise DeadlockError(f"{_IMPOSSIBLE}\n{_stuck_table(schedule, progress(schedule, plan), plan)}")
 
 
 _IMPOSSIBLE = "the order is impossible: every rank below waits for another (>waiting cell<)"
@@ -108,7 +108,7 @@ def _incomplete(  # noqa: PLR0917 - where, and what is there
 
 def _who_waits(schedule: Schedule, plan: Plan) -> str:
     """Where each rank is stuck if such a schedule is run all the same."""
-    run = _progress(schedule, plan)
+    run = progress(schedule, plan)
     return "" if run.position == run.ends else f"\nso these wait:\n{_stuck_table(schedule, run, plan)}"
 
 
@@ -137,7 +137,7 @@ def with_messages(schedule: Schedule, plan: Plan) -> list[list[str]]:
             if not left[rank, stage]:
                 texts[rank].append(f"{stage}REDUCE_GRAD")
 
-    _progress(schedule, plan, tell)
+    progress(schedule, plan, tell)
     return texts
 
 
@@ -150,110 +150,7 @@ def _receiver(plan: Plan, stage: int, kind: int, microbatch: int) -> int | None:
     return plan.devices.index(devices[microbatch % len(devices)])
 
 
-def _progress(schedule: Schedule, plan: Plan, tell: Callable[[int, str, list[Action]], None] | None = None) -> "_Run":
-    """How far each rank comes when the schedule runs without clock or costs: in turn, a cell of each that can go on.
-
-    What an action waits for is a count: how many replicas have done an action of that stage and microbatch. Turns keep
-    messages in about the order of time: a receive that stands early may hold up those after it.
-    """
-    run = _Run(schedule, plan)
-    cells = (
-        [list(zip(_by_cell(run, rank), row, strict=True)) for rank, row in enumerate(schedule.cells)] if tell else []
-    )
-    done = [0] * len(schedule)
-    ready = deque(rank for rank in range(len(schedule)) if run.position[rank] < run.ends[rank])
-    while ready:
-        rank = ready.popleft()
-        missing = run.missing(rank)
-        if missing is not None:
-            run.waiting.setdefault(missing, []).append(rank)
-            continue
-        ready += run.advance(rank)
-        if tell is not None:
-            actions, cell = cells[rank][done[rank]]
-            tell(rank, cell, actions)
-            done[rank] += 1
-        if run.position[rank] < run.ends[rank]:
-            ready.append(rank)
-    return run
-
-
-def _by_cell(run: "_Run", rank: int) -> list[list[Action]]:
-    """The actions of each cell of a rank."""
-    found, at = [], run.position[rank]
-    while at < run.ends[rank]:
-        stop = at + 2 if run.paired[at] else at + 1
-        found.append([Action(run.stage[i], run.kind[i], run.microbatch[i]) for i in range(at, stop)])
-        at = stop
-    return found
-
-
-class _Run:
-    """The state of such a run. A deed is (stage, microbatch) of a forward, or of a backward, as one number.
-
-    done[deed]       how many replicas have done it; complete when as many as there are have
-    own              what a rank itself has done: its deeds and, after them, which of W it may do
-    """
-
-    def __init__(self, schedule: Schedule, plan: Plan) -> None:
-        self.stage, self.kind = schedule.stage.tolist(), schedule.kind.tolist()
-        self.microbatch, self.paired = schedule.microbatch.tolist(), schedule.paired.tolist()
-        self.position: list[int] = schedule.starts[:-1].tolist()
-        self.ends: list[int] = schedule.starts[1:].tolist()
-        self.stages = len(plan.stages)
-        self.copies = [len(stage.devices) if plan.replicas == "split" else 1 for stage in plan.stages]
-        self.done: dict[int, int] = {}
-        self.own: list[set[int]] = [set() for _ in range(len(schedule))]
-        self.waiting: dict[int, list[int]] = {}
-
-    def deed(self, stage: int, kind: int, microbatch: int) -> int:
-        """The number of what this action does, once for B and I."""
-        return (microbatch * self.stages + stage) * 2 + (kind != FORWARD)
-
-    def missing(self, rank: int) -> int | None:
-        """The deed that the next cell of a rank waits for, if any; -1 - deed if only the rank itself can do it."""
-        at = self.position[rank]
-        for i in (at, at + 1) if self.paired[at] else (at,):
-            stage, kind, microbatch = self.stage[i], self.kind[i], self.microbatch[i]
-            own = _needs_own(kind)
-            if own is not None and self.deed(stage, own, microbatch) not in self.own[rank]:
-                return -1 - self.deed(stage, own, microbatch)
-            before = _needs_other(stage, kind, self.stages)
-            if before is not None:
-                deed = self.deed(before, kind, microbatch)
-                if self.done.get(deed, 0) < self.copies[before]:
-                    return deed
-        return None
-
-    def advance(self, rank: int) -> list[int]:
-        """Do the next cell of a rank; returns who has waited for it."""
-        at = self.position[rank]
-        self.position[rank] = stop = at + 2 if self.paired[at] else at + 1
-        woken: list[int] = []
-        for i in range(at, stop):
-            if self.kind[i] == WEIGHT:
-                continue
-            deed = self.deed(self.stage[i], self.kind[i], self.microbatch[i])
-            self.own[rank].add(deed)
-            self.done[deed] = self.done.get(deed, 0) + 1
-            if self.done[deed] == self.copies[self.stage[i]]:
-                woken += self.waiting.pop(deed, [])
-        return woken
-
-
-def _needs_own(kind: int) -> int | None:
-    """The kind of action that the same rank must have done before, on the same stage and microbatch."""
-    return {FORWARD: None, BACKWARD: FORWARD, INPUT: FORWARD, WEIGHT: INPUT}[kind]
-
-
-def _needs_other(stage: int, kind: int, stages: int) -> int | None:
-    """The stage whose action on the same microbatch must come before."""
-    if kind == FORWARD:
-        return stage - 1 if stage > 0 else None
-    return stage + 1 if kind != WEIGHT and stage < stages - 1 else None
-
-
-def _stuck_table(schedule: Schedule, run: _Run, plan: Plan) -> str:
+def _stuck_table(schedule: Schedule, run: Run, plan: Plan) -> str:
     """Around the first cell that each rank cannot do, and why it waits."""
     lines = []
     for rank, at in enumerate(run.position):
@@ -286,13 +183,15 @@ def _awaited(schedule: Schedule, missing: int, at: int, plan: Plan) -> str:
     own = missing < 0
     slot, backwards = divmod(-1 - missing if own else missing, 2)
     microbatch, stage = divmod(slot, len(plan.stages))
+    same = (schedule.stage == stage) & (schedule.microbatch == microbatch)
     if not own:
-        return f"{stage}{'B' if backwards else 'F'}{microbatch} of {', '.join(plan.stages[stage].devices)}"
+        parts = (same & (schedule.kind == INPUT)).any() and not (same & (schedule.kind == BACKWARD)).any()
+        kind = FORWARD if not backwards else INPUT if parts else BACKWARD  # as the other ranks have it
+        return f"{Action(stage, kind, microbatch)} of {', '.join(plan.stages[stage].devices)}"
     after = slice(at, int(schedule.starts[schedule.rank[at] + 1]))
-    same = (schedule.stage[after] == stage) & (schedule.microbatch[after] == microbatch)
-    later = (same & np.isin(schedule.kind[after], [INPUT, BACKWARD] if backwards else [FORWARD])).any()
+    later = (same & np.isin(schedule.kind, [INPUT, BACKWARD] if backwards else [FORWARD]))[after].any()
     where = "which comes later on the same rank" if later else "which the rank does not do"
-    return f"{stage}{'I' if backwards else 'F'}{microbatch}, {where}"
+    return f"{Action(stage, INPUT if backwards else FORWARD, microbatch)}, {where}"
 
 
 def _bad_cell(schedule: Schedule, rank: int, column: int, reason: str, stuck: str = "") -> ScheduleError:

@@ -182,7 +182,7 @@ def _links(links: Mapping[str, Mapping[str, float]], most: int = 5) -> list[str]
 
 
 def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
-    """One line per planner and scheduler; the best of each planner is starred, the best of all twice; failures say why.
+    """One line per planner and scheduler; the best of each planner is starred, of all twice; failures say why.
 
     `best` is the index of the best of all.
     """
@@ -209,8 +209,9 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
     headers = ["planner", "scheduler", "iteration", *otherwise.values(), *more]
     legend = []
     if best is not None:
-        fastest = "fastest that fits in memory" if rows[best]["fits_memory"] else "fastest; none fits in memory"
-        legend = [f"* {fastest}, of each planner; ** of all"]
+        fits = rows[best]["fits_memory"]
+        fitting, none = "* fastest that fits in memory, of each planner; ** of all", "** fastest; none fits in memory"
+        legend = [fitting if fits else none]
     return "\n".join([table(headers, lines, left=2), *legend, *_failures(rows)])
 
 

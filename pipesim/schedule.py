@@ -9,6 +9,7 @@ The text form has one line per rank, cells separated by commas:
     0F0,0F1,0B0,0B1
     1F0,1B0,1F1,1B1
 
+A rank without actions is a line with a comma alone; a blank line between others is one too, at the end it is nothing.
 Cells such as 1SEND_F1, 0RECV_B2 or 0REDUCE_GRAD say what is sent, received and reduced between the actions. They follow
 from the order and from who holds which stage: a reader skips them, and `legality.with_messages` writes them.
 """
@@ -70,13 +71,15 @@ class Schedule:
     @classmethod
     def of_arrays(cls, rows: Sequence[Ints]) -> "Schedule":
         """From one array per rank with columns stage, kind, microbatch, and perhaps paired."""
-        lengths = np.array([len(row) for row in rows], np.int64)
-        width = max((row.shape[1] for row in rows), default=3)
-        every = np.concatenate(rows) if rows else np.zeros((0, 3), np.int64)
-        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        paired = every[:, 3] != 0 if width > 3 else np.zeros(len(every), bool)
-        stage, kind, microbatch = (np.ascontiguousarray(every[:, i]) for i in range(3))
-        return cls(starts, stage, kind, microbatch, paired)
+        for rank, row in enumerate(rows):
+            if row.ndim != 2 or row.shape[1] not in {3, 4}:  # rows of columns
+                raise InputError(f"rank {rank}: an array of shape {row.shape} found; 3 or 4 columns were expected")
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])
+        every = np.zeros((int(starts[-1]), 4), np.int64)  # where the fourth is not given, nothing is paired
+        for row, start in zip(rows, starts[:-1].tolist(), strict=True):
+            every[start : start + len(row), : row.shape[1]] = row
+        stage, kind, microbatch, paired = np.ascontiguousarray(every.T)
+        return cls(starts, stage, kind, microbatch, paired != 0)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -89,7 +92,7 @@ class Schedule:
     __hash__ = None  # type: ignore[assignment]  # arrays inside may not be keys
 
     def __str__(self) -> str:
-        return "\n".join(",".join(row) for row in self.cells)
+        return text_of(self.cells)
 
     @property
     def cells(self) -> list[list[str]]:
@@ -130,9 +133,9 @@ class Schedule:
         """Read what `save` writes."""
         path = Path(path)
         if path.suffix == ".csv":
-            text = files.read_text(path).removesuffix("\n")
+            text = files.read_text(path)
         else:
-            text = "\n".join(line.replace("\n", "\\n") for line in serial.load(_Rows, path).rows)
+            text = "\n".join(line.replace("\n", "\\n") or "," for line in serial.load(_Rows, path).rows)
         with within(str(path)):
             return parse(text)
 
@@ -159,11 +162,16 @@ _PAIR = re.compile(rf"\s*\({_ACTION};{_ACTION}\)\s*{OVERLAP}\s*")
 _MESSAGE = re.compile(r"\s*\d{1,9}(?:(?:SEND|RECV)_[FB]\d{1,9}|UNSHARD\d{0,9}|RESHARD\d{0,9}|REDUCE_GRAD\d{0,9})\s*")
 
 
+def text_of(cells: list[list[str]]) -> str:
+    """The text form of the cells of each rank."""
+    return "\n".join(",".join(row) or "," for row in cells)
+
+
 def parse(text: str) -> Schedule:
-    """The schedule in text form; blank cells and those about messages are skipped."""
+    """The schedule in text form; blank cells, those about messages, and blank lines at the end are skipped."""
     if not text.strip():
         raise InputError("is empty; one line of cells such as 0F0,0F1,0B0,0B1 per rank was expected")
-    rows = [_parse_row(line, number) for number, line in enumerate(text.split("\n"), 1)]
+    rows = [_parse_row(line, number) for number, line in enumerate(text.rstrip().split("\n"), 1)]
     return Schedule.of_arrays([np.array(row, np.int64).reshape(-1, 4) for row in rows])
 
 

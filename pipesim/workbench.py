@@ -15,6 +15,7 @@ from pipesim.lowering import DEFAULTS, Options
 from pipesim.model import Layer, Model
 from pipesim.ordering import ordered_with
 from pipesim.plan import Plan, Stage
+from pipesim.schedule import text_of
 from pipesim.schedulers import SCHEDULERS, SHAPES
 from pipesim.schedulers.shapes import shaped
 from pipesim.timeline import Timeline
@@ -145,7 +146,7 @@ def exploration(made: Case, timeline: Timeline) -> dict[str, Any]:
 
 def with_messages(made: Case) -> str:
     """The text form with sends and receives."""
-    return "\n".join(",".join(row) for row in legality.with_messages(made.schedule, made.plan))
+    return text_of(legality.with_messages(made.schedule, made.plan))
 
 
 def family() -> dict[str, str]:

@@ -1,6 +1,7 @@
 """One way through the house, with things called by their names."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -201,6 +202,21 @@ def test_a_comparison_has_a_row_for_each_pair_and_a_failure_stops_nothing():
 def test_a_name_that_nobody_has_stops_a_comparison_at_once():
     with pytest.raises(UnknownNameError, match="no planner is called 'ballanced'; did you mean 'balanced'"):
         next(experiment.compare(even_trace(4), FLAT, ["ballanced"]))
+
+
+def test_the_star_of_a_planner_is_on_the_fastest_schedule_that_fits_or_on_none():
+    """The first keeps all microbatches, which is too much here; on the tiny devices nothing fits."""
+    trace = "bert-large"
+    rooms = [experiment.make_case(trace, FLAT, "uniform", name, 8).program() for name in ("gpipe", "one_f_one_b")]
+    most, least = (int(metrics.peak_memory(experiment.run(program)).max()) for program in rooms)
+    cluster = experiment.load_cluster(FLAT)
+    small = replace(cluster, devices=tuple(replace(device, memory=(most + least) // 2) for device in cluster.devices))
+    rows = list(experiment.compare(trace, small, ["uniform"], ["gpipe", "one_f_one_b", "zb_2p"], 8))
+    assert [row.as_data()["fits_memory"] for row in rows][:2] == [False, True]
+    (star,) = [row for row, starred in zip(rows, experiment.starred(rows), strict=True) if starred]
+    assert star.as_data()["fits_memory"]
+    tiny = replace(cluster, devices=tuple(replace(device, memory=1) for device in cluster.devices))
+    assert not any(experiment.starred(list(experiment.compare(trace, tiny, ["uniform"], ["gpipe"], 8))))
 
 
 def test_what_fits_in_memory_is_better_than_what_is_fast():

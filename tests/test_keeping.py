@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strategies
-from pipesim import keeping, legality
+from pipesim import keeping, legality, stepping
 from pipesim.kernels import compiled
 from pipesim.schedule import Schedule
 
@@ -24,7 +24,7 @@ def test_what_is_kept_and_what_is_not_is_the_same_for_both(plan, data):
     rows[rank][one], rows[rank][other] = rows[rank][other], rows[rank][one]
     schedule = Schedule.of(rows)
     cell = legality._check_complete(schedule, plan)
-    run = legality._progress(schedule, plan)
+    run = stepping.progress(schedule, plan)
     assert keeping.is_kept(schedule, plan, cell) == (run.position == run.ends)
     copies = np.array([len(s.devices) if plan.replicas == "split" else 1 for s in plan.stages])
     columns = schedule.stage, schedule.kind, schedule.microbatch, schedule.paired, schedule.starts, cell, copies

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,6 +48,35 @@ def test_the_text_form_has_a_line_per_rank_and_a_letter_per_kind():
 def test_blanks_and_empty_cells_do_not_matter():
     """PyTorch writes empty cells where a rank idles."""
     assert parse(" 0F0 ,, 0B0,\n,1F0,,1B0") == parse("0F0,0B0\n1F0,1B0")
+
+
+@pytest.mark.parametrize("end", ["\n", "\n\n", "\n  \n", "\r\n", " "])
+def test_a_newline_ends_a_rank_and_begins_none(tmp_path, end):
+    """An editor leaves a newline or a blank line at the end; the second counted as a rank of its own, and so did the
+    first for `parse`.
+    """
+    assert parse(ONE_F_ONE_B + end) == parse(ONE_F_ONE_B)
+    (tmp_path / "s.csv").write_bytes((ONE_F_ONE_B.replace("\n", "\r\n" if "\r" in end else "\n") + end).encode())
+    assert Schedule.load(tmp_path / "s.csv") == parse(ONE_F_ONE_B)
+
+
+def test_a_rank_without_actions_is_a_comma():
+    assert str(Schedule.of([[], [(0, 0, 0)], []])) == ",\n0F0\n,"
+    assert parse("\n0F0\n,\n") == parse(",\n0F0\n,") == Schedule.of([[], [(0, 0, 0)], []])
+
+
+def test_rows_that_say_what_is_paired_stand_beside_rows_that_do_not():
+    """Columns stage, kind, microbatch, and perhaps paired: numpy did not take both kinds together."""
+    with_pairs = np.array([[0, 0, 1, 1], [0, 1, 0, 0]])
+    made = Schedule.of_arrays([with_pairs, np.array([[1, 0, 0]]), np.zeros((0, 3), np.int64)])
+    assert str(made) == "(0F1;0B0)OVERLAP_F_B\n1F0\n,"
+    assert len(Schedule.of_arrays([])) == 0
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 5), (3,)])
+def test_rows_that_are_no_actions_are_refused_with_their_rank(shape):
+    with pytest.raises(InputError, match=r"rank 1: an array of shape .* 3 or 4 columns were expected"):
+        Schedule.of_arrays([np.zeros((1, 3), np.int64), np.zeros(shape, np.int64)])
 
 
 def test_schedules_that_differ_in_where_a_row_ends_are_not_equal():
@@ -290,7 +320,7 @@ def test_whole_replicas_take_their_own_microbatches_only():
 def test_a_rank_may_have_nothing_to_do():
     """With more whole replicas than microbatches some get none."""
     plan = Plan("m", 1, 1, (Stage(0, 1, ("a", "b")),), "whole")
-    legality.check(parse("0F0,0B0\n"), plan)
+    legality.check(parse("0F0,0B0\n,"), plan)
 
 
 def test_both_parts_of_a_backward_stand_for_a_whole_one():
@@ -311,6 +341,20 @@ def test_ranks_that_wait_for_each_other_are_shown_with_what_they_wait_for():
         "  rank 0: 0F0 >0B0< 0F1 0B1   waits for 1B0 of b\n"
         "  rank 1: 1F0 >1F1< 1B0 1B1   waits for 0F1 of a"
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "awaited"),
+    [
+        ("0F0,0I0,0F1,0I1,0W0,0W1\n1F0,1F1,1I0,1I1,1W0,1W1", "1I0 of b"),
+        ("0F0,0B0,0F1,0B1\n1F0,1F1,1I0,1I1,1W0,1W1", "1I0 of b"),
+        ("0F0,0I0,0W0,0F1,0B1\n1F0,1F1,1B0,1I1,1W1", "1B0 of b"),
+    ],
+)
+def test_what_a_rank_waits_for_is_named_as_the_other_rank_has_it(rows, awaited):
+    """The table said 1B0 where that backward is in two parts and the cell is 1I0."""
+    with pytest.raises(DeadlockError, match=f"waits for {awaited}\n"):
+        legality.check(parse(rows), PAIR)
 
 
 def test_a_long_row_is_shown_around_the_cell_that_waits():

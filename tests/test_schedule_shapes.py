@@ -8,6 +8,7 @@ from pipesim.errors import InputError, PipesimError, ScheduleError
 from pipesim.lowering import Options
 from pipesim.ordering import ordered_with
 from pipesim.plan import Plan, Stage
+from pipesim.program import ALL_REDUCE
 from pipesim.schedulers import SCHEDULERS, SHAPES
 from pipesim.schedulers.shapes import has_shape, lane_order, shaped
 from strategies import jobs
@@ -37,11 +38,41 @@ def test_a_plan_brought_into_a_shape_has_it_and_can_be_scheduled(name, job):
     timeline.verify()
 
 
+SEARCHES = {"auto", "exact", "zb_1p", "zb_2p"}
+
+
+@pytest.mark.parametrize("name", sorted(SCHEDULERS))
+def test_every_scheduler_is_simulated_on_any_job_under_every_sharing_or_says_why_not(name):
+    """Replicas that split microbatches, devices of several kinds: legal, and the timeline keeps every rule."""
+
+    @settings(max_examples=6 if name in SEARCHES else 30)
+    @given(job=jobs())
+    def judge(job):
+        try:
+            plan, schedule = ordered_with(name, job.plan, job.costs, job.cluster, job.options)
+        except ScheduleError:  # what they say: contracts.check_scheduler
+            return
+        legality.check(schedule, plan)
+        case = experiment.Case(plan, schedule, job.costs, job.cluster, job.options, job.scenario)
+        experiment.run(case.program()).verify()
+
+    judge()
+
+
 def test_two_copies_share_their_devices_in_opposite_directions():
     plan = shaped(straight(4, 4), None, None, "both", 1, "chimera")
     assert [stage.devices for stage in plan.stages] == [("g0", "g3"), ("g1", "g2"), ("g2", "g1"), ("g3", "g0")]
     assert plan.devices == ("g0", "g1", "g2", "g3")
     assert shaped(plan, None, None, "both", 1, "chimera") is plan
+
+
+@pytest.mark.parametrize("name", ["chimera", "dualpipe"])
+def test_two_copies_are_two_stages_of_parameters_on_every_device_and_are_added_up_at_the_end(name):
+    cluster = 'flat(4, bandwidth="1GB/s")'
+    one, two = (experiment.make_case("bert-large", cluster, "uniform", n, 8).program() for n in ("one_f_one_b", name))
+    assert two.static_memory.tolist() == (one.static_memory + one.static_memory[::-1]).tolist()
+    assert not (one.kind == ALL_REDUCE).any()
+    assert set(two.stage[two.kind == ALL_REDUCE].tolist()) == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(

@@ -158,3 +158,10 @@ def test_mistakes_are_answered_in_a_paragraph(run, arguments, message):  # noqa:
     assert code == 2
     assert message in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(("name", "copies"), [("chimera", True), ("dualpipe", True), ("auto", True), ("zb_v", False)])
+def test_who_writes_two_copies_of_a_stage_is_told_that_pytorch_has_none(run, tmp_path, name, copies):  # noqa: F811 - the fixture
+    code, _, error = run("schedule", name, "-p", "4", "-m", "8", "-o", tmp_path / "s.csv")
+    assert code == 0
+    assert ("PyTorch refuses this file" in error) == copies

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from pipesim.workbench import Times
 
 
+WRITES = (
+    "Write the table to this .csv file, as PyTorch reads it, which cannot hold two copies of a stage: those of "
+    "chimera, dualpipe and, at times, auto are for pipesim alone."
+)
+
+
 def times(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say how long things take where there is no trace."""
     for option in (
@@ -42,7 +48,7 @@ def times_of(given: dict[str, Any]) -> "Times":
 @click.option("--chunks", type=int, help="Stages on each device, for schedulers that let one choose.")
 @click.option("--messages", is_flag=True, help="With sends and receives in the table, as PyTorch's compute_comms form.")
 @click.option("--gantt", type=click.Path(), help="Draw a Gantt chart to this .png, .svg or .pdf.")
-@click.option("--output", "-o", type=click.Path(), help="Write the table to this .csv file, as PyTorch reads it.")
+@click.option("--output", "-o", type=click.Path(), help=WRITES)
 @options.as_json
 def schedule(name: str, chunks: int | None, messages: bool, as_json: bool, **given: Any) -> None:
     """Explore a schedule without a trace: equal stages, stated seconds.
@@ -66,6 +72,8 @@ def schedule(name: str, chunks: int | None, messages: bool, as_json: bool, **giv
     if given["output"]:
         files.write_text(Path(given["output"]), f"{text}\n")
         options.wrote(given["output"], "schedule", quiet=as_json)
+        if max(made.plan.replication) > 1:
+            click.echo("two devices hold copies of a stage: PyTorch refuses this file; pipesim reads it", err=True)
     if given["gantt"]:
         from pipesim import plot
 

@@ -38,6 +38,14 @@ def starts(block: Block, lanes: int) -> Ints:
     return np.array(rows, np.int64)
 
 
+def in_flight(block: Block, lanes: int) -> int:
+    """The most chunks that a lane has between the begin of a forward and the end of its I, in the block's own order."""
+    at = starts(block, lanes)
+    begin, end = at[[0, 1]], at[[3, 2]] + 1  # [chunk, lane]
+    unit = np.arange(UNITS)[:, None, None]
+    return int(((unit - begin) // UNITS - (unit - end) // UNITS).sum(axis=1).max())
+
+
 def keys(block: Block, board: Board) -> tuple[Ints, Ints]:
     """Keys of forwards and of backwards, [stage, microbatch], for stages on a V."""
     at = starts(block, board.lanes)

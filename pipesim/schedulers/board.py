@@ -35,7 +35,7 @@ class Board:
     weight: Ints
     ahead: Ints  # activations from stage n to n + 1; 0 for the last
     back: Ints  # gradients from stage n to n - 1; 0 for the first
-    stash: Floats  # what one microbatch keeps, as a part of what it keeps on the whole lane
+    stash: Floats  # what one microbatch keeps; chunks count alike, 1 each
 
     @property
     def stages(self) -> int:

@@ -19,7 +19,9 @@ def v_schedule(  # noqa: PLR0917 - a problem has its parts
 ) -> Schedule:
     """Forwards in the order of the block, each lane with `limit` chunks in flight at most; backwards as they come.
 
-    Whatever things cost, this comes to its end: the block's own order keeps the limit.
+    A chunk is in flight until its W has ended. Whatever things cost, this comes to its end if the limit is no less than
+    `blocks.in_flight`: a forward that the limit holds up waits for an I that comes before it in the block, and nothing
+    holds up backwards. How fast it is depends on the limit too.
     """
     if check_shape(plan, "wave", scheduler) != 2:
         raise ScheduleError(f"{scheduler} orders plans with two stages on each device, down and up again")

@@ -10,26 +10,40 @@ from pipesim.costs import Costs
 from pipesim.errors import ScheduleError
 from pipesim.plan import Plan
 from pipesim.schedule import Schedule
+from pipesim.schedulers.board import board_of
+from pipesim.schedulers.filling import fill, rules
+from pipesim.schedulers.priorities import PRIORITIES
 from pipesim.schedulers.shapes import check_shape, groups_of
 from pipesim.schedulers.steps import Step, row
+from pipesim.schedulers.timing import makespan
 
 Ints = NDArray[np.int64]
 
 
-def zb_v(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
+def zb_v(plan: Plan, costs: Costs, cluster: Cluster) -> Schedule:
     """Two chunks per device, down and up again; backwards in two parts. At most 2p chunks in flight, as 1F1B keeps.
 
-    No bubble between a device's first and last action where F, I and W of all chunks take the same. The plan's layers
-    are cut anew into two stages per device. After "Zero Bubble Pipeline Parallelism" (Qi and others, 2023).
+    No bubble between a device's first and last action where F, I and W of all chunks take the same. Fewer than 2p - 1
+    microbatches do not fill the pipeline: then the order is this one without those that are not there, or backwards as
+    they come, whichever takes less time. The plan's layers are cut anew into two stages per device. After "Zero Bubble
+    Pipeline Parallelism" (Qi and others, 2023).
     """
-    del costs, cluster  # the order is the same whatever things cost
     if check_shape(plan, "wave", "zb_v") != 2:
         raise ScheduleError("zb_v orders plans with two stages on each device, down and up again")
     if plan.replicas == "whole" and max(plan.replication) > 1:
         raise ScheduleError("the plan gives whole microbatches to its replicas; zb_v orders plans that split them")
     lanes = groups_of(plan)
     rows = {d: _row(n, len(lanes), plan.microbatches) for n, devices in enumerate(lanes) for d in devices}
-    return Schedule.of_arrays([rows[device] for device in plan.devices])
+    stepped = Schedule.of_arrays([rows[device] for device in plan.devices])
+    if plan.microbatches >= 2 * len(lanes) - 1:
+        return stepped
+    board = board_of(plan, costs, cluster)
+    forward, backward = PRIORITIES["backward"](board)
+    most = np.full(len(lanes), 2.0 * len(lanes))
+    filled = fill(board, rules(board, forward_key=forward, backward_key=backward, limit=most, split=True, strict=False))
+    if filled.rows is None or filled.makespan >= makespan(board, stepped):
+        return stepped
+    return board.schedule(filled.rows)
 
 
 def _row(lane: int, lanes: int, microbatches: int) -> Ints:

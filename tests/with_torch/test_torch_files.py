@@ -165,7 +165,11 @@ def test_these_orders_are_the_same_action_for_action(kind, name, chunks, size, t
             own(kind, ranks, chunks, microbatches)
         return
     case = workbench.case(name, ranks, microbatches, Times())
-    assert read_back(own(kind, ranks, chunks, microbatches), tmp_path / "theirs.csv", case) == case.schedule
+    theirs = read_back(own(kind, ranks, chunks, microbatches), tmp_path / "theirs.csv", case)
+    if kind == "ZBVZeroBubble" and microbatches < 2 * ranks - 1:  # too few to fill it: there is a shorter order
+        assert numbers(case)[0] < numbers(replace(case, schedule=theirs))[0]
+        return
+    assert theirs == case.schedule
 
 
 @pytest.mark.parametrize(("ranks", "microbatches"), [(4, 8), (2, 6), (3, 7), (4, 3), (8, 16)])
