@@ -12,8 +12,8 @@ engines only add time.
 Rooms, top to bottom. A room imports only rooms above it or to its left; those marked * never each other.
 
     errors units files · serial lookup formulas ragged tables tracks kernels trees · devices trace model cluster
-    costs spread trace_diff · chains plan schedule scenario stepping keeping legality recording · program lowering
-    timeline
+    costs spread trace_diff · chains plan schedule scenario background stepping keeping legality recording
+    program lowering · timeline
     metrics curves channels bounds · importers* recorders* architectures* topologies* planners* schedulers* engines*
     report* plot* export* trace_report · pricing ordering experiment whatif workbench rebuilding · store sweep
     cli

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pipesim import bounds, lookup, metrics, serial
+from pipesim import bounds, files, lookup, metrics, serial
 from pipesim import plan as plans
 from pipesim.cluster import Cluster
 from pipesim.costs import SCALINGS, Costs, Phase, Scaling, costs_of
@@ -54,7 +54,7 @@ def load_trace(trace: Trace | Path | str) -> Trace:
     if isinstance(trace, Trace):
         return trace
     path = Path(trace)
-    if not str(trace) or not path.exists():
+    if not str(trace) or not files.exists(path):
         bundled = bundled_traces()
         if str(trace) not in bundled:
             raise InputError(
@@ -73,7 +73,9 @@ def load_cluster(cluster: Cluster | Path | str) -> Cluster:
         return cluster
     if isinstance(cluster, Path) or cluster_file.is_file(cluster, TOPOLOGIES):
         return cluster_file.load(Path(cluster))
-    made: Cluster = lookup.call(cluster, TOPOLOGIES, "cluster")
+    made = lookup.call(cluster, TOPOLOGIES, "cluster")
+    if not isinstance(made, Cluster):
+        raise InputError(f"cluster {cluster!r}: returned a {type(made).__name__}; a Cluster was expected")
     return made
 
 

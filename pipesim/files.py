@@ -10,6 +10,13 @@ from pathlib import Path
 from pipesim.errors import FormatError, InputError, within
 
 
+def exists(path: Path) -> bool:
+    """Whether there is anything at this path; at one that no file can have, for its length say, there is not."""
+    with suppress(OSError, ValueError):
+        return path.exists()
+    return False
+
+
 def read_bytes(path: Path, most: int = -1) -> bytes:
     """The bytes of a file, or its first `most`, or an error that says why there are none."""
     with within(str(path)):

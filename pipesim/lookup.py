@@ -26,11 +26,12 @@ def resolve(text: str, family: Family, noun: str) -> Callable[..., Any]:
     function = function_named(name, family, noun)
     if not positional and not keywords:
         return function
-    try:
-        inspect.signature(function).bind_partial(*positional, **keywords)
-    except TypeError as error:
-        raise InputError(f"{noun} {text!r}: {error}; {_usage(name, function)}") from None
     with within(f"{noun} {text!r}"):
+        signature = _signature(function)
+        try:
+            signature.bind_partial(*positional, **keywords)
+        except TypeError as error:
+            raise InputError(f"{error}; {_usage(name, function)}") from None
         _check_types(function, keywords)
     return functools.partial(function, *positional, **keywords)
 
@@ -38,19 +39,36 @@ def resolve(text: str, family: Family, noun: str) -> Callable[..., Any]:
 def call(text: str, family: Family, noun: str) -> Any:  # noqa: ANN401 - what the family makes
     """Call the function that `text` names with just the arguments that `text` gives."""
     function = resolve(text, family, noun)
-    try:
-        inspect.signature(function).bind()
-    except TypeError as error:
-        name = text.partition("(")[0].strip()
-        original = function.func if isinstance(function, functools.partial) else function
-        raise InputError(f"{noun} {text!r}: {error}; {_usage(name, original)}") from None
     with within(f"{noun} {text!r}"):
+        signature = _signature(function)
+        try:
+            signature.bind()
+        except TypeError as error:
+            name = text.partition("(")[0].strip()
+            original = function.func if isinstance(function, functools.partial) else function
+            raise InputError(f"{error}; {_usage(name, original)}") from None
         return function()
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """What a function takes; some that are not written in Python do not say it."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        raise InputError("does not say which arguments it takes; a function written in Python was expected") from None
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function; none where they name what is imported for type checkers only."""
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, TypeError, AttributeError, SyntaxError):
+        return {}
 
 
 def _check_types(function: Callable[..., Any], keywords: dict[str, Any]) -> None:
     """Refuse options of a kind that their annotation does not name, where it names plain ones."""
-    hints = typing.get_type_hints(function)
+    hints = _hints(function)
     for key, value in keywords.items():
         kinds = set(typing.get_args(hints.get(key)) or (hints.get(key, object),))
         if any(typing.get_origin(kind) is Callable for kind in kinds):

@@ -66,7 +66,10 @@ def peak_memory(timeline: Timeline) -> Ints:
 
 
 def in_flight(timeline: Timeline) -> Ints:
-    """The most microbatches each device has begun and not yet finished the backward of, chunks counted apart."""
+    """The most microbatches each device has begun and not yet finished the backward of, chunks counted apart.
+
+    Of programs that were lowered from stages; others (execution traces) have tasks, but no microbatches.
+    """
     program = timeline.program
     change = np.select([program.kind == FORWARD, np.isin(program.kind, [BACKWARD, WEIGHT])], [1, -1], 0)
     return np.array([_peak(change[lane]) for lane in program.order], np.int64)

@@ -62,13 +62,17 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """A link, in both directions, with only `fraction` of its bandwidth between start and end (seconds)."""
+    """A link with only `fraction` of its bandwidth between start and end (seconds).
+
+    In both directions, or only from source to target if `one_way`; directions that take turns are degraded together.
+    """
 
     source: str
     target: str
     fraction: float
     start: float = field(default=0.0, metadata={"parse": units.duration})
     end: float | None = field(default=None, metadata={"parse": units.duration})
+    one_way: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:
@@ -100,18 +104,20 @@ class Scenario:
 
     def of_media(self, cluster: Cluster) -> dict[str, Speeds]:
         """How fast each medium goes that is not steady."""
+        graph = cluster.graph
         windows: dict[str, list[tuple[float, float | None, float]]] = {}
         for index, d in enumerate(self.degraded):
-            media = {
-                data["medium"]
-                for u, v, data in cluster.graph.edges(data=True)
-                if (u, v) in {(d.source, d.target), (d.target, d.source)}
-            }
+            ways = [(d.source, d.target)] if d.one_way else [(d.source, d.target), (d.target, d.source)]
+            media = dict.fromkeys(graph.edges[way]["medium"] for way in ways if graph.has_edge(*way))
             if not media:
                 raise InputError(f"degraded[{index}]: cluster {cluster.name!r} has no link {d.source!r} - {d.target!r}")
             for medium in media:
                 windows.setdefault(medium, []).append((d.start, d.end, d.fraction))
         return {medium: _speeds(parts) for medium, parts in windows.items()}
+
+    def beside(self, other: "Scenario") -> "Scenario":
+        """What goes wrong in both."""
+        return Scenario(self.slow + other.slow, self.degraded + other.degraded)
 
     def check_devices(self, cluster: Cluster) -> None:
         """Refuse devices that the cluster does not have."""
@@ -127,9 +133,17 @@ def _speeds(windows: Iterable[tuple[float, float | None, float]]) -> Speeds:
     whole = [(_ns(start), math.inf if end is None else _ns(end), speed) for start, end, speed in windows]
     if not whole:
         return STEADY
-    times = sorted({0} | {int(t) for start, end, _ in whole for t in (start, end) if t < math.inf})
-    values = [math.prod(speed for start, end, speed in whole if start <= time < end) for time in times]
-    return Speeds(tuple(times), tuple(values))
+    # Window by window as they open and close: recorded loads have thousands that do not overlap.
+    changes = {0: list[int]()}
+    for number, (start, end, _) in enumerate(whole):
+        for time in (start, end) if start < end else ():
+            if time < math.inf:
+                changes.setdefault(int(time), []).append(number)
+    open_now, values = set[int](), []
+    for time in sorted(changes):
+        open_now.symmetric_difference_update(changes[time])
+        values.append(math.prod(whole[number][2] for number in sorted(open_now)))
+    return Speeds(tuple(sorted(changes)), tuple(values))
 
 
 def _ns(seconds: float) -> int:

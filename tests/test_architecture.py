@@ -19,7 +19,7 @@ errors units files
 serial lookup formulas ragged tables tracks kernels trees
 devices trace model cluster
 costs spread trace_diff
-chains plan schedule scenario stepping keeping legality recording
+chains plan schedule scenario background stepping keeping legality recording
 program lowering
 timeline
 metrics curves channels bounds

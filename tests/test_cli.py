@@ -14,6 +14,7 @@ import pytest
 from mutations import corpus, mutations
 from pipesim import costs, experiment, program
 from pipesim.cli import COMMANDS, main, options
+from pipesim.errors import InputError
 from pipesim.lowering.job import RECOMPUTES
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
@@ -362,3 +363,27 @@ def test_what_takes_long_says_so_to_a_terminal_and_leaves_no_trace_of_it(capsys,
     said = capsys.readouterr().err
     assert said.count("planning |") == 1
     assert said.endswith("\r" + " " * len("planning |") + "\r")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["show", "a" * 300], "error: no cluster or trace is called 'aaa"),
+        (["simulate", "a" * 300, "dgx1_v100"], "error: no trace at 'aaa"),
+        (["diff", "vgg-19", "a" * 300], "error: no trace at 'aaa"),
+        (["import", "a" * 300, "-o", "x"], "error: aaa"),
+        (["replay", "a" * 300], "error: aaa"),
+        (["show", "a" * 300 + ".json"], "error: aaa"),
+    ],
+)
+def test_a_name_that_no_file_can_have_is_no_trouble_with_writing(arguments, message, capsys):
+    """The system refuses to look for it; that was taken for a full disk."""
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.startswith(message)
+
+
+def test_a_cluster_expression_that_makes_no_cluster_is_refused():
+    with pytest.raises(InputError, match="cluster 'builtins:list': returned a list; a Cluster was expected"):
+        experiment.load_cluster("builtins:list")

@@ -219,6 +219,7 @@ def test_run_replays_what_was_recorded(files, run):
     assert {"run.png", "run.json"} <= {path.name for path in files.iterdir()}
     data = json.loads(run("run", "run.0.et", "run.1.et", cluster, "--json")[1])
     assert data["iteration_time_s"] == 31e-6
+    assert all(device["peak_in_flight"] is None for device in data["devices"].values())  # it has no microbatches
 
 
 @pytest.mark.parametrize(

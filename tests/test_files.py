@@ -111,3 +111,10 @@ def test_a_folder_that_fails_half_way_leaves_the_old_one(tmp_path):
 def test_a_name_that_no_file_can_have_is_refused_as_one_that_cannot_be_read(name, tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         files.read_bytes(tmp_path / name)
+
+
+def test_nothing_is_at_a_path_that_no_file_can_have(tmp_path):
+    assert files.exists(tmp_path)
+    assert not files.exists(tmp_path / "absent")
+    assert not files.exists(tmp_path / ("a" * 300))
+    assert not files.exists(tmp_path / "a\0b")

@@ -99,3 +99,19 @@ def test_arguments_that_do_not_fit_are_refused_with_the_signature(text, message)
 def test_an_error_while_making_the_thing_says_what_was_asked_for():
     with pytest.raises(InputError, match=f"list '{__name__}:broken': nothing to make"):
         lookup.call(f"{__name__}:broken", FAMILY, "list")
+
+
+def hinted(path: "Unknown" = 1):  # noqa: F821 - as what is imported for type checkers only
+    return path
+
+
+@pytest.mark.parametrize("text", ["builtins:dict(a=1)", "builtins:dict"])
+def test_a_function_that_does_not_say_what_it_takes_is_refused(text):
+    """Of dict no signature is known; asking for it used to end in a traceback."""
+    with pytest.raises(InputError, match=r"thing 'builtins:dict.*': does not say which arguments it takes"):
+        lookup.call(text, FAMILY, "thing")
+
+
+def test_annotations_that_cannot_be_looked_up_are_not_checked():
+    """A planner of one's own may import its types for type checkers only."""
+    assert lookup.call(f"{__name__}:hinted(path=2)", FAMILY, "thing") == 2

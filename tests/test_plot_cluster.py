@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
@@ -5,6 +7,7 @@ from matplotlib.collections import LineCollection
 from pictures import in_legend, numbers, topology
 from pipesim import plot
 from pipesim.cluster import Cluster, Device, Link
+from pipesim.plot import cluster_map
 from pipesim.plot.placing import place
 
 
@@ -53,6 +56,16 @@ def test_links_are_lines_wider_with_their_bandwidth_and_told_in_the_legend():
     widths = sorted(set(np.round(lines.get_linewidths(), 6)))
     assert len(widths) == 2
     assert in_legend(figure) == ["device", "switch", "NIC or port", "25 GB/s (8 links)", "1 GB/s (4 links)"]
+
+
+def test_a_cpu_that_is_joined_with_another_is_no_port():
+    """DGX-1: below each CPU is one bus, beside it the other CPU. Drawn as a port, the way looked like one through."""
+    cluster = topology(f'nvidia_smi("{Path(__file__).parent}/machines/dgx1.txt", 2, "100 Gb/s", device="v100-16gb")')
+    looks = dict(zip(cluster.vertices, cluster_map._looks(cluster, place(cluster)), strict=True))
+    alike = {name: look == looks["core"] for name, look in looks.items()}
+    assert alike["node0.numa0"]
+    assert alike["node1.numa1"]
+    assert not alike["node0.mlx5_0"]
 
 
 def test_very_many_bandwidths_are_told_in_classes():

@@ -95,7 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(0)
     except OSError as error:
         _drop_output()
-        click.echo(f"error: cannot write the output: {error.strerror or error}", err=True)
+        what = "cannot write the output" if error.filename is None else str(error.filename)
+        click.echo(f"error: {what}: {error.strerror or error}", err=True)
         sys.exit(2)
 
 

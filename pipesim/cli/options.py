@@ -110,6 +110,11 @@ network = _stack(
     ),
     click.option("--pair-factor", type=float, help="In place of that: what such a pair takes, as a factor on the sum."),
     click.option("--scenario", type=click.Path(), help="TOML file with slow devices and degraded links."),
+    click.option(
+        "--background",
+        type=click.Path(),
+        help="CSV file of what others use of links over time: link (a->b, a<->b), time (20ms), share (0.3).",
+    ),
     click.option("--engine", default="auto", show_default=True, help="Who replays: auto, event (SimPy) or compiled."),
 )
 case = _stack(
@@ -139,7 +144,12 @@ def lowering_options(given: dict[str, Any]) -> "tuple[Options, Scenario]":
     step, state = _optimizer(given)
     names = ("recompute", "pair_overlap", "pair_factor")
     options = Options(given["sharing"], given["transfers"], step, state, *(given[name] for name in names))
-    return options, experiment.load_scenario(given["scenario"]) if given["scenario"] else CALM
+    scenario = experiment.load_scenario(given["scenario"]) if given["scenario"] else CALM
+    if given["background"]:
+        from pipesim import background
+
+        scenario = scenario.beside(background.read(given["background"], experiment.load_cluster(given["cluster"])))
+    return options, scenario
 
 
 def _optimizer(given: dict[str, Any]) -> tuple[float, float | None]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pipesim import lookup
+from pipesim import files, lookup
 from pipesim.cli import options
 from pipesim.errors import InputError
 from pipesim.planners import PLANNERS
@@ -59,7 +59,7 @@ def show(what: str | None, plot_file: str | None, output: str | None, every: boo
 def _is_no_name(what: str) -> bool:
     """Whether this is neither a file, nor an expression, nor a name that anything has."""
     looks_like_one = not set("(:/") & set(what) and not what.endswith((".toml", ".json", ".txt", ".xml"))
-    return looks_like_one and what not in {*TOPOLOGIES, *options.bundled_names()} and not Path(what).exists()
+    return looks_like_one and what not in {*TOPOLOGIES, *options.bundled_names()} and not files.exists(Path(what))
 
 
 def _is_trace(path: Path) -> bool:

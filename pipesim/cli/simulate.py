@@ -36,6 +36,7 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
       pipesim simulate gpt2-xl 'servers(2, 4, intra="25GB/s", inter="10Gb/s")' --scheduler gpipe --json
       pipesim simulate bert-large 'flat(4, bandwidth="1GB/s")' --iterations 200 --jitter 0.05
       pipesim simulate bert-large dgx1_v100 --scenario slow.toml --output trace.json
+      pipesim simulate bert-large dgx1_v100 --background load.csv --links-plot links.png
     """
     from pipesim import experiment, report
 

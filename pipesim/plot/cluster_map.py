@@ -130,13 +130,16 @@ def _way(x: Floats, y: Floats, reach: float, *, arc: bool) -> Floats:
 def _looks(cluster: Cluster, places: Places) -> list[tuple[str, str, str]]:
     """(colour, marker, shape of a box with text) of each vertex.
 
-    Clusters do not say what a vertex is: one with two links, that leads from one level to another, just passes on.
+    Clusters do not say what a vertex is: one with two links, from the level below to the level above, just passes on.
+    (A CPU with one bus of devices and a link to the other CPU, on its own level, is where ways part.)
     """
     device, switch, passing = (_DEVICE, "s", "square"), (_SWITCH, "D", "round"), (_PASSING, "o", "round")
     levels = [{float(places.y[n]) for n in near} for near in places.neighbours]
     count = len(cluster.devices)
-    rest = zip(places.neighbours[count:], levels[count:], strict=True)
-    return [device] * count + [passing if len(near) == 2 == len(on) else switch for near, on in rest]
+    rest = zip(places.neighbours[count:], levels[count:], places.y[count:].tolist(), strict=True)
+    return [device] * count + [
+        passing if len(near) == 2 == len(on) and own not in on else switch for near, on, own in rest
+    ]
 
 
 def _draw_vertices(axes: "Axes", cluster: Cluster, places: Places) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipesim import experiment, lookup, serial
+from pipesim import experiment, files, lookup, serial
 from pipesim.architectures import ARCHITECTURES
 from pipesim.planners import PLANNERS
 from pipesim.schedule import Schedule
@@ -72,7 +72,7 @@ class Inputs:
     def _path(self, name: str, text: str) -> Path | str:
         """A file beside the experiment; a trace may also be one that comes with pipesim."""
         beside = self.folder / text
-        return text if name == "trace" and not beside.exists() else beside
+        return text if name == "trace" and not files.exists(beside) else beside
 
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {

@@ -44,7 +44,8 @@ def kineto(
     that the times hold for. Refused where less than `at_least` of the work is that of layers.
 
     Ranks that call the same layers (data parallelism) give more samples; ranks that call others give more layers.
-    A forward that runs again for the backward (checkpointing) counts as part of the backward.
+    A forward that runs again for the backward (checkpointing) counts as part of the backward, as its memory does: such
+    a trace is simulated as recorded with recompute `none`; `full` would count those forwards twice.
     """
     choice, terms = Choice(layers, depth, iteration, microbatches), Terms(samples, backward_factor, device, at_least)
     found, seen = [], []

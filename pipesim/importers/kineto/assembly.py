@@ -124,10 +124,14 @@ def _check_apart(found: Sequence[Measured]) -> None:
 def _backward(found: Sequence[Measured], factor: float | None) -> tuple[list[Floats], str]:
     """Seconds of the backward of each rank, [layer, sample], recomputed forwards included; and what is not measured."""
     if any(one.ns[[BACKWARD, AGAIN]].any() for one in found):
-        return [(one.ns[BACKWARD] + one.ns[AGAIN]) / units.NS_PER_S for one in found], ""
+        return [(one.ns[BACKWARD] + one.ns[AGAIN]) / units.NS_PER_S for one in found], _again(found)
     times = factor or 0.0
     note = f"backward not recorded, taken as {times:g} x forward" if factor else "no backward was recorded"
     return [one.ns[FORWARD] / units.NS_PER_S * times for one in found], f"; {note}"
+
+
+def _again(found: Sequence[Measured]) -> str:
+    return "; recomputed forwards are part of the backward" if any(one.ns[AGAIN].any() for one in found) else ""
 
 
 def _rows(one: Measured, backward_s: Floats, first: int, sample: int, device: str) -> Table:

@@ -39,7 +39,7 @@ def of_ranks(path: Path | Sequence[Path]) -> Iterator[tuple[int, Events]]:
 
 
 def title(path: Path | Sequence[Path]) -> str:
-    """What to call the model: as the file or folder is called, without its suffix or rank."""
+    """What to call the model: as the file is called, without its suffix or rank; else as its folder is."""
     first = path if isinstance(path, Path) else files_of(path)[0]
     stem = first.name.partition(".")[0]
-    return re.sub(r"\W*_?rank[-_]?\d+$", "", stem) or stem or "model"
+    return re.sub(r"\W*_?rank[-_]?\d+$", "", stem) or first.absolute().parent.name or "model"
