@@ -39,6 +39,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from pipesim.cluster import Cluster as Cluster
+    from pipesim.costs import costs_of as costs_of
     from pipesim.errors import PipesimError as PipesimError
     from pipesim.experiment import compare as compare
     from pipesim.experiment import load_cluster as load_cluster
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from pipesim.experiment import make_plan as make_plan
     from pipesim.experiment import replay as replay
     from pipesim.experiment import replay_statistics as replay_statistics
+    from pipesim.experiment import run as run
     from pipesim.experiment import simulate as simulate
     from pipesim.export import export as export_timeline  # noqa: F401 - offered below under this name
     from pipesim.metrics import summary as summary
@@ -71,6 +73,7 @@ _WINDOW = {
     "Timeline": "pipesim.timeline:Timeline",
     "Trace": "pipesim.trace:Trace",
     "compare": "pipesim.experiment:compare",
+    "costs_of": "pipesim.costs:costs_of",
     "export_timeline": "pipesim.export:export",
     "gantt": "pipesim.plot:gantt",
     "load_cluster": "pipesim.experiment:load_cluster",
@@ -81,6 +84,7 @@ _WINDOW = {
     "make_plan": "pipesim.experiment:make_plan",
     "replay": "pipesim.experiment:replay",
     "replay_statistics": "pipesim.experiment:replay_statistics",
+    "run": "pipesim.experiment:run",
     "run_sweep": "pipesim.sweep:run",
     "simulate": "pipesim.experiment:simulate",
     "summary": "pipesim.metrics:summary",

@@ -82,7 +82,7 @@ def check_path(path: Path | str) -> Path:
 def drawn(path: Path | str | None, draw: Callable[[], "Figure"]) -> "Figure":
     """What `draw` makes in the style of all pictures, written to `path` where one is given."""
     target = None if path is None else check_path(path)
-    with _style():
+    with style():
         figure = draw()
         if target is not None:
             _save(figure, target)
@@ -90,7 +90,7 @@ def drawn(path: Path | str | None, draw: Callable[[], "Figure"]) -> "Figure":
 
 
 @contextmanager
-def _style() -> Iterator[None]:
+def style() -> Iterator[None]:
     """The style of all pictures, whatever the user's own settings are; those hold again afterwards."""
     import matplotlib as mpl  # noqa: PLC0415 - slow to import
 
@@ -109,9 +109,10 @@ def _save(figure: "Figure", path: Path) -> None:
 def sheet(width: float, height: float) -> "Figure":
     """An empty figure, in inches, that can measure text and finds room for everything that is not inside axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - slow to import
-    from matplotlib.figure import Figure  # noqa: PLC0415
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    from pipesim.plot.shown import Shown  # noqa: PLC0415 - as above
+
+    figure = Shown(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
