@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import simpy
 
+import bench_compiled
 import bench_event
 import bench_kineto
 import bench_planners
@@ -19,6 +20,7 @@ README = Path(__file__).with_name("README.md")
 MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
 SECTIONS = {
     "The SimPy engine": bench_event.rows,
+    "The compiled engine": bench_compiled.rows,
     "The planners": bench_planners.rows,
     "The schedulers": bench_schedulers.rows,
     "Pictures": bench_plot.rows,

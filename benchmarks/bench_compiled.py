@@ -1,0 +1,147 @@
+"""The compiled engine beside the SimPy engine, in batches, under fair sharing with many flows, and at 4,096 GPUs."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+import bench_event
+from pipesim import workbench
+from pipesim.cluster import Cluster
+from pipesim.costs import costs_of
+from pipesim.engines import compiled, event
+from pipesim.experiment import load_cluster
+from pipesim.lowering import Options, lower
+from pipesim.plan import Plan, Stage
+from pipesim.program import ACTIVATION, Program
+from pipesim.ragged import Ragged
+from pipesim.schedulers.one_f_one_b import one_f_one_b
+from pipesim.trace import Trace
+
+Row = tuple[str, str, str]
+GROWTH = ((1, 8), (4, 16), (16, 32), (64, 64))  # (copies of the pipeline, its stages)
+
+
+def seconds(call: Callable[[], object], repeats: int = 5) -> float:
+    """The least seconds of several calls."""
+    return min(bench_event.seconds(call) for _ in range(repeats))
+
+
+def rows() -> list[Row]:
+    """(what, measured, bar) for the tables of benchmarks/README.md."""
+    return [*_beside_simpy(), _batch(), _fair(), *_growth()]
+
+
+def _beside_simpy() -> list[Row]:
+    found = []
+    for shape, bar in (((16, 64), "≥ 60"), ((128, 1024), "≥ 30")):
+        made = bench_event.program(*shape, "fifo")
+        compiled.run(made)  # the kernels are fetched
+        quick, slow = seconds(lambda p=made: compiled.run(p)), seconds(lambda p=made: event.run(p), 2)
+        found.append((f"fifo {shape}: times faster than the SimPy engine", f"{slow / quick:.0f}", bar))
+        found.append((f"... ns per task of {len(made):,}", f"{quick / len(made) * 1e9:.0f}", ""))
+    return found
+
+
+def _batch(plans: int = 20_000) -> Row:
+    """One program of (16, 64) under many sets of durations: one for each stage and kind."""
+    made = workbench.case(
+        "one_f_one_b", 16, 64, workbench.Times.of(1e-3, 2e-3, hop=3e-4), None, Options("fifo")
+    ).program()
+    sorts, sort = np.unique(made.kind * 100 + made.stage, return_inverse=True)
+    base = np.array([made.duration[sort == s][0] for s in range(len(sorts))])
+    spread = np.random.default_rng(0).uniform(0.9, 1.1, (len(sorts), plans))
+    durations = np.rint(base[:, None] * spread).astype(np.int64)
+    compiled.makespans(made, sort, durations[:, :64])
+    took = seconds(lambda: compiled.makespans(made, sort, durations), 3)
+    return f"batch of {plans:,} plans of (16, 64): plans per second", f"{plans / took:,.0f}", "≥ 100,000"
+
+
+def _fair(flows: int = 1000, waves: int = 4) -> Row:
+    """So many flows at once between random devices of a fat tree of 1,024, again and again."""
+    cluster = load_cluster('fat_tree(16, bandwidth="100Gb/s")')
+    made = _flows(cluster, flows, waves)
+    compiled.run(made)
+    timeline = compiled.run(made)
+    assert timeline.rates is not None  # noqa: S101 - fair sharing has rates
+    changes = len(np.unique(timeline.rates.time))
+    took = seconds(lambda: compiled.run(made), 2)
+    what = f"fair sharing, {flows:,} flows on {len(cluster.devices):,} GPUs: us per change ({changes:,} changes)"
+    return what, f"{took / changes * 1e6:.0f}", "≤ 300"
+
+
+def _flows(cluster: Cluster, flows: int, waves: int) -> Program:
+    """A program of transfers alone: each device sends its next message when the one before has come."""
+    rng = np.random.default_rng(0)
+    count, names = flows * waves, [device.name for device in cluster.devices]
+    source = np.tile(rng.permutation(len(names))[:flows], waves)
+    target = (source + 1 + rng.integers(0, len(names) - 1, count)) % len(names)
+    routes = [cluster.route(names[a], names[b]) for a, b in zip(source.tolist(), target.tolist(), strict=True)]
+    size = rng.uniform(1e6, 1e7, count)
+    zero = np.zeros(count, np.int64)
+    capacity = np.array(cluster.media_bandwidth) / 1e9
+    alone = np.ceil(size / np.array([route.bandwidth / 1e9 for route in routes])).astype(np.int64)
+    return Program(
+        sharing="fair",
+        transfers="eager",
+        devices=tuple(names),
+        media=cluster.media,
+        capacity=capacity,
+        kind=np.full(count, ACTIVATION),
+        stage=zero,
+        microbatch=np.arange(count),
+        lane=zero - 1,
+        source=source,
+        target=target,
+        duration=alone,
+        delay=zero,
+        size=size,
+        limit=np.full(count, np.inf),
+        order=Ragged.of([[] for _ in names]),
+        needs=Ragged.of([[n - flows] if n >= flows else [] for n in range(count)]),
+        route=Ragged.of([list(route.media) for route in routes]),
+        memory_start=zero,
+        memory_end=zero,
+        static_memory=np.zeros(len(names), np.int64),
+        memory=np.zeros(len(names), np.int64),
+        microbatches=1,
+        samples=1,
+        flops=None,
+        peak_flops=None,
+    )
+
+
+def _growth() -> list[Row]:
+    """Copies of a pipeline side by side, 512 microbatches each, with their all-reduces, under fair sharing."""
+    found = []
+    for copies, stages in GROWTH:
+        began = time.perf_counter()
+        made = _copies(copies, stages)
+        built = time.perf_counter() - began
+        took = seconds(lambda p=made: compiled.run(p), 1)
+        bar = "≤ 60 s in all" if copies * stages == 4096 else ""
+        what = f"{copies * stages:,} GPUs, {len(made):,} tasks: seconds to build and to replay"
+        found.append((what, f"{built:.1f} + {took:.1f}", bar))
+    return found
+
+
+def _copies(copies: int, stages: int, microbatches: int = 512) -> Program:
+    layers = {
+        "layer": list(range(stages)),
+        "name": [f"layer{i}" for i in range(stages)],
+        "forward_s": [1e-3] * stages,
+        "backward_s": [2e-3] * stages,
+        "output_bytes": [333_000] * stages,
+        "parameter_bytes": [10_000_000] * stages,
+    }
+    costs = costs_of(Trace("even", "benchmark", 1, layers))
+    cluster = load_cluster(f'servers({copies * stages // 8}, 8, intra="300GB/s", inter="200Gb/s", nics=8)')
+    names = [device.name for device in cluster.devices]
+    parts = tuple(Stage(n, n + 1, tuple(names[r * stages + n] for r in range(copies))) for n in range(stages))
+    plan = Plan("even", stages, microbatches * copies, parts, "whole")
+    return lower(plan, one_f_one_b(plan), costs, cluster, Options("fair"))
+
+
+if __name__ == "__main__":
+    for row in rows():
+        print(" | ".join(row))
