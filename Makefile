@@ -9,7 +9,7 @@ DEMO   := $(VENV)/.installed
 TORCH  := .venv-torch
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch check fuzz bench traces clean
+.PHONY: help demo test test-torch check fuzz bench paper traces clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -34,6 +34,9 @@ fuzz: $(STAMP)   ## spoil files of every importable format 10,000 times each (mi
 
 bench: $(STAMP)  ## measure; prints the tables that benchmarks/README.md keeps
 	$(BIN)/python benchmarks/run.py
+
+paper: $(DEMO)   ## every figure of the evaluation of SPP, with its rows and what drifted (minutes, resumable)
+	$(BIN)/python experiments/spp/run.py
 
 traces: $(DEMO)  ## make the bundled roofline traces anew, byte for byte
 	$(BIN)/python traces/roofline/make.py

@@ -271,3 +271,24 @@ def test_a_line_of_toml_is_a_figure(tmp_path):
     sweeps.run(str(path))
     assert sweep.draw(path) == [("experiment", tmp_path / "experiment.png")]
     assert (tmp_path / "experiment.png").stat().st_size > 5000
+
+
+def test_a_limit_is_a_dashed_line_at_the_rows_own_values_and_relative_to_the_baseline_where_there_is_one():
+    rows = {
+        "x": [1, 2, 1, 2],
+        "who": ["a", "a", "b", "b"],
+        "t_s": [4.0, 2.0, 8.0, 6.0],
+        "bound_s": [3.0, 1.0, 3.0, 1.0],
+    }
+    for baseline, expected in (("", [3.0, 1.0]), ("a", [0.75, 0.5])):
+        what = plot.Chart(kind="line", x="x", y="t_s", series="who", limit="bound_s", baseline=baseline)
+        axes = plot.chart(rows, what).axes[0]
+        (drawn,) = [line for line in axes.lines if line.get_color() == "#222222"]
+        assert list(drawn.get_ydata()) == expected
+
+
+def test_a_ratio_of_seconds_has_no_unit():
+    rows = {"x": [1, 2], "t_s": [4.0, 2.0], "u_s": [2.0, 2.0]}
+    axes = plot.chart(rows, plot.Chart(kind="line", x="x", y="t_s / u_s")).axes[0]
+    assert axes.get_ylabel() == "t s / u s"
+    assert list(axes.lines[0].get_ydata()) == [2.0, 1.0]

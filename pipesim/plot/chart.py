@@ -9,7 +9,7 @@
     box        how y is spread over rows, for each x and series
     cdf        the share of rows up to each x, a line per series
 
-x, y, value, label and series are columns, or formulas of columns: "throughput_samples_per_s / gpus".
+x, y, value, label, series and limit are columns, or formulas of columns: "throughput_samples_per_s / gpus".
 """
 
 from collections.abc import Sequence
@@ -38,9 +38,20 @@ _IDLE: dict[str, tuple[str, ...]] = {
     "line": ("value", "label", "value_label", "blank"),
     "scaling": ("value", "label", "value_label", "baseline", "blank"),
     "bars": ("value", "value_label", "blank"),
-    "heat_map": ("series", "band", "baseline", "series_label", "own_y"),
-    "box": ("value", "label", "band", "statistic", "value_label", "blank"),
-    "cdf": ("y", "value", "label", "band", "statistic", "baseline", "value_label", "blank"),
+    "heat_map": ("series", "band", "baseline", "series_label", "own_y", "limit", "limit_label"),
+    "box": ("value", "label", "band", "statistic", "value_label", "blank", "limit", "limit_label"),
+    "cdf": (
+        "y",
+        "value",
+        "label",
+        "band",
+        "statistic",
+        "baseline",
+        "value_label",
+        "blank",
+        "limit",
+        "limit_label",
+    ),
 }
 
 
@@ -62,7 +73,7 @@ class Chart:
     none, or two columns. `baseline` names a series: values are then relative to it. `panels` are one column, or two:
     rows and columns of small multiples, which share their axes unless `own_y`. `log` is x, y, v (the value of
     a heat map), or several of them. `blank` is what the legend of a
-    heat map calls cells without a value.
+    heat map calls cells without a value. `limit` is what y cannot pass, such as bound_s: a dashed line.
     """
 
     kind: Kind
@@ -82,6 +93,8 @@ class Chart:
     x_label: str = ""
     y_label: str = ""
     value_label: str = ""
+    limit: str = ""
+    limit_label: str = "bound"
     blank: str = "no value"
     series_label: str = ""
     title: str = ""
@@ -122,7 +135,7 @@ class Chart:
 
     def formulas(self) -> list[tuple[str, str]]:
         """Every key that speaks of columns, with what it says."""
-        found = [(name, getattr(self, name)) for name in ("x", "y", "value", "series", "label")]
+        found = [(name, getattr(self, name)) for name in ("x", "y", "value", "series", "label", "limit")]
         found += [(f"panels[{i}]", text) for i, text in enumerate(self.panels)]
         found += [(f"where[{i}]", text) for i, text in enumerate(self.where)]
         found += [(f"band[{i}]", text) for i, text in enumerate(self.band) if len(self.band) == 2]

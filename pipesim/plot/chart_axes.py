@@ -43,6 +43,8 @@ def scale_of(column: str, label: str, values: Sequence[float]) -> Scale:
     """Seconds and bytes in a unit that fits the largest value, everything else as it is."""
     largest = max((abs(v) for v in values if np.isfinite(v)), default=0.0)
     name = label or _NAMES.get(column, column.removesuffix("_bytes").replace("_", " "))
+    if not column.isidentifier():  # a formula: a ratio of seconds is no seconds
+        return Scale(name)
     if column.endswith("_s") and not column.endswith("_per_s"):
         unit, ns = paper.time_unit(largest * units.NS_PER_S)
         name = label or _NAMES.get(column, column.removesuffix("_s").replace("_", " "))

@@ -10,7 +10,7 @@ rows     size  gpus  planner  iteration_time_s          panels = size, series = 
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ class Panel:
 
     key: tuple[Value, ...]
     cells: dict[Value, dict[Value, Cell]]
+    limits: dict[Value, float] = field(default_factory=dict)  # by place: what no cell there can pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ def data_of(rows: Columns, chart: Chart) -> Data:
         Panel(
             panel,
             {s: {p: _cell(rows, chart, members) for p, members in line.items()} for s, line in lines.items()},
+            _limits(rows, chart, lines) if chart.limit else {},
         )
         for panel, lines in panels.items()
     ]
@@ -192,6 +194,16 @@ def _band(values: Any, kind: str) -> Band | None:  # noqa: ANN401 - an array
     return float(np.percentile(values, low)), float(np.percentile(values, high))
 
 
+def _limits(rows: Columns, chart: Chart, lines: Mapping[Any, Mapping[Any, Sequence[int]]]) -> dict[Value, float]:
+    """Of all series' rows at a place, the mean of what their limits are."""
+    found: dict[Value, list[float]] = {}
+    for line in lines.values():
+        for place, members in line.items():
+            values = (_at(rows, chart.limit, i) for i in members)
+            found.setdefault(place, []).extend(float(value) for value in values if value is not None)
+    return {place: float(np.mean(values)) for place, values in found.items() if values}
+
+
 def _relative(panel: Panel, baseline: str) -> Panel:
     """Every cell over that of the baseline at its place; places that the baseline does not have are left out."""
     base = next((line for series, line in panel.cells.items() if text_of(series) == baseline), None)
@@ -202,7 +214,8 @@ def _relative(panel: Panel, baseline: str) -> Panel:
         series: {place: _over(cell, base[place].level) for place, cell in line.items() if base.get(place)}
         for series, line in panel.cells.items()
     }
-    return Panel(panel.key, lines)
+    limits = {place: limit / base[place].level for place, limit in panel.limits.items() if base.get(place)}
+    return Panel(panel.key, lines, limits)
 
 
 def _over(cell: Cell, base: float) -> Cell:

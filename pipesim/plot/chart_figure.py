@@ -76,11 +76,15 @@ def _curves(figure: "Figure", grid: list["Axes"], data: Data, what: Chart) -> No
     for axes, panel in zip(grid, data.panels, strict=True):
         axes.grid(axis="y" if what.kind in {"bars", "box"} else "both")
         chart_kinds.DRAW[what.kind](axes, panel, sheet)
+        if panel.limits:
+            chart_kinds.limits(axes, panel, sheet)
     for axes, panel in zip(grid, data.panels, strict=True):
         chart_kinds.scale(axes, panel if what.own_y else None, sheet)
     _name_axes(figure, grid, over_x.label, over_y.label)
     handles = [_handle(sheet, number) for number in range(len(data.series) if what.series else 0)]
-    paper.legend_above(figure, [*handles, *([_ideal()] if what.kind == "scaling" else [])])
+    ideals = [_ideal()] if what.kind == "scaling" else []
+    limits = [_limit(what)] if any(panel.limits for panel in data.panels) else []
+    paper.legend_above(figure, [*handles, *ideals, *limits])
     figure.draw_without_rendering()
     for axes in grid:
         chart_kinds.named(axes, sheet)
@@ -100,6 +104,11 @@ def _handle(sheet: Sheet, number: int) -> Any:  # noqa: ANN401 - an artist
 
 def _ideal() -> Any:  # noqa: ANN401 - an artist
     return paper.line(paper.INK, "perfect scaling", linewidth=0.7, linestyle=(0, (1, 2)))
+
+
+def _limit(what: Chart) -> Any:  # noqa: ANN401 - an artist
+    look = dict(chart_kinds.LIMIT)
+    return paper.line(look.pop("color"), what.limit_label, **look)
 
 
 def _name_axes(figure: "Figure", grid: list["Axes"], x: str, y: str) -> None:

@@ -14,12 +14,14 @@ from pipesim.plot.chart_data import Cell, Data, Panel, Value
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Lines differ in colour, in marker and in dashes: one of the three is enough to tell them apart.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#A64D79", "#56B4E9", "#222222", "#8C8C00")
+# Lines differ in colour, in marker and in dashes: one of the three is enough to tell them apart. Hues are those of the
+# bars' FILLS, so that what is blue among lines is blue among bars.
+COLORS = ("#0072B2", "#E69F00", "#56B4E9", "#C8540A", "#009E73", "#8C8C00", "#A64D79", "#7A7A7A")
 MARKERS = "osD^vPX*"
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 _GROUP = 0.8  # of a group of bars, in the distance between groups
 _SMALL = 5.5  # points
+LIMIT: dict[str, Any] = {"color": paper.INK, "linewidth": 0.9, "linestyle": (0, (3, 1.5))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,17 @@ def bars(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
                 )  # fmt: skip
 
 
+def limits(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
+    """What y cannot pass: across each group of bars, or from x to x."""
+    if sheet.chart.kind == "bars":
+        for x, limit in panel.limits.items():
+            at = sheet.data.x.index(x)
+            axes.plot([at - 0.46, at + 0.46], [limit / sheet.y.factor] * 2, zorder=4, **LIMIT)
+        return
+    points = sorted((_place(sheet, x), limit / sheet.y.factor) for x, limit in panel.limits.items())
+    axes.plot([x for x, _ in points], [y for _, y in points], zorder=2.5, **LIMIT)
+
+
 def _slot(sheet: Sheet, x: Value, number: int) -> float:
     """The middle of a bar or box: series side by side around the number of their group."""
     count = len(sheet.data.series)
@@ -148,7 +161,8 @@ def cdf(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
 def scale(axes: "Axes", panel: Panel | None, sheet: Sheet) -> None:
     """The axes, once all panels are drawn: logarithmic where asked for, else y from 0; for one panel, or for all."""
     what, data = sheet.chart, sheet.data
-    cells = data.cells() if panel is None else [cell for line in panel.cells.values() for cell in line.values()]
+    shown = data.panels if panel is None else (panel,)
+    cells = [cell for one in shown for line in one.cells.values() for cell in line.values()]
     log = "xy" if what.kind == "scaling" else what.log
     if _is_categorical(sheet):
         axes.set_xlim(-0.5, len(data.x) - 0.5)
@@ -158,6 +172,7 @@ def scale(axes: "Axes", panel: Panel | None, sheet: Sheet) -> None:
         axes.set_ylim(0, 1.02)
     elif "y" in log:
         levels = [v / sheet.y.factor for cell in cells for v in (cell.level, *cell.values) if v > 0]
+        levels += [v / sheet.y.factor for one in shown for v in one.limits.values() if v > 0]
         logarithmic(axes, "y", levels)
     elif axes.get_ylim()[0] >= 0 or all(v >= 0 for cell in cells for v in cell.values):
         axes.set_ylim(bottom=0)

@@ -1,0 +1,273 @@
+"""One sentence for each figure, with its numbers taken from the rows beside it, and where they stand: ../README.md."""
+
+import csv
+from collections.abc import Callable, Iterable
+from math import exp, log
+from pathlib import Path
+
+from pipesim import files
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "README.md"
+MARKS = ("<!-- findings: begin -->", "<!-- findings: end -->")
+OURS = ("SPP", "SPP+")
+TIME = "iteration_time_s"
+
+Row = dict[str, str]
+
+
+def rows_of(name: str) -> list[Row]:
+    """The rows of an experiment that have a result."""
+    with (HERE / name / "rows.csv").open(encoding="utf-8", newline="") as file:
+        return [row for row in csv.DictReader(file) if row.get(TIME, "?")]
+
+
+def mean(values: Iterable[float]) -> float:
+    """The geometric mean."""
+    found = list(values)
+    return exp(sum(map(log, found)) / len(found))
+
+
+def _place(axis: str, value: str) -> str:
+    return value if axis == "model" else f"{axis} {value}"
+
+
+def over(name: str, *axes: str) -> dict[str, dict[str, float]]:
+    """Method -> place -> its time over SPP's there, where both fit the memory."""
+    rows = [row for row in rows_of(name) if row["fits_memory"] not in {"False", "0"}]
+    places = [", ".join(_place(axis, row[axis]) for axis in axes) for row in rows]
+    spp = {place: float(row[TIME]) for place, row in zip(places, rows, strict=True) if row["method"] == "SPP"}
+    found: dict[str, dict[str, float]] = {}
+    for place, row in zip(places, rows, strict=True):
+        if place not in spp:
+            continue
+        found.setdefault(row["method"], {})[place] = float(row[TIME]) / spp[place]
+    return found
+
+
+def speed_ups(name: str, *axes: str) -> str:
+    """The largest speed-up of SPP over any rival and where, and how often SPP is the slower of the two."""
+    found = {method: places for method, places in over(name, *axes).items() if method not in OURS}
+    most, method, place = max((value, m, p) for m, places in found.items() for p, value in places.items())
+    every = [value for places in found.values() for value in places.values()]
+    worse = sum(value < 1 for value in every)
+    return (
+        f"SPP is at most {100 * (most - 1):.0f} % faster than a rival ({method} at {place}), "
+        f"{100 * (mean(every) - 1):.0f} % in the geometric mean, and slower in {worse} of {len(every)} comparisons."
+    )
+
+
+def models() -> str:
+    """Every planner on every model."""
+    gaps = {row["model"]: float(row["gap_to_bound"]) for row in rows_of("models") if row["method"] == "SPP+"}
+    least, most = min(gaps, key=gaps.__getitem__), max(gaps, key=gaps.__getitem__)
+    return (
+        f"{speed_ups('models', 'model')} SPP+, which simulates its plans, is {100 * gaps[least]:.0f} % ({least}) to "
+        f"{100 * gaps[most]:.0f} % ({most}) above the bound."
+    )
+
+
+def models_table() -> str:
+    """The speed-up over each rival: geometric mean, largest, and where."""
+    lines = ["| SPP against | geometric mean | largest speed-up | where | smallest |", "|---|---|---|---|---|"]
+    for method, places in over("models", "model").items():
+        if method != "SPP":
+            where = max(places, key=places.__getitem__)
+            numbers = [mean(places.values()), places[where], min(places.values())]
+            average, most, least = (f"{100 * (value - 1):+.0f} %" for value in numbers)
+            lines.append(f"| {method} | {average} | {most} | {where} | {least} |")
+    return "\n".join(lines)
+
+
+def ends(
+    name: str, axis: str, what: Callable[[Row], float], series: str = "method", chosen: str = "SPP"
+) -> list[float]:
+    """The geometric mean of a number at the least and at the greatest value of an axis, of one series."""
+    rows = [row for row in rows_of(name) if not series or row[series] == chosen]
+    places = sorted({float(row[axis]) for row in rows})
+    return [mean(what(row) for row in rows if float(row[axis]) == end) for end in (places[0], places[-1])]
+
+
+def bandwidth() -> str:
+    """Above the bound, at the ends."""
+    low, high = ends("bandwidth", "rate", lambda row: float(row[TIME]) / float(row["bound_s"]))
+    said = speed_ups("bandwidth", "model", "rate")
+    return f"{said} SPP is {low:.2f} times the bound over 1 Gb/s and {high:.2f} times over 400 Gb/s."
+
+
+def microbatches() -> str:
+    """Above the bound, at the ends."""
+    low, high = ends("microbatches", "microbatches", lambda row: float(row[TIME]) / float(row["bound_s"]))
+    return (
+        f"{speed_ups('microbatches', 'model', 'microbatches')} SPP is {low:.2f} times the bound with 1 microbatch and "
+        f"{high:.2f} times with 64."
+    )
+
+
+def gpus() -> str:
+    """What 16 times the GPUs bring."""
+    low, high = ends("gpus", "gpus", lambda row: float(row[TIME]))
+    said = speed_ups("gpus", "model", "gpus")
+    return f"{said} From 4 to 64 GPUs SPP becomes {low / high:.1f} times as fast (ideal: 16)."
+
+
+def size() -> str:
+    """Depth and width."""
+    return speed_ups("size", "layers", "hidden")
+
+
+def heterogeneity() -> str:
+    """What uneven bandwidth costs each."""
+    spread = {}
+    for method in ("SPP", "DAPPLE", "PipeDream", "GPipe"):
+        low, high = ends("heterogeneity", "spread", lambda row: float(row[TIME]), chosen=method)
+        spread[method] = high / low
+    told = ", ".join(f"{method} {value:.2f}" for method, value in spread.items())
+    said = speed_ups("heterogeneity", "spread", "draw")
+    return f"{said} A spread of 16 times multiplies the time of an iteration by: {told}."
+
+
+def orders() -> str:
+    """What the order of devices matters."""
+    rows = rows_of("orders")
+    places = {(r["model"], r["spread"], r["draw"]): float(r[TIME]) for r in rows if r["order"] == "RDO"}
+    told = []
+    for order in ("hierarchical", "as given", "random"):
+        mine = [r for r in rows if r["order"] == order and r["spread"] == "16"]
+        ratio = mean(float(r[TIME]) / places[r["model"], r["spread"], r["draw"]] for r in mine)
+        told.append(f"{order} {100 * (ratio - 1):+.0f} %")
+    return f"At a spread of 16 times, other orders than RDO's change the time of an iteration by: {', '.join(told)}."
+
+
+def partitions() -> str:
+    """The same schedule for all."""
+    return f"All under 1F1B: {speed_ups('partitions', 'model')}"
+
+
+def schedules() -> str:
+    """PE against the rest."""
+    rows = rows_of("schedules")
+    base = {row["model"]: float(row[TIME]) for row in rows if row["order"] == "PE"}
+    told = []
+    for order in dict.fromkeys(row["order"] for row in rows if row["order"] != "PE"):
+        ratio = mean(float(row[TIME]) / base[row["model"]] for row in rows if row["order"] == order)
+        told.append(f"{order} {100 * (ratio - 1):+.0f} %")
+    return f"On SPP's own plans, against PE (geometric mean of eight models): {', '.join(told)}."
+
+
+def channel() -> str:
+    """How wrong the abstract network is."""
+    rows = rows_of("channel")
+    wrong = {(r["network"], r["model"], r["rate"]): float(r[TIME]) / float(r["channel_time_s"]) for r in rows}
+    worst = max(wrong, key=wrong.__getitem__)
+    told = [
+        f"{mean(v for (n, _, _), v in wrong.items() if n == network):.2f} ({network})"
+        for network in dict.fromkeys(r["network"] for r in rows)
+    ]
+    return (
+        f"In the geometric mean the contended network takes {', '.join(told)} times as long as the abstract one, "
+        f"and at most {wrong[worst]:.1f} times ({worst[1]} over {worst[2]} Gb/s, {worst[0]})."
+    )
+
+
+def gap() -> str:
+    """Above the certified bound."""
+    told = []
+    rows = rows_of("gap")
+    for network in dict.fromkeys(row["network"] for row in rows):
+        both = [
+            mean(
+                float(r[TIME]) / float(r["bound_s"]) for r in rows if r["network"] == network and r["method"] == method
+            )
+            for method in OURS
+        ]
+        told.append(f"{both[0]:.2f} and {both[1]:.2f} ({network})")
+    return f"SPP and SPP+ are, in the geometric mean of eight models, {', '.join(told)} times the certified bound."
+
+
+def theorem() -> str:
+    """What is promised, and what happens."""
+    rows = rows_of("theorem")
+    promised, found = (mean(float(row[name]) for row in rows) for name in ("theorem_over_work", "pe_over_work"))
+    worst = max(float(row["pe_over_work"]) for row in rows)
+    return (
+        f"The theorem allows PE {promised:.2f} times the busiest stage's work in the geometric mean; PE takes "
+        f"{found:.2f} times, and never more than {worst:.2f}."
+    )
+
+
+def optimum() -> str:
+    """Against all plans on all orders."""
+    ratios = [float(row["plan_objective_s"]) / float(row["optimum_s"]) for row in rows_of("optimum")]
+    exact = sum(ratio < 1 + 1e-9 for ratio in ratios)
+    return (
+        f"On four devices SPP finds the optimum of its own abstract pipeline in {exact} of {len(ratios)} cases, and is "
+        f"at most {100 * (max(ratios) - 1):.0f} % above it."
+    )
+
+
+def gantts() -> str:
+    """One plan, four schedules."""
+    with (HERE / "gantts" / "rows.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    told = ", ".join(
+        f"{r['schedule']} {1000 * float(r[TIME]):.0f} ms and {int(r['peak_memory_bytes']) / 2**30:.1f} GiB"
+        for r in rows
+    )
+    return f"One plan of BERT-large, two servers of two GPUs, 8 microbatches: {told}."
+
+
+def robustness() -> str:
+    """What disturbances cost, and what planning anew wins back."""
+    rows = rows_of("robustness")
+    calm = {(r["model"], r["method"]): float(r["replay_p95_s"]) for r in rows if r["disturbance"] == "jitter alone"}
+    told = []
+    for what in ("a slow GPU", "a slow link"):
+        mine = [r for r in rows if r["disturbance"] == what and r["method"] == "SPP"]
+        cost = mean(float(r["replay_p95_s"]) / calm[r["model"], "SPP"] for r in mine)
+        again = mean(float(r["replanned_s"]) / float(r[TIME]) for r in mine)
+        told.append(
+            f"{what} makes SPP's p95 {cost:.2f} times as long, and planning anew an iteration {again:.2f} times"
+        )
+    return f"With times that vary by 10 %, {'; '.join(told)} (1: wins nothing back)."
+
+
+# Figures -> what they show, and the function that says what is found.
+FIGURES: dict[str, tuple[str, Callable[[], str]]] = {
+    "models/models": ("a. Every planner on eight models, four servers of four V100", models),
+    "gpus/gpus": ("b. Number of GPUs", gpus),
+    "microbatches/microbatches": ("b. Number of microbatches", microbatches),
+    "bandwidth/bandwidth": ("b. Bandwidth between servers", bandwidth),
+    "heterogeneity/heterogeneity": ("b. Heterogeneous bandwidth, 20 random clusters, 95 % confidence", heterogeneity),
+    "size/depth size/width": ("b. Depth and width of a BERT", size),
+    "orders/orders": ("c. RDO against other orders of the devices", orders),
+    "partitions/partitions": ("c. Partitions under one schedule", partitions),
+    "schedules/schedules": ("c. Schedules on one partition", schedules),
+    "channel/channel": ("c. The abstract channel against the contended network", channel),
+    "gap/gap": ("d. Gap to the certified bound", gap),
+    "theorem/theorem": ("d. The theorem against what happens", theorem),
+    "optimum/optimum": ("d. The exact optimum on four devices", optimum),
+    "gantts/gantts": ("f. One plan under four schedules", gantts),
+    "robustness/robustness robustness/replanning": ("g. Disturbances, and planning anew", robustness),
+}
+
+
+def page() -> str:
+    """Every figure with its sentence."""
+    parts = []
+    for names, (title, sentence) in FIGURES.items():
+        pictures = "\n".join(f"![{name.rpartition('/')[2]}](spp/{name}.png)" for name in names.split())
+        folder = names.partition("/")[0]
+        files_of = ", ".join(f"[{n.rpartition('/')[2]}.pdf](spp/{n}.pdf)" for n in names.split())
+        rows = f"{files_of}, [rows.csv](spp/{folder}/rows.csv)"
+        parts.append(f"### {title}\n\n{pictures}\n\n{sentence()} ({rows})")
+        if folder == "models":
+            parts.append(models_table())
+    return "\n\n".join(parts)
+
+
+def write() -> None:
+    """Put it between the marks of the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(MARKS[0])
+    files.write_text(PAGE, f"{before}{MARKS[0]}\n\n{page()}\n\n{MARKS[1]}{rest.split(MARKS[1])[1]}")

@@ -1,0 +1,45 @@
+"""One plan under four schedules, side by side."""
+
+from pathlib import Path
+
+from pipesim import experiment, files, lookup, metrics, plot, sweep
+from pipesim.architectures import ARCHITECTURES
+from pipesim.architectures.roofline import roofline
+from pipesim.costs import costs_of
+from pipesim.experiment import Case
+from pipesim.timeline import Timeline
+
+FOLDER = Path(__file__).parent / "gantts"
+SCHEDULERS = {"GPipe": "gpipe", "1F1B": "one_f_one_b", "eager 1F1B": "eager_1f1b", "PE": "pe"}
+COLUMNS = ["schedule", "iteration_time_s", "idle_share", "peak_memory_bytes"]
+
+
+def timelines() -> dict[str, Timeline]:
+    """SPP's plan for BERT-large on two servers of two GPUs, 8 microbatches."""
+    costs = costs_of(roofline(lookup.call("bert-large(microbatch=4)", ARCHITECTURES, "architecture"), ["v100-16gb"]))
+    cluster = experiment.load_cluster('servers(2, 2, intra="25GB/s", inter="10 Gb/s")')
+    plan = experiment.plan_with("spp", costs, cluster, 8)
+    found = {}
+    for name, scheduler in SCHEDULERS.items():
+        made, schedule = experiment.ordered_with(scheduler, plan, costs, cluster)
+        found[name] = experiment.run(Case(made, schedule, costs, cluster).program(), "compiled")
+    return found
+
+
+def rows(found: dict[str, Timeline]) -> str:
+    """What the charts show, as CSV."""
+    made = [
+        (n, metrics.iteration_time(t), metrics.bubble(t)["idle_share"], int(metrics.peak_memory(t).max()))
+        for n, t in found.items()
+    ]
+    return sweep.csv_text(COLUMNS, made)
+
+
+def make() -> str:
+    """Draw and write; returns the rows."""
+    found = timelines()
+    for suffix in ("pdf", "png"):
+        plot.gantt_grid(found, FOLDER / f"gantts.{suffix}")
+    text = rows(found)
+    files.write_text(FOLDER / "rows.csv", text)
+    return text
