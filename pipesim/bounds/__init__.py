@@ -44,7 +44,7 @@ from pipesim.schedule import INPUT, WEIGHT, Schedule
 Floats = NDArray[np.float64]
 
 TINY = 1e-12  # seconds
-MOST_MOVES, MOST_SHAPES = 400_000, 600
+MOST_MOVES, MOST_SHAPES, MOST_ISLANDS = 400_000, 600, 4  # beyond, a bound takes minutes
 PRECISION = 5e-5  # relative; the certificate is the end of the last interval that no plan reaches
 
 
@@ -110,7 +110,8 @@ def moves_of(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
     if rows <= MOST_MOVES and codes < 2**62:
         return by_island(sea, replicas, microbatches)
     shapes = math.comb(int(sea.sizes.max()) + len(sea.sizes), len(sea.sizes))
-    return (by_shape if len(sea.sizes) > 1 and shapes <= MOST_SHAPES else by_form)(sea, replicas, microbatches)
+    few = 1 < len(sea.sizes) <= MOST_ISLANDS and shapes <= MOST_SHAPES
+    return (by_shape if few else by_form)(sea, replicas, microbatches)
 
 
 def _least(tables: Tables, moves: Moves, low: float, most: float) -> float:

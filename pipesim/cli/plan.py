@@ -36,7 +36,8 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
     if output:
         serial.save(found, Path(output))
     chunked = max(map(len, found.chunks)) > 1
-    bound = (bounds.total_work if chunked else bounds.plan_bound)(costs, devices, found.microbatches)
+    with options.busy("bounding", quiet=as_json):
+        bound = (bounds.total_work if chunked else bounds.plan_bound)(costs, devices, found.microbatches)
     with options.busy("simulating", quiet=as_json):
         by_scaling = experiment.plan_seconds_by_scaling(found, costs, devices)
     if as_json:
