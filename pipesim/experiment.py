@@ -151,6 +151,10 @@ class Case:
         split = np.isin(self.schedule.kind, [INPUT, WEIGHT]).any()
         return None if split else bounds.schedule_bound(self.plan, self.costs, self.cluster)
 
+    def weight_share(self) -> float | None:
+        """The part of a whole backward taken as the weights' gradient; None if none is split, or both were recorded."""
+        return self.costs.weight_share if np.isin(self.schedule.kind, [INPUT, WEIGHT]).any() else None
+
     def bound(self) -> float:
         """Seconds that no plan and schedule of this sort can beat."""
         return bounds.bound_for(self.plan, self.schedule, self.costs, self.cluster, self.options.sharing)
@@ -191,9 +195,12 @@ def make_case(  # noqa: PLR0917 - the nouns of a simulation, in the order of the
     options: Options = DEFAULTS,
     scenario: Scenario = CALM,
     scaling: Scaling = "recorded",
+    weight_share: float = 0.5,
 ) -> Case:
-    """Load, plan and order; `plan` is a Plan or what makes one."""
-    costs, cluster = costs_of(load_trace(trace), microbatch_size, scaling=scaling), load_cluster(cluster)
+    """Load, plan and order; `plan` is a Plan or what makes one. `weight_share` is that of `costs_of`."""
+    recorded = load_trace(trace)
+    costs = costs_of(recorded, microbatch_size, weight_share=weight_share, scaling=scaling)
+    cluster = load_cluster(cluster)
     made = plan if isinstance(plan, Plan) else plan_with(plan, costs, cluster, microbatches)
     plans.check_fits(made, costs.model, cluster)
     _check_kinds(costs, cluster)
@@ -385,6 +392,7 @@ def simulation_data(case: Case, timeline: Timeline) -> dict[str, Any]:
         "fits_memory": metrics.fits_memory(timeline),
         "scaling": case.costs.scaling,
         "iteration_time_by_scaling_s": case.seconds_by_scaling(timeline),
+        "weight_share": case.weight_share(),
     }
     return metrics.summary(timeline) | own
 

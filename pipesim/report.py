@@ -133,6 +133,7 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
         ),
         ("without contention", f"{seconds(data['channel_time_s'])} (abstract channels)"),
         *_by_scaling(data),
+        *_assumed_split(data),
         ("memory", "fits" if data["fits_memory"] else "DOES NOT FIT (see headroom)"),
         ("simulated", f"{data['tasks']:,} tasks, {how}"),
     ]
@@ -142,6 +143,13 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
         ["critical path (of the data)", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent]
     )
     return "\n\n".join([facts(head), path, _devices(data["devices"], most), *_links(data["links"])])
+
+
+def _assumed_split(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    share = data["weight_share"]
+    if share is None:
+        return []
+    return [("split backwards", f"assumed: {percent(share)} of each is the weights' gradient (--weight-share)")]
 
 
 # Under which assumption the time is not the one that was asked for.

@@ -12,7 +12,7 @@ from pipesim import experiment, metrics, serial
 from pipesim.cluster import Cluster
 from pipesim.errors import InputError, PlanError, RefusedError, UnknownNameError
 from pipesim.plan import Plan
-from pipesim.schedule import Schedule
+from pipesim.schedule import WEIGHT, Schedule
 from pipesim.schedulers.gpipe import gpipe
 from strategies import even_trace, jobs
 
@@ -237,3 +237,15 @@ def test_what_is_printed_of_a_simulation_is_json(job):
 
 def test_a_plan_that_exists_is_valid_wherever_it_comes_from():
     assert isinstance(experiment.make_plan("gpt2-xl", "dgx1_v100", "uniform(stages=4)"), Plan)
+
+
+def test_an_assumed_split_of_backwards_is_stated_and_used():
+    """Where a trace has whole backwards only: a schedule that splits them says by what, one that does not is silent."""
+    trace, cluster = even_trace(4, 1e-3, 2e-3), 'flat(4, bandwidth="10GB/s")'
+    for share in (0.25, 0.5):
+        case = experiment.make_case(trace, cluster, "balanced", "zb_h1", 8, weight_share=share)
+        program = case.program()
+        assert set(program.duration[program.kind == WEIGHT]) == {share * 2e6}
+        assert experiment.simulation_data(case, experiment.run(program))["weight_share"] == share
+    assert experiment.make_case(trace, cluster, "balanced", "one_f_one_b", 8).weight_share() is None
+    assert experiment.make_case("bert-large", 'flat(4, bandwidth="1GB/s")', "balanced", "zb_h1").weight_share() is None

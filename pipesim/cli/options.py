@@ -129,6 +129,13 @@ case = _stack(
         shell_complete=complete(lambda: SCHEDULERS),
         help="Who orders the microbatches: a name, module:function, or a schedule file (.csv, .json).",
     ),
+    click.option(
+        "--weight-share",
+        type=float,
+        default=0.5,
+        show_default=True,
+        help="Where a trace has only whole backwards: the part of one that is the weights' gradient.",
+    ),
     sizes,
     network,
 )
@@ -182,6 +189,7 @@ def make_case(given: dict[str, Any]) -> "Case":
             options,
             scenario,
             given["scaling"],
+            given["weight_share"],
         )
 
 
