@@ -11,7 +11,6 @@ done.
 """
 
 import heapq
-import sys
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from pipesim import units
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs, Phase
-from pipesim.kernels import compiled
+from pipesim.kernels import suited
 from pipesim.lowering.messages import alone
 from pipesim.plan import Plan
 
@@ -110,8 +109,7 @@ def execute(pipeline: Pipeline, *, full: bool = False) -> Execution:
     up, down = np.zeros(2 * stages - 1, np.int64), np.zeros(2 * stages - 1, np.int64)
     up[::2], down[::2] = pipeline.forward, pipeline.backward
     up[1::2], down[1::2] = pipeline.ahead, pipeline.back
-    at_hand = pipeline.microbatches * (4 * stages - 3) >= MANY or "numba" in sys.modules
-    kernel = compiled(cycle_order) if at_hand else cycle_order
+    kernel = suited(cycle_order, large=pipeline.microbatches * (4 * stages - 3) >= MANY)
     return Execution(*kernel(up, down, pipeline.microbatches, full))
 
 

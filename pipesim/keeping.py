@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.kernels import compiled
+from pipesim.kernels import suited
 from pipesim.plan import Plan
 from pipesim.schedule import FORWARD, WEIGHT, Schedule
 
@@ -19,7 +19,7 @@ def is_kept(schedule: Schedule, plan: Plan, cell: Ints) -> bool:
     The schedule does each action once, as has been checked.
     """
     copies = np.array([len(stage.devices) if plan.replicas == "split" else 1 for stage in plan.stages], np.int64)
-    kernel = compiled(runs) if len(cell) >= MANY else runs
+    kernel = suited(runs, large=len(cell) >= MANY)
     columns = schedule.stage, schedule.kind, schedule.microbatch, schedule.paired
     return bool(kernel(*columns, schedule.starts, cell, copies, plan.microbatches))
 

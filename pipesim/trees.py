@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.kernels import compiled
+from pipesim.kernels import suited
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -27,7 +27,7 @@ def tree(  # noqa: PLR0917 - a graph in columns
     The arcs that leave vertex v are first[v] to first[v + 1] - 1, in a stated order; arc a leads to there[a]. Where
     several are equally wide, another digit of the target chooses at each level, so that all parallel paths are used.
     """
-    kernel = compiled(grown) if len(first) > MANY else grown
+    kernel = suited(grown, large=len(first) > MANY)
     return kernel(first, there, wide, first_before, before, target)
 
 
