@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import simpy
 
+import bench_c
 import bench_compiled
 import bench_event
 import bench_kineto
@@ -25,6 +26,7 @@ SECTIONS = {
     "Pictures": bench_plot.rows,
     "Recorded profiles": bench_kineto.rows,
     "Sweeps": bench_sweep.rows,
+    "The compiled engine beside C": bench_c.rows,
     "The compiled engine": bench_compiled.rows,  # last: it takes memory that a child process would be blamed for
 }
 

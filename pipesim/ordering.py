@@ -4,13 +4,14 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from math import inf
 from typing import Any
 
 from pipesim import lookup, metrics
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
 from pipesim.engines import ENGINES
-from pipesim.errors import InputError, ScheduleError, within
+from pipesim.errors import DeadlockError, InputError, ScheduleError, within
 from pipesim.lowering import DEFAULTS, Options, lower
 from pipesim.plan import Plan
 from pipesim.schedule import Schedule
@@ -102,9 +103,15 @@ def _judge(function: Scheduler, plan: Plan, costs: Costs, cluster: Cluster, opti
 
 
 def judged(plan: Plan, costs: Costs, cluster: Cluster, options: Options, schedule: Schedule) -> tuple[float, float]:
-    """By how many bytes a schedule exceeds the memory of a device at most, and the seconds of an iteration."""
+    """By how many bytes a schedule exceeds the memory of a device at most, and the seconds of an iteration.
+
+    One that never ends, as some do whose transfers block, is worse than any that does.
+    """
     engine = lookup.function_named("auto", ENGINES, "engine")
-    timeline = engine(lower(plan, schedule, costs, cluster, options), large=LARGE)
+    try:
+        timeline = engine(lower(plan, schedule, costs, cluster, options), large=LARGE)
+    except DeadlockError:
+        return inf, inf
     return float(metrics.memory_excess(timeline)), metrics.iteration_time(timeline)
 
 

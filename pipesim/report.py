@@ -328,11 +328,18 @@ def gains(data: Mapping[str, Any], most: int = 15) -> str:
     head = f"iteration time {seconds(data['iteration_time_s'])}; each thing {100 * by:g} % faster"
     best = ""
     if found and found[0]["gain"] > 0:
-        first = found[0]
-        saves = f"saves {percent(first['gain'])} of the iteration"
-        best = f"\na {100 * by:g} % faster {first['what']} {first['name']} {saves}"
+        best = f"\n{_best(found[0], by)}"
     more = f"\n... and {len(found) - most} more" if len(found) > most else ""
     return f"{head}{best}\n\n{table(['what', 'name', 'iteration', 'saved'], rows, left=2)}{more}"
+
+
+def _best(gain: Mapping[str, Any], by: float) -> str:
+    """What would help most, in a sentence: of one thing, or of all links of a bandwidth."""
+    of_many, saved = gain["name"].startswith("all of "), f"{percent(gain['gain'])} of the iteration"
+    faster = f"{100 * by:g} % faster {gain['what']}"
+    if gain["what"] == "link" and of_many:
+        return f"{faster}s of {gain['name'].removeprefix('all of ')} save {saved}"
+    return f"a {faster} {gain['name']} saves {saved}"
 
 
 def exploration(data: Mapping[str, Any]) -> str:

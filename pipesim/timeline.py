@@ -216,7 +216,8 @@ def _verify_one_at_a_time(timeline: Timeline) -> None:
     """A link carries one transfer at a time; none overtakes another, none waits without cause."""
     program = timeline.program
     medium, task = program.route.values, program.route.row_of_value()
-    order = np.lexsort((task, timeline.end[task], timeline.start[task], medium))
+    # Of those that take no time and pass at once, first what was ready first: nobody can tell otherwise.
+    order = np.lexsort((task, timeline.ready[task], timeline.end[task], timeline.start[task], medium))
     medium, task = medium[order], task[order]
     same = np.append(False, medium[1:] == medium[:-1])[: len(task)]
     previous = np.append(-1, task[:-1])[: len(task)]

@@ -1,5 +1,7 @@
 """Programs written by hand: transfers that become ready at given times over given links, and plain pipelines."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from pipesim.cluster import Cluster, Device, Link
@@ -52,6 +54,21 @@ def network(capacity, flows, sharing, limits=None):
         flops=None,
         peak_flops=None,
     )
+
+
+def late_but_first():
+    """A transfer that becomes ready after another at the same time, and stands before it in the queue of link 0.
+
+    time      0      100       110       200
+    flow 0           w |0 ...... |                  waits for flow 3, which takes no time; link 0
+    flow 1           |1 waits for link 1 | ...      links 0 and 1
+    flow 2    |2 ........................|          link 1
+    """
+    program = network([1.0] * 3, [(100, 10, [0]), (100, 10, [0, 1]), (0, 200, [1]), (100, 0, [2])], "fifo")
+    return replace(program, needs=Ragged.of([[], [], [], [], [0, 7], [1], [2], [3]]))
+
+
+LATE_BUT_FIRST = [100, 200, 0, 100]  # when the four flows start
 
 
 def pipeline_trace(forward, backward, hop_bytes=None, parameters=0):

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ import pytest
 import sweeps
 from mutations import mutations
 from pipesim.cli import main
+from pipesim.cli.plot import plot as plot_command
+from pipesim.plot import Chart
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENT = (
@@ -136,6 +139,25 @@ def test_all_charts_of_the_file_are_drawn_beside_it(swept, run):
     for name in ("time.pdf", "speed.png", "speed.svg"):
         assert (swept.parent / name).stat().st_size > 1000
         assert name in out
+
+
+def test_every_key_of_a_chart_is_an_option_too():
+    options = {parameter.name for parameter in plot_command.params}
+    assert {field.name for field in fields(Chart)} <= options
+
+
+def test_axes_of_ones_own_a_limit_and_an_ideal_are_asked_for_in_one_line(swept, run, tmp_path):
+    for number, more in enumerate(
+        (["--own-y", "--panels", "gpus"], ["--limit", "iteration_time_s / 2", "--limit-label", "half"])
+    ):
+        picture = tmp_path / f"{number}.png"
+        line = ["--kind", "line", "--x", "rate", "--y", "iteration_time_s", *more, "-o", str(picture)]
+        assert run("plot", str(swept), *line)[0] == 0
+        assert picture.stat().st_size > 5000
+    line = ["--kind", "scaling", "--x", "gpus", "--y", "iteration_time_s", "--ideal", "up", "-o", str(picture)]
+    code, _, error = run("plot", str(swept), *line)
+    assert code == 2
+    assert "ideal: 'up' found; one of '', 'rising', 'falling', 'flat' was expected" in error
 
 
 def test_a_chart_is_asked_for_in_one_line(swept, run, tmp_path):

@@ -1,23 +1,28 @@
 """Every engine before the one judge."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import strategies
 from contracts import check_engine
+from networks import LATE_BUT_FIRST, late_but_first, pipeline_trace
 from pipesim import experiment, lookup, workbench
+from pipesim.costs import costs_of
 from pipesim.engines import ENGINES, auto, compiled, event
-from pipesim.engines.compiled import fixed
+from pipesim.engines.compiled import fixed, playing
 from pipesim.engines.sharing import max_min
 from pipesim.errors import DeadlockError, ScheduleError
 from pipesim.kernels import compiled as compile_
-from pipesim.lowering import Options
+from pipesim.lowering import Options, lower
+from pipesim.plan import Plan, Stage
 from pipesim.program import SHARINGS
 from pipesim.ragged import Ragged
+from pipesim.schedulers.gpipe import gpipe
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -57,13 +62,59 @@ def test_engines_agree_on_bundled_traces(trace, cluster, sharing):
         assert compiled.run(program).same_as(event.run(program))
 
 
-def test_engines_agree_on_a_hundred_thousand_tasks():
-    made = workbench.case("one_f_one_b", 64, 512, workbench.Times.of(1, 2, hop=0.25), None, Options("fifo"))
+@pytest.mark.parametrize("sharing", ["fifo", "fair"])
+def test_engines_agree_on_half_a_million_tasks(sharing):
+    """128 stages, 1,024 microbatches, one link from each stage to the next; on a shared switch: test_benchmarks."""
+    made = workbench.case("one_f_one_b", 128, 1024, workbench.Times.of(1, 2, hop=0.25), None, Options(sharing))
     program = made.program()
     assert len(program) >= auto.LARGE
     timeline = auto.run(program)
     assert timeline.engine == "compiled"
     assert timeline.same_as(event.run(program))
+
+
+@pytest.mark.parametrize("engine", [event, compiled])
+def test_what_is_first_in_line_goes_at_once_even_if_it_came_last(engine):
+    assert engine.run(late_but_first()).start[4:].tolist() == LATE_BUT_FIRST
+
+
+@pytest.fixture
+def in_python(monkeypatch):
+    """The compiled engine's loop as Python runs it, which refuses to look or write beyond the end of an array."""
+    for name in ("push", "drop", "finish", "rates_of", "shared", "cleared", "line_up"):
+        monkeypatch.setattr(playing, name, getattr(playing, name).py_func)
+    monkeypatch.setattr(compiled, "play", playing.play.py_func)
+
+
+@pytest.mark.usefixtures("in_python")
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(program=st.one_of(strategies.programs, strategies.even_programs))
+def test_the_loop_stays_within_its_arrays(program):
+    try:
+        reference = event.run(program)
+    except DeadlockError:
+        return
+    assert compiled.run(program).same_as(reference)
+
+
+@pytest.mark.usefixtures("in_python")
+@pytest.mark.parametrize("seed", [0, 16])
+def test_what_waits_has_room_however_often_rates_change(seed):
+    """Three stages on 8, 6 and 2 devices of four servers: 60 transfers at once, of which each changes the rates of all.
+
+    The 17th draw once wrote beyond the end of what waits: it was full when 48 transfers became ready at one moment.
+    """
+    rng = np.random.default_rng(seed)
+    cluster = experiment.load_cluster('servers(4, 4, intra="25GB/s", inter="1GB/s")')
+    microbatches, stages = int(rng.integers(8, 20)), []
+    forward, backward = (rng.integers(1, 3_000_000, 3).tolist() for _ in range(2))
+    costs = costs_of(pipeline_trace(forward, backward, rng.integers(1, 9_000_000, 2).tolist(), 1000))
+    names = [device.name for device in cluster.devices]
+    for layer, (a, b) in enumerate(pairwise((0, 8, 14, 16))):
+        stages.append(Stage(layer, layer + 1, tuple(names[a:b])))
+    plan = Plan("m", 3, microbatches, tuple(stages))
+    program = lower(plan, gpipe(plan), costs, cluster)
+    assert compiled.run(program).same_as(event.run(program))
 
 
 def test_auto_asks_simpy_where_that_is_quicker():

@@ -140,6 +140,43 @@ def test_perfect_scaling_starts_where_a_series_does():
     assert in_legend(figure)[-1] == "perfect scaling"
 
 
+@pytest.mark.parametrize(
+    ("y", "ideal", "factor"),
+    [
+        ("iteration_time_s", "", 1 / 64),
+        ("throughput_samples_per_s", "", 64),
+        ("1000 * iteration_time_s", "falling", 1 / 64),
+        ("iteration_time_s", "flat", 1),
+        ("iteration_time_s", "rising", 64),
+    ],
+)
+def test_perfect_scaling_of_a_time_falls_and_that_of_everything_else_rises_unless_it_is_said(y, ideal, factor):
+    rows = table()
+    rows["throughput_samples_per_s"] = [1 / seconds for seconds in rows["iteration_time_s"]]
+    what = chart("scaling", "gpus", y, series="planner", ideal=ideal, **ONE)
+    (axes,) = plot.chart(rows, what).axes
+    ideals = [line for line in axes.lines if len(line.get_xdata()) == 2]
+    assert len(ideals) == PLANNERS
+    for line in ideals:
+        first, last = line.get_ydata()
+        assert last / first == pytest.approx(factor)
+        assert axes.get_ylim()[0] <= min(first, last) <= max(first, last) <= axes.get_ylim()[1]
+
+
+def test_whole_numbers_have_no_ticks_between_them():
+    rows = {"x": [1, 2, 4], "y": [3.0, 2.0, 1.0]}
+    (axes,) = plot.chart(rows, chart("line", "x", "y")).axes
+    assert all(tick == round(tick) for tick in axes.get_xticks())
+
+
+def test_there_is_room_above_what_hardly_differs():
+    """Where y begins at 0, values that differ little do not stand on the upper edge."""
+    rows = {"x": [1, 2], "y": [100.0, 101.0]}
+    (axes,) = plot.chart(rows, chart("line", "x", "y")).axes
+    assert axes.get_ylim()[0] == 0
+    assert axes.get_ylim()[1] >= 1.03 * 101
+
+
 def test_bars_stand_in_groups_and_are_told_apart_without_colour():
     (axes,) = plot.chart(table(), CHARTS["bars"]).axes
     bars = sorted((p for p in axes.patches if isinstance(p, Rectangle)), key=lambda p: p.get_x())
@@ -250,6 +287,13 @@ WRONG = {
         {"kind": "line", "x": "gpus", "y": "rate", "series": "planner", "baseline": "spp"},
         "no series is called 'spp'; known are planner 0",
     ),
+    "scaling of names": ({"kind": "scaling", "x": "planner", "y": "rate"}, "a chart of scaling needs numbers above 0"),
+    "scaling from 0": ({"kind": "scaling", "x": "gpus - 4", "y": "rate"}, "x: 0 found; a chart of scaling needs"),
+    "0 on a logarithmic axis": (
+        {"kind": "line", "x": "gpus - 4", "y": "rate", "log": "x"},
+        "x: 0 found; a logarithmic axis needs numbers above 0",
+    ),
+    "an ideal line": ({"kind": "line", "x": "gpus", "y": "rate", "ideal": "flat"}, "ideal: has no effect on a line"),
     "nothing left": ({"kind": "line", "x": "gpus", "y": "rate", "where": "gpus > 999"}, "'where' leaves 0 of"),
 }
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from pipesim import experiment, legality
-from pipesim.errors import InputError, PipesimError, ScheduleError
+from pipesim.errors import DeadlockError, InputError, PipesimError, ScheduleError
 from pipesim.lowering import Options
 from pipesim.ordering import ordered_with
 from pipesim.plan import Plan, Stage
@@ -57,6 +57,17 @@ def test_every_scheduler_is_simulated_on_any_job_under_every_sharing_or_says_why
         experiment.run(case.program()).verify()
 
     judge()
+
+
+def test_auto_leaves_out_what_never_ends_where_transfers_block():
+    cluster, options = 'ring(4, bandwidth="10GB/s")', Options("fifo", "blocking")
+    pe, plain, best = (
+        experiment.make_case("bert-large", cluster, "uniform", name, 4, options=options)
+        for name in ("pe", "one_f_one_b", "auto")
+    )
+    with pytest.raises(DeadlockError):
+        experiment.run(pe.program())
+    assert experiment.run(best.program()).makespan <= experiment.run(plain.program()).makespan
 
 
 def test_two_copies_share_their_devices_in_opposite_directions():

@@ -163,7 +163,7 @@ def test_killed_twenty_times_a_sweep_ends_with_the_rows_of_an_undisturbed_one(tm
     sweeps.run(str(calm))
     path, log = sweeps.write(tmp_path, sweeps.SMALL, 100), tmp_path / "log"
     rng = random.Random(7)
-    kills, seen = 0, 0
+    kills, seen, grew = 0, 0, 0
     while kills < 20:
         before = committed(path)
         child = context.Process(target=sweeps.run, args=(str(path), 1, str(log)))
@@ -178,8 +178,10 @@ def test_killed_twenty_times_a_sweep_ends_with_the_rows_of_an_undisturbed_one(tm
         again = {tuple(map(int, line.split())) for line in lines[seen:]} & before
         assert not again, f"computed again: {again}"
         assert before <= committed(path), "nothing that was committed is lost"
+        grew += before < committed(path)
         assert len(committed(path)) < 200, "the sweep was killed before its end, each time"
         seen = len(lines)
+    assert grew > 2, "what is computed is committed soon, and not at the end"
     sweeps.run(str(path))
     assert sweeps.text_of(path) == sweeps.text_of(calm)
     assert len(committed(path)) == 200
@@ -198,20 +200,24 @@ def committed(path):
 
 
 def test_two_sweeps_on_one_file_do_not_corrupt_it(tmp_path):
+    """Both work at once, and neither doubles a row of the other."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["sweeps"])
-    path = sweeps.write(tmp_path, sweeps.SMALL, 40)
-    children = [context.Process(target=sweeps.run, args=(str(path),)) for _ in range(2)]
+    path, logs = sweeps.write(tmp_path, sweeps.SMALL, 100), [tmp_path / "log0", tmp_path / "log1"]
+    children = [context.Process(target=sweeps.run, args=(str(path), 1, str(log))) for log in logs]
     for child in children:
         child.start()
     for child in children:
         child.join()
         assert child.exitcode == 0
+    computed = [log.read_text().split("\n")[:-1] for log in logs if log.exists()]
+    assert len(computed) == 2, "each of them computed points"
+    assert len(set().union(*computed)) == 200
     with sqlite3.connect(path.with_suffix(".sqlite")) as plain:
         assert plain.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     plain.close()
     (tmp_path / "one").mkdir()
-    one = sweeps.write(tmp_path / "one", sweeps.SMALL, 40)
+    one = sweeps.write(tmp_path / "one", sweeps.SMALL, 100)
     sweeps.run(str(one))
     assert sweeps.text_of(path) == sweeps.text_of(one)
 

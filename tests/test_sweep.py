@@ -142,7 +142,7 @@ WRONG_FILES = {
     "no such sharing": (FLAT + "sharing = ['fair', 'unfair']", "sharing[1]: sharing: 'unfair' found"),
     "no such device": (FLAT + "device = ['v100']", "did you mean 'v100-"),
     "twice": (FLAT + "planner = ['spp']", "grid: planner: stands in [simulate] too"),
-    "no axis": (FLAT.replace("{gpus}", "{gpu}") + "microbatches = [1]", "gpus: has no effect"),
+    "no axis": (FLAT.replace("{gpus}", "{gpu}") + "microbatches = [1]", "{gpu} is used in text, and is no axis"),
     "no name": (FLAT.replace("flat({gpus}", "flat({gpus} + {n}"), "{n} is used in text, and is no axis"),
     "no effect": (FLAT + "nothing = [1, 2]", "nothing: has no effect; use it in text, as {nothing}"),
     "a seed of nothing": (FLAT + "seed = [1, 2]", "seed: has no effect; it goes with iterations"),
@@ -333,6 +333,44 @@ def test_files_are_read_beside_the_experiment(tmp_path):
     rows = rows_of(load(tmp_path, text))
     expected = experiment.simulate("bert-large", "flat(2, bandwidth=1e9)", plan, sharing="none")
     assert rows[0]["iteration_time_s"] == metrics.iteration_time(expected)
+
+
+def test_what_a_machine_says_of_itself_is_read_beside_the_experiment_and_counts_by_its_content(tmp_path):
+    machines = Path(__file__).parent / "machines"
+    text = """
+[simulate]
+trace = "bert-large"
+cluster = "nvidia_smi('machine.txt', {nodes}, inter='10 Gb/s')"
+[grid]
+nodes = [1, 2, -1]
+"""
+    seconds = []
+    for name in ("dgx1.txt", "dgx_a100.txt", "dgx_a100.txt"):
+        shutil.copy(machines / name, tmp_path / "machine.txt")
+        rows = rows_of(load(tmp_path, text))
+        here = f"nvidia_smi({str(machines / name)!r}, 2, inter='10 Gb/s')"
+        expected = experiment.simulate("bert-large", here, "balanced")
+        assert rows[1]["iteration_time_s"] == metrics.iteration_time(expected)
+        assert "nodes: -1 found" in rows[2]["error"]
+        seconds.append(rows[1]["iteration_time_s"])
+    assert seconds[0] != seconds[1] == seconds[2]
+    (tmp_path / "machine.txt").unlink()
+    with pytest.raises(PipesimError, match=r"experiment\.toml: .*machine\.txt: no such file"):
+        rows_of(load(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (FLAT.replace("uniform", "unifrm"), "experiment.toml: no planner is called 'unifrm'; did you mean 'uniform'"),
+        (FLAT.replace("{gpus}", "{gpu}"), "experiment.toml: grid: {gpu} is used in text, and is no axis; did you mean"),
+        (FLAT + "[plot]\nx = 'gpus'", "experiment.toml: plot.kind: missing"),
+    ],
+)
+def test_names_that_nothing_has_are_refused_with_the_file_that_says_them(tmp_path, text, message):
+    with pytest.raises(PipesimError) as error:
+        sweep.read(load(tmp_path, text))
+    assert message in str(error.value)
 
 
 def test_options_of_the_lowering_and_schedulers_that_lay_out_stages_are_swept(tmp_path):

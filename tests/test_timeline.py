@@ -81,6 +81,13 @@ def test_two_transfers_on_a_link_at_once_are_found():
         both.verify()
 
 
+def test_transfers_without_length_that_pass_at_once_have_not_overtaken_each_other():
+    """The one that has waited longer has the larger number; both pass when the link is free."""
+    timeline = run(network([1.0], [(10, 0, [0]), (5, 0, [0]), (0, 100, [0])], "fifo"))
+    assert timeline.start[3:].tolist() == [100, 100, 0]
+    timeline.verify()
+
+
 def test_a_transfer_that_overtakes_another_is_found():
     program = network([1.0], [(0, 100, [0]), (10, 100, [0])], "fifo")
     swapped = replace(run(program), start=np.array([0, 0, 110, 10]), end=np.array([0, 10, 210, 110]))

@@ -1,6 +1,7 @@
 """What would help most is what helps when it is really made faster."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -91,10 +92,16 @@ def test_the_command_says_the_best_in_a_sentence(run, tmp_path):  # noqa: F811 -
     code, out, _ = run("whatif", "bert-large", CLUSTER, "-p", "balanced", "--by", "10%", "--plot", picture)
     assert code == 0
     assert picture.stat().st_size > 5_000
-    assert "a 10 % faster" in out
+    assert re.search(r"^a 10 % faster device \S+ saves \d+\.\d % of the iteration$", out, re.MULTILINE)
     data = json.loads(run("whatif", "bert-large", CLUSTER, "-p", "balanced", "--by", "0.1", "--json")[1])
     assert data["by"] == 0.1
     assert data["gains"][0]["gain"] >= data["gains"][-1]["gain"]
+
+
+def test_the_command_speaks_of_all_links_of_a_bandwidth_in_the_plural(run):  # noqa: F811 - the fixture
+    slow = "servers(3, 1, intra='25GB/s', inter='1Gb/s')"
+    out = run("whatif", "bert-large", slow, "-p", "balanced", "--only", "link")[1]
+    assert re.search(r"^10 % faster links of 1 Gb/s save \d+\.\d % of the iteration$", out, re.MULTILINE)
 
 
 def test_a_part_that_is_none_is_refused(run):  # noqa: F811 - the fixture

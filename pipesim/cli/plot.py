@@ -7,7 +7,7 @@ import click
 from pipesim.cli import options
 
 _KEYS = ("x", "y", "value", "series", "label", "pick", "baseline", "log", "x_label", "y_label", "value_label", "blank")
-_MORE = ("series_label", "title")
+_MORE = ("series_label", "title", "limit", "limit_label", "ideal")
 
 
 def _texts(command: options.Command) -> options.Command:
@@ -27,6 +27,9 @@ _HELP = {
     "baseline": "Values relative to this series.",
     "x_label": "In place of the column's name, as the other labels.",
     "blank": "What the legend of a heat map calls cells without a value.",
+    "limit": "What y cannot pass, as a dashed line: bound_s.",
+    "limit_label": "What the legend calls the limit.",
+    "ideal": "Perfect scaling: rising as x, falling as 1 / x, or flat; default: a time falls, all else rises.",
     "log": "Logarithmic axes: x, y, v (value), or several of them.",
 }
 
@@ -40,6 +43,7 @@ _HELP = {
 @click.option("--where", multiple=True, help="Only rows for which this formula holds.")
 @click.option("--statistic", help="What several rows at one place come to: mean, median, min or max.")
 @click.option("--band", multiple=True, help="ci95, minmax, p5-p95, std, none, or twice for two columns.")
+@click.option("--own-y", is_flag=True, help="Small multiples with a y axis each.")
 @click.option("--width", help="single or double column of a page.")
 @click.option("--height", type=float, help="Inches.")
 @click.option("--format", "formats", multiple=True, help="pdf, svg or png; may be given several times.")
@@ -64,7 +68,7 @@ def plot(file: str, names: tuple[str, ...], as_json: bool, **given: Any) -> None
 
     if given["output"]:
         options.check_outputs(pictures=[given["output"]])
-    keys = (*_KEYS, *_MORE, "kind", "panels", "where", "statistic", "band", "width", "height", "formats")
+    keys = (*_KEYS, *_MORE, "kind", "panels", "where", "statistic", "band", "own_y", "width", "height", "formats")
     chart = {key: list(value) if isinstance(value, tuple) else value for key in keys if (value := given[key])}
     drawn = sweeps.draw(
         file,

@@ -3,7 +3,8 @@
     time = { kind = "line", x = "gpus", y = "iteration_time_s", series = "planner", panels = "size", log = "xy" }
 
     line       y over x, a line per series; where several rows have the same x, their mean and a band around it
-    scaling    as line, on logarithmic axes, with what perfect scaling from the first x would be
+    scaling    as line, on logarithmic axes, with what perfect scaling from the first x would be: on twice the GPUs
+               twice the throughput, and half the time
     bars       groups of bars: x the groups, series the bars of each
     heat_map   x and y are the axes, `value` the colour; `label` is written into the cells
     box        how y is spread over rows, for each x and series
@@ -35,11 +36,11 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "cdf": ("x",),
 }
 _IDLE: dict[str, tuple[str, ...]] = {
-    "line": ("value", "label", "value_label", "blank"),
+    "line": ("value", "label", "value_label", "blank", "ideal"),
     "scaling": ("value", "label", "value_label", "baseline", "blank"),
-    "bars": ("value", "value_label", "blank"),
-    "heat_map": ("series", "band", "baseline", "series_label", "own_y", "limit", "limit_label"),
-    "box": ("value", "label", "band", "statistic", "value_label", "blank", "limit", "limit_label"),
+    "bars": ("value", "value_label", "blank", "ideal"),
+    "heat_map": ("series", "band", "baseline", "series_label", "own_y", "limit", "limit_label", "ideal"),
+    "box": ("value", "label", "band", "statistic", "value_label", "blank", "limit", "limit_label", "ideal"),
     "cdf": (
         "y",
         "value",
@@ -51,6 +52,7 @@ _IDLE: dict[str, tuple[str, ...]] = {
         "blank",
         "limit",
         "limit_label",
+        "ideal",
     ),
 }
 
@@ -73,7 +75,9 @@ class Chart:
     none, or two columns. `baseline` names a series: values are then relative to it. `panels` are one column, or two:
     rows and columns of small multiples, which share their axes unless `own_y`. `log` is x, y, v (the value of
     a heat map), or several of them. `blank` is what the legend of a
-    heat map calls cells without a value. `limit` is what y cannot pass, such as bound_s: a dashed line.
+    heat map calls cells without a value. `limit` is what y cannot pass, such as bound_s: a dashed line. `ideal` is what
+    perfect scaling is: rising as x, falling as 1 / x, or flat; unless it is said, a column of seconds falls and
+    everything else rises.
     """
 
     kind: Kind
@@ -95,6 +99,7 @@ class Chart:
     value_label: str = ""
     limit: str = ""
     limit_label: str = "bound"
+    ideal: Literal["", "rising", "falling", "flat"] = ""
     blank: str = "no value"
     series_label: str = ""
     title: str = ""
@@ -141,6 +146,17 @@ class Chart:
         found += [(f"band[{i}]", text) for i, text in enumerate(self.band) if len(self.band) == 2]
         found += [("pick", self.picked[1])]
         return [(name, text) for name, text in found if text]
+
+    @property
+    def power(self) -> int:
+        """The power of x by which y grows where it scales perfectly."""
+        seconds = self.y.isidentifier() and self.y.endswith("_s") and not self.y.endswith("_per_s")
+        return {"rising": 1, "flat": 0, "falling": -1}[self.ideal or ("falling" if seconds else "rising")]
+
+    @property
+    def is_log_x(self) -> bool:
+        """Whether x stands on a logarithmic axis."""
+        return self.kind == "scaling" or "x" in self.log
 
     @property
     def picked(self) -> tuple[bool, str]:

@@ -72,6 +72,7 @@ def data_of(rows: Columns, chart: Chart) -> Data:
     if not found:
         left = f"; 'where' leaves {len(kept)} of {count}" if chart.where else ""
         raise InputError(f"no row has a value to draw, of {count} rows{left}")
+    _check_log(chart, [place[0] if chart.kind == "heat_map" else place for _, _, place in found.values()])
     panels: dict[Any, dict[Any, dict[Any, list[int]]]] = {}
     for row, (panel, series, place) in found.items():
         panels.setdefault(panel, {}).setdefault(series, {}).setdefault(place, []).append(row)
@@ -94,6 +95,18 @@ def data_of(rows: Columns, chart: Chart) -> Data:
         _ordered(place[1] for place in places) if two else (),
         _words(rows, chart, kept) if two else (),
     )
+
+
+def _check_log(chart: Chart, places: Sequence[Value]) -> None:
+    """Refuse x that a logarithmic axis does not have; bars, boxes and names stand beside each other in any case."""
+    if chart.kind in {"bars", "box", "heat_map"} or not chart.is_log_x:
+        return
+    if chart.kind != "scaling" and not all(map(_is_number, places)):
+        return
+    for value in places:
+        if not _is_number(value) or value <= 0:
+            why = "a chart of scaling" if chart.kind == "scaling" else "a logarithmic axis"
+            raise InputError(f"x: {shown(value)} found; {why} needs numbers above 0, or a 'where' that keeps them")
 
 
 def _words(rows: Columns, chart: Chart, kept: Iterable[int]) -> tuple[str, ...]:

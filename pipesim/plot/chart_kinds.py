@@ -80,10 +80,9 @@ def scaling(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
         if points:
             (first, cell), (last, _) = points[0], points[-1]
             level = cell.level / sheet.y.factor
-            axes.plot(
-                [first, last], [level, level * last / first], color=COLORS[number % len(COLORS)], linewidth=0.7,
-                linestyle=(0, (1, 2)), zorder=2,
-            )  # fmt: skip
+            ideal = level * (last / first) ** sheet.chart.power
+            color = COLORS[number % len(COLORS)]
+            axes.plot([first, last], [level, ideal], color=color, linewidth=0.7, linestyle=(0, (1, 2)), zorder=2)
 
 
 def bars(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
@@ -166,8 +165,10 @@ def scale(axes: "Axes", panel: Panel | None, sheet: Sheet) -> None:
     log = "xy" if what.kind == "scaling" else what.log
     if _is_categorical(sheet):
         axes.set_xlim(-0.5, len(data.x) - 0.5)
-    elif "x" in log:
-        logarithmic(axes, "x", [_place(sheet, x) for x in data.x if x > 0])
+    elif what.is_log_x:
+        logarithmic(axes, "x", [_place(sheet, x) for x in data.x])
+    elif sheet.x.factor == 1 and all(float(x).is_integer() for x in data.x):
+        axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]  # there is no half a GPU
     if what.kind == "cdf":
         axes.set_ylim(0, 1.02)
     elif "y" in log:
@@ -175,7 +176,13 @@ def scale(axes: "Axes", panel: Panel | None, sheet: Sheet) -> None:
         levels += [v / sheet.y.factor for one in shown for v in one.limits.values() if v > 0]
         logarithmic(axes, "y", levels)
     elif axes.get_ylim()[0] >= 0 or all(v >= 0 for cell in cells for v in cell.values):
-        axes.set_ylim(bottom=0)
+        _from_zero(axes)
+
+
+def _from_zero(axes: "Axes") -> None:
+    """From 0 on, with some room above: that which was left is a part of how much values differ, which may be little."""
+    highest = float(axes.dataLim.ymax)
+    axes.set_ylim(0, max(axes.get_ylim()[1], 1.04 * highest) if np.isfinite(highest) else None)
 
 
 def _is_categorical(sheet: Sheet) -> bool:

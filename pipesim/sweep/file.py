@@ -128,7 +128,8 @@ class Sweep:
         """Number, key and values of the axes of every point, as a store takes them; reads what is not read yet."""
         axes, functions = self.axes, inputs.functions(self.metrics)
         for number, values, point in self.points():
-            inputs.gather(point)
+            with within(str(self.path)):
+                inputs.gather(point)
             yield number, key(point, inputs.contents, functions), [values.get(name) for name in axes]
 
 
@@ -218,12 +219,12 @@ def _check_grid(grid: Grid, bound: Mapping[str, Any], metrics: Sequence[str]) ->
             for index, value in enumerate(values if name in FIELDS else ()):
                 with within(f"{name}[{index}]"):
                     check_value(name, value)
-        for group in grid.groups:
-            _check_effect(group, used, grid, bound)
         unknown = sorted(used - set(grid.axes) - set(bound))
         if unknown:
             known = lookup.suggest(unknown[0], [*grid.axes, *bound])
             raise InputError(f"{{{unknown[0]}}} is used in text, and is no axis; {known}")
+        for group in grid.groups:
+            _check_effect(group, used, grid, bound)
 
 
 def _check_effect(group: Mapping[str, Any], used: frozenset[str], grid: Grid, bound: Mapping[str, Any]) -> None:
@@ -243,7 +244,7 @@ def _charts(data: Any, single: str, columns: Sequence[str]) -> dict[str, Chart]:
         raise InputError(f"plot: {shown(data)} found; a table was expected")
     if not data:
         return {}
-    if isinstance(data.get("kind"), str):
+    if not all(isinstance(table, dict) for table in data.values()):
         chart = serial.from_data(Chart, data, "plot")
         with within("plot"):
             chart.check_columns([outputs.column(name) for name in columns])

@@ -13,6 +13,7 @@ from typing import Any
 
 from pipesim import experiment, files, lookup, serial
 from pipesim.architectures import ARCHITECTURES
+from pipesim.errors import PipesimError
 from pipesim.planners import PLANNERS
 from pipesim.schedule import Schedule
 from pipesim.schedulers import SCHEDULERS
@@ -27,6 +28,7 @@ _FAMILIES = {
     "planner": PLANNERS,
     "scheduler": SCHEDULERS,
 }
+_OF_FILES = ("nvidia_smi", "nccl_xml")  # topologies whose first argument is a file
 _SCHEDULES = (".csv", ".json", ".toml")
 _ALWAYS_FILES = ("trace", "plan", "scenario")
 NAMED = (*_ALWAYS_FILES, *_FAMILIES)
@@ -59,10 +61,32 @@ class Inputs:
             self.values[f"{name} {text}"] = value
             self.contents[f"{name} {text}"] = digest(value)
             return
-        function = lookup.parse_call(text, name)[0]
+        function, positional, keywords = lookup.parse_call(text, name)
         _check_function(name, text)
+        if name == "cluster" and function in _OF_FILES:
+            self._read_machine(text, function, [*positional], keywords)
+            return
         if function not in _FAMILIES[name]:
             self.contents[f"{name} {text}"] = f"{text} {_source_digest(function)}"
+
+    def _read_machine(self, text: str, function: str, positional: list[Any], keywords: dict[str, Any]) -> None:
+        """A cluster by what a machine says of itself, in a file that stands beside the experiment too."""
+        named = keywords.get("file", positional[0] if positional else None)
+        if isinstance(named, str) and files.exists(self.folder / named):
+            named = str(self.folder / named)
+            text_here = f"{function}({', '.join([repr(named), *map(repr, positional[1:]), *_named(keywords)])})"
+        else:
+            text_here = text
+        try:
+            value = experiment.load_cluster(text_here)
+        except PipesimError:
+            if not isinstance(named, str) or not files.exists(Path(named)):
+                raise  # at no point is there such a file
+            self.values[f"cluster {text}"] = text_here  # the point will say what is wrong with it
+            self.contents[f"cluster {text}"] = f"{text} {_hash(files.read_bytes(Path(named)))}"
+            return
+        self.values[f"cluster {text}"] = value
+        self.contents[f"cluster {text}"] = digest(value)
 
     def _is_file(self, name: str, text: str) -> bool:
         if name == "cluster":
@@ -82,6 +106,10 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "scenario": experiment.load_scenario,
     "scheduler": Schedule.load,
 }
+
+
+def _named(keywords: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={value!r}" for name, value in keywords.items() if name != "file"]
 
 
 def _check_function(name: str, text: str) -> None:

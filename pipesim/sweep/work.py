@@ -126,7 +126,7 @@ class Workshop:
     # What is kept; arguments are text and numbers.
 
     def _make_cluster(self, text: str, device: str | None) -> Cluster:
-        cluster = self._read("cluster", text) or experiment.load_cluster(text)
+        cluster = experiment.load_cluster(self._read("cluster", text) or text)
         return cluster if device is None else of_kind(cluster, device)
 
     def _make_trace(

@@ -95,8 +95,9 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
     busy = np.zeros(lanes, np.bool_)
     ended, asked = np.empty(tasks + 1, np.int64), np.empty(tasks + 1, np.int64)
     ended_count, asked_count = 0, 0
-    most = 2 * (tasks + len(change_time) + 8)  # half of it at least is free after a clearance
-    times, codes = np.empty(most, np.int64), np.empty(most, np.int64)
+    # A clearance leaves at most half of `most`. Between two there is one more push for each task, which asks for none.
+    most = 2 * (tasks + len(change_time) + 8)
+    times, codes = np.empty(most + tasks, np.int64), np.empty(most + tasks, np.int64)
     waiting_size = 0
     crossings = len(medium)
     # queues: medium m has room for every task that ever crosses it
@@ -105,7 +106,7 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
     head, tail = np.zeros(media, np.int64), np.zeros(media, np.int64)
     taken = np.zeros(media, np.bool_)
     arrived, freed = np.empty(tasks if mode == QUEUES else 0, np.int64), np.empty(0, np.int64)
-    lined = np.empty(tasks if mode == QUEUES else 0, np.int64)
+    lined = np.empty(tasks + crossings if mode == QUEUES else 0, np.int64)
     arrived_count, freed_count = 0, 0
     if mode == QUEUES:
         for j in range(crossings):
@@ -279,10 +280,13 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
                     arrived[place] = arrived[place - 1]
                     place -= 1
                 arrived[place] = t
-            for at in range(arrived_count + lined_count):
-                # first those that have just arrived, then those whose turn may have come; of the former some line up
-                fresh = at < arrived_count
-                t = arrived[at] if fresh else lined[at - arrived_count]
+            turns = 0
+            while turns < arrived_count + lined_count:
+                # First those that have just arrived, then those whose turn may have come; of the former some line up,
+                # perhaps before others that became ready now, so that it is their turn at once.
+                fresh = turns < arrived_count
+                t = arrived[turns] if fresh else lined[turns - arrived_count]
+                turns += 1
                 may = True
                 for j in range(first_medium[t], first_medium[t + 1]):
                     m = medium[j]
@@ -309,6 +313,8 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
                         m = medium[j]
                         line_up(queue_ready, queue_task, head[m], tail[m], now, t)
                         tail[m] += 1
+                    lined[lined_count] = t
+                    lined_count += 1
             arrived_count = 0
         elif touched_count > 0:
             turn += 1
@@ -356,7 +362,7 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
                     since[t], rate[t] = now, share
                     over[t] = now + math.ceil(left[t] / share - 1e-6)
                     log.append((t, now, share))
-                    if waiting_size == most:  # without the ends that have changed since
+                    if waiting_size >= most:  # without the ends that have changed since
                         waiting_size = cleared(times, codes, waiting_size, over, tasks)
                     waiting_size = push(times, codes, waiting_size, over[t], 2 * tasks + t)
         elif waiting_size == 0:
