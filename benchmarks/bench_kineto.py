@@ -1,6 +1,7 @@
 """How long it takes to import a file of PyTorch's profiler of 200 MB, and how much memory.
 
-`python benchmarks/bench_kineto.py FILE --megabytes 200` only writes the synthetic file.
+`python benchmarks/bench_kineto.py` makes such a file in a temporary folder, imports it, and says how that compares with
+the bars; `python benchmarks/bench_kineto.py FILE` keeps the file that it makes.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 MEGABYTES = 200
+SECONDS, GIGABYTES = 30, 3  # the bars
 LAYERS, OPERATORS = 24, 12  # operators of a layer, each with two kernels; as many nodes in the backward
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, float, float, float>"
 
@@ -89,28 +91,27 @@ def measure(path: Path) -> tuple[float, float, float, int]:
     return float(seconds), float(cpu), float(peak), int(layers)
 
 
-def rows() -> list[tuple[str, str, str]]:
-    """What is measured, for benchmarks/run.py."""
+def rows(file: Path | None = None, megabytes: float = MEGABYTES) -> list[tuple[str, str, str]]:
+    """What is measured, for benchmarks/run.py: of a file in a temporary folder unless another is named."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rank0.json"
-        events = write(path, MEGABYTES)
+        path = file or Path(folder) / "rank0.json"
+        events = write(path, megabytes)
         seconds, cpu, peak, layers = measure(path)
-    what = f"import a kineto file of {MEGABYTES} MB ({events:,} events, {layers} layers)"
+    what = f"import a kineto file of {megabytes:g} MB ({events:,} events, {layers} layers)"
     return [
-        (f"{what}: time", f"{seconds:.1f} s ({cpu:.1f} s of CPU)", "30 s"),
-        (f"{what}: peak memory", f"{peak / 1e9:.2f} GB", "3 GB"),
+        (f"{what}: time", f"{seconds:.1f} s ({cpu:.1f} s of CPU)", f"{SECONDS} s"),
+        (f"{what}: peak memory", f"{peak / 1e9:.2f} GB", f"{GIGABYTES} GB"),
     ]
 
 
 def main() -> None:
-    """Write a synthetic file, and say how long it takes to import it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--megabytes", type=float, default=MEGABYTES)
+    """Make a file, import it, and say how long that took."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, nargs="?", help="the file to make and to keep; default: one that is removed")
+    parser.add_argument("--megabytes", type=float, default=MEGABYTES, help="its size (default: %(default)s)")
     given = parser.parse_args()
-    print(f"{write(given.file, given.megabytes):,} events written")
-    seconds, cpu, peak, layers = measure(given.file)
-    print(f"{layers} layers imported in {seconds:.2f} s ({cpu:.2f} s of CPU), peak {peak / 1e9:.2f} GB")
+    for what, measured, bar in rows(given.file, given.megabytes):
+        print(f"{what}: {measured} (bar: {bar})")
 
 
 if __name__ == "__main__":

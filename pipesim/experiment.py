@@ -15,7 +15,7 @@ from pipesim.engines import ENGINES
 from pipesim.errors import InputError, PipesimError
 from pipesim.importers.opening import open_trace
 from pipesim.lowering import DEFAULTS, Options, lower, redraw
-from pipesim.ordering import Scheduler, check_takes, named, ordered_with, schedule_with
+from pipesim.ordering import Scheduler, named, ordered_with, schedule_with
 from pipesim.plan import DERIVED_KEYS, Plan
 from pipesim.planners import PLANNERS
 from pipesim.pricing import prices, simulated_seconds
@@ -107,7 +107,7 @@ def plan_with(planner: Planner | str, costs: Costs, cluster: Cluster, microbatch
     function: Planner = lookup.resolve(planner, PLANNERS, "planner") if isinstance(planner, str) else planner
     _check_kinds(costs, cluster)
     with named("planner", planner):
-        check_takes(function, "model, cluster, costs, microbatches")
+        lookup.check_takes(function, "model, cluster, costs, microbatches")
         given = prices(function, costs, cluster)
         plan = function(costs.model, cluster, costs, microbatches, **given)
         if not isinstance(plan, Plan):
@@ -125,7 +125,14 @@ def _check_kinds(costs: Costs, cluster: Cluster) -> None:
 def run(program: Program, engine: str = "auto", watch: Callable[[int], None] | None = None) -> Timeline:
     """Replay a program on an engine; `watch` is told now and then how many tasks have ended."""
     function: Callable[..., Timeline] = lookup.function_named(engine, ENGINES, "engine")
-    return function(program, watch=watch)
+    if engine in ENGINES:
+        return function(program, watch=watch)
+    with lookup.calling(engine, "engine"):
+        lookup.check_takes(function, "program, watch=")
+        timeline = function(program, watch=watch)
+        if not isinstance(timeline, Timeline):
+            raise InputError(f"returned a {type(timeline).__name__}; a Timeline was expected")
+    return timeline
 
 
 # --- one simulation --------------------------------------------------------------------------------------------------

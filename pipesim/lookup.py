@@ -10,12 +10,15 @@ import difflib
 import functools
 import importlib
 import inspect
+import sys
+import traceback
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from pipesim.errors import InputError, UnknownNameError, shown, within
+from pipesim.errors import InputError, PipesimError, UnknownNameError, shown, within
 
 Family = Mapping[str, str]
 
@@ -47,7 +50,44 @@ def call(text: str, family: Family, noun: str) -> Any:  # noqa: ANN401 - what th
             name = text.partition("(")[0].strip()
             original = function.func if isinstance(function, functools.partial) else function
             raise InputError(f"{error}; {_usage(name, original)}") from None
+    with calling(text, noun):
         return function()
+
+
+@contextmanager
+def calling(text: str, noun: str) -> Iterator[None]:
+    """Say of errors inside whose they are; what anybody's own function raises is told in a sentence, with its place."""
+    with within(f"{noun} {text!r}"):
+        try:
+            yield
+        except PipesimError:
+            raise
+        except Exception as error:
+            if ":" not in text.partition("(")[0]:
+                raise
+            raise InputError(f"raised {_told(error)}{_place(error)}") from error
+
+
+def check_takes(function: Callable[..., object], arguments: str) -> None:
+    """Refuse a function that cannot be called with these arguments, `plan, costs, watch=`."""
+    positional = [name for name in arguments.split(", ") if not name.endswith("=")]
+    keywords = {name[:-1]: None for name in arguments.split(", ") if name.endswith("=")}
+    try:
+        inspect.signature(function).bind(*positional, **keywords)
+    except (TypeError, ValueError):
+        raise InputError(f"cannot be called with ({arguments})") from None
+
+
+def _told(error: BaseException) -> str:
+    """Its kind and the first line of what it says."""
+    first = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {first[:300]}" if first else type(error).__name__
+
+
+def _place(error: BaseException) -> str:
+    """Where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
@@ -81,6 +121,7 @@ def _check_types(function: Callable[..., Any], keywords: dict[str, Any]) -> None
         raise InputError(f"{key}: {shown(value)} found; {names} was expected")
 
 
+_GIVEN = {"costs", "path", "program"}
 _PLAIN = {int, float, str, bool, types.NoneType}
 
 
@@ -89,14 +130,33 @@ def _accepted(kinds: set[type]) -> tuple[type, ...]:
 
 
 def _usage(name: str, function: Callable[..., Any]) -> str:
-    """How to write it: where what comes first is given by the program, only the options."""
-    parameters = inspect.signature(function).parameters.values()
-    options = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
-    given = (
-        options if any(p.annotation is not p.empty and p.name in {"costs", "path"} for p in parameters) else parameters
-    )
-    shown = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in given]
+    """How to write it."""
+    shown = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in _written(function)]
     return f"write {name}({', '.join(shown)})"
+
+
+def _written(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """What one writes in the brackets: where what comes first is given by the program, only the options."""
+    parameters = list(inspect.signature(function).parameters.values())
+    given = any(p.annotation is not p.empty and p.name in _GIVEN for p in parameters)
+    return [p for p in parameters if p.kind is p.KEYWORD_ONLY] if given else parameters
+
+
+def described(family: Family, noun: str, *, by_module: bool = False) -> dict[str, dict[str, Any]]:
+    """Of every member what it needs, its options with their defaults, and the first line of what it says of itself.
+
+    Or, where it is told by its module what a member is about, of what that says.
+    """
+    found = {}
+    for name in family:
+        function = function_named(name, family, noun)
+        parameters = _written(function)
+        found[name] = {
+            "needs": [p.name for p in parameters if p.default is p.empty],
+            "options": {p.name: repr(p.default) for p in parameters if p.default is not p.empty},
+            "about": ((sys.modules[function.__module__] if by_module else function).__doc__ or "").partition("\n")[0],
+        }
+    return found
 
 
 def function_named(name: str, family: Family, noun: str) -> Callable[..., Any]:
@@ -105,15 +165,29 @@ def function_named(name: str, family: Family, noun: str) -> Callable[..., Any]:
     module, colon, attribute = target.partition(":")
     if not colon:
         raise UnknownNameError(f"no {noun} is called {name!r}; {suggest(name, family)}")
+    with within(f"{noun} {name!r}"):
+        found = _imported(module)
+        if not hasattr(found, attribute):
+            raise UnknownNameError(f"module {module!r} has no {attribute!r}; {suggest(attribute, _functions(found))}")
+        function = getattr(found, attribute)
+        if inspect.isbuiltin(function) or not callable(function):
+            raise UnknownNameError(f"is a {type(function).__name__}; a function written in Python was expected")
+        return function  # type: ignore[no-any-return]  # checked to be callable just above
+
+
+def _imported(module: str) -> types.ModuleType:
     try:
-        function = getattr(importlib.import_module(module), attribute)
+        return importlib.import_module(module)
     except (ImportError, ValueError, TypeError) as error:
-        raise UnknownNameError(f"{noun} {name!r}: cannot import {module!r}: {error}") from None
-    except AttributeError:
-        raise UnknownNameError(f"{noun} {name!r}: module {module!r} has no {attribute!r}") from None
-    if not callable(function):
-        raise UnknownNameError(f"{noun} {name!r}: is a {type(function).__name__}; a function was expected")
-    return function  # type: ignore[no-any-return]  # checked to be callable just above
+        raise UnknownNameError(f"cannot import {module!r}: {error}") from None
+    except (Exception, SystemExit) as error:  # anything may happen while a module is imported
+        raise UnknownNameError(f"importing {module!r} raised {_told(error)}{_place(error)}") from error
+
+
+def _functions(module: types.ModuleType) -> list[str]:
+    """The functions that a module has itself, the first few."""
+    own = [name for name, value in vars(module).items() if inspect.isfunction(value) and not name.startswith("_")]
+    return [name for name in own if vars(module)[name].__module__ == module.__name__][:20] or ["none"]
 
 
 def suggest(name: str, known: Mapping[str, Any] | list[str]) -> str:

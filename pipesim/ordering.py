@@ -87,7 +87,7 @@ def schedule_with(
         lookup.resolve(scheduler, SCHEDULERS, "scheduler") if isinstance(scheduler, str) else scheduler
     )
     with named("scheduler", scheduler):
-        check_takes(function, "plan, costs, cluster")
+        lookup.check_takes(function, "plan, costs, cluster")
         schedule = function(plan, costs, cluster, **_judge(function, plan, costs, cluster, options))
         if not isinstance(schedule, Schedule):
             raise InputError(f"returned a {type(schedule).__name__}; a Schedule was expected")
@@ -115,14 +115,6 @@ def judged(plan: Plan, costs: Costs, cluster: Cluster, options: Options, schedul
     return float(metrics.memory_excess(timeline)), metrics.iteration_time(timeline)
 
 
-def check_takes(function: Callable[..., object], arguments: str) -> None:
-    """Refuse a function that cannot be called with these arguments."""
-    try:
-        inspect.signature(function).bind(*arguments.split(", "))
-    except (TypeError, ValueError):
-        raise InputError(f"cannot be called with ({arguments})") from None
-
-
 def named(noun: str, member: object) -> Any:  # noqa: ANN401 - a context manager
     """Say of errors inside which member of a family raised them."""
-    return within(f"{noun} {member!r}" if isinstance(member, str) else noun)
+    return lookup.calling(member, noun) if isinstance(member, str) else within(noun)

@@ -1,6 +1,6 @@
 """Words about traces: what one holds, how its times vary, how two differ, what a recorded run comes to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from pipesim.trace import Trace
 from pipesim.trace_diff import Change, GroupChange, LayerChange
 
 FEW = 24  # rows of a table that are shown unless all are asked for
+_MENTIONED = 0.01  # of the forward
 _PHASES: tuple[Phase, ...] = ("forward", "backward")
 
 
@@ -57,7 +58,21 @@ def notes(trace: Trace) -> list[str]:
         found.append("no layer says how many bytes of parameters it has: all-reduces and memory will be left out")
     if not layers["forward_s"].any():
         found.append("no forward takes any time")
-    return found
+    return [*found, *_one_way(trace)]
+
+
+def _one_way(trace: Trace) -> Iterator[str]:
+    """A word on layers of a training step that have a forward worth mentioning and no backward."""
+    costs = costs_of(trace)
+    forward, backward = (costs.seconds(phase, costs.kinds[0]) for phase in _PHASES)
+    only = (forward > 0) & (backward == 0)
+    share = float(forward[only].sum() / max(forward.sum(), np.finfo(float).tiny))
+    if backward.any() and share >= _MENTIONED:
+        names = repr(_short(costs.model.layers[int(np.argmax(only))].name)) + (", ..." if only.sum() > 1 else "")
+        yield (
+            f"{only.sum()} of {len(only)} layers ({names}) have no backward, and {percent(share)} of the forward: "
+            "what only loads, prepares or measures is no layer of the model"
+        )
 
 
 def _layers(costs: Costs, kind: str, most: int | None) -> str:

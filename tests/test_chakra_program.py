@@ -162,6 +162,12 @@ def test_what_cannot_be_replayed_is_refused(tmp_path, options, error, message):
         chakra_program(paths, flat(2), **options)
 
 
+def test_a_collective_of_the_only_rank_there_is_says_that_the_others_are_missing(tmp_path):
+    (path,) = et.ranks(tmp_path, [et.collective(0, "reduce_scatter", 4096)])
+    with pytest.raises(InputError, match=r"nothing to replay \(a collective .* give the files of all ranks\)"):
+        chakra_program(path, flat(2))
+
+
 def test_ranks_without_a_device_and_runs_of_nothing_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"rank 2 has no device: .* has 2"):
         chakra_program(et.ranks(tmp_path, *([et.compute(0, "a", 1)],) * 3), flat(2))

@@ -8,12 +8,13 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from mutations import corpus, mutations
 from pipesim import costs, experiment, program
-from pipesim.cli import COMMANDS, main, options
+from pipesim.cli import COMMANDS, main, names, options
 from pipesim.errors import InputError
 from pipesim.lowering.job import RECOMPUTES
 from pipesim.planners import PLANNERS
@@ -118,14 +119,26 @@ WRONG = {
     ),
     "a function from the shell": (["plan", "bert-large", FLAT, "-p", "annealing(cost=2)"], "given only in Python"),
     "a planner that is none": (
-        ["plan", "bert-large", FLAT, "-p", "os:getcwd"],
+        ["plan", "bert-large", FLAT, "-p", "textwrap:dedent"],
         "cannot be called with (model, cluster",
     ),
     "a scheduler that is none": (
-        ["simulate", *SMALL, "-s", "os:getcwd"],
+        ["simulate", *SMALL, "-s", "textwrap:dedent"],
         "cannot be called with (plan, costs, cluster)",
     ),
+    "an engine that is none": (["simulate", *SMALL, "--engine", "textwrap:dedent"], "called with (program, watch=)"),
+    "an engine that gives no timeline": (["simulate", *SMALL, "--engine", "types:SimpleNamespace"], "types:SimpleName"),
+    "a planner that is built in": (["plan", *SMALL, "-p", "builtins:len"], "a function written in Python was expected"),
+    "a scheduler that ends all": (["simulate", *SMALL, "-s", "sys:exit"], "a function written in Python was expected"),
+    "a cluster of the system": (["plan", "bert-large", "os:system"], "a function written in Python was expected"),
+    "an architecture that fails": (
+        ["trace", "pathlib:Path.cwd", "--device", "a100-80gb", "-o", "t"],
+        "module 'pathlib' has no 'Path.cwd'",
+    ),
+    "a scheduler that is a class": (["simulate", *SMALL, "-s", "pathlib:Path"], "raised TypeError"),
     "a name of nothing": (["show", "bert-larg"], "did you mean 'bert-large'"),
+    "a family nearly named": (["show", "planers"], "did you mean 'planners'"),
+    "a picture of names": (["show", "planners", "--plot", "p.png"], "only --json has an effect"),
     "no trace": (["plan", "", FLAT], "no trace at ''"),
     "jitter without iterations": (
         ["simulate", *SMALL, "--jitter", "0.1"],
@@ -200,6 +213,46 @@ def test_simulate_prints_one_json_object_with_what_is_promised(run):
     assert set(data["peak_memory_bytes"]) == {"gpu0", "gpu1", "gpu2", "gpu3"}
     timeline = experiment.simulate("bert-large", FLAT, microbatches=4, sharing="fifo")
     assert data["iteration_time_s"] == timeline.makespan / 1e9
+
+
+def test_show_lists_all_names_and_says_of_each_family_what_its_members_are(run):
+    """What a newcomer asks: which devices, models, formats are there?"""
+    every = json.loads(run("show", "--json")[1])
+    assert set(names.NOUNS) == set(every)
+    text = run("show")[1]
+    for noun, members in every.items():
+        found = json.loads(run("show", noun, "--json")[1])[noun]
+        listed = [name for one in found for name in one["names"]] if noun == "models" else list(found)
+        assert set(members) <= set(listed)
+        said = run("show", noun)[1]
+        assert all(name in said and name in text for name in members), noun
+    assert {"a100-80gb", "gpt3-6.7b", "kineto", "spp", "servers"} <= {
+        name for found in every.values() for name in found
+    }
+
+
+def test_what_is_said_of_a_member_is_what_it_takes_and_a_sentence(run):
+    _, out, _ = run("show", "clusters")
+    assert "ring(n, bandwidth)\n    Every device is joined directly with the next" in out
+    assert "\n    options: latency='2us', device='v100-16gb'" in out
+    assert "kineto\n    PyTorch's profiler (Kineto): " in run("show", "formats")[1]
+    for noun in ("clusters", "planners", "schedulers", "formats", "engines"):
+        assert all(
+            one["about"].endswith((".", ":")) for one in json.loads(run("show", noun, "--json")[1])[noun].values()
+        )
+
+
+@pytest.mark.parametrize(("word", "noun"), [("model", "models"), ("Topologies", "clusters"), ("importer", "formats")])
+def test_a_family_may_be_called_by_other_words(word, noun, run):
+    assert run("show", word) == run("show", noun)
+
+
+def test_a_trace_that_is_called_as_a_family_is_shown_where_it_lies(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "traces").mkdir()
+    assert run("show", "traces")[1].startswith("trace  ")
+    experiment.load_trace("vgg-19").save(tmp_path / "trace")
+    assert run("show", "trace")[1].startswith("model  ")
 
 
 def test_a_printed_plan_can_be_simulated(run, tmp_path):
@@ -280,7 +333,9 @@ def test_every_picture_and_export_is_written(run, tmp_path):
     assert all(str(path) in out for path in (gantt, memory, links, trace))
     run("compare", *SMALL, "--plot", tmp_path / "bars.png", "--gantt", tmp_path / "gantts.png")
     run("show", FLAT, "--plot", tmp_path / "cluster.png", "-o", tmp_path / "cluster.toml")
+    (tmp_path / "timeline.parquet").write_text("what a file that is named holds is replaced")
     run("export", *SMALL, "-o", tmp_path / "timeline.parquet")
+    assert (tmp_path / "timeline.parquet").read_bytes().startswith(b"PAR1")
     expected = {*names, "bars.png", "gantts.png", "cluster.png", "cluster.toml", "timeline.parquet"}
     assert {path.name for path in tmp_path.iterdir()} == expected
     assert json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
@@ -346,11 +401,22 @@ def test_without_a_command_help_is_shown(run):
     assert run() == run("--help")
 
 
-def test_a_reader_that_has_seen_enough_is_no_error():
-    command = f"{sys.executable} -m pipesim simulate bert-large dgx1_v100 --json | head -1"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)  # noqa: S602 - a pipe is the point
-    assert done.stdout == "{\n"
+@pytest.mark.parametrize("words", ["simulate bert-large dgx1_v100 --json", "--help", "show --help", "show"])
+def test_when_its_reader_has_seen_enough_a_command_ends_without_a_word(words):
+    """As programs do that the signal for it ends: with what a shell says of these, 128 + 13."""
+    command = [sys.executable, "-c", f"from pipesim.cli import main; input(); main({words.split()!r})"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        started.stdout.close()  # before anything is written
+        _, errors = started.communicate(b"\n")
+    assert (started.returncode, errors) == (141, b"")
+
+
+def test_a_command_whose_standard_output_was_closed_does_its_work(tmp_path):
+    path = tmp_path / "gantt.png"
+    command = f"{sys.executable} -m pipesim simulate bert-large dgx1_v100 --gantt {path} >&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)  # noqa: S602 - as a shell does it
     assert not done.stderr
+    assert path.stat().st_size
 
 
 def test_what_takes_long_says_so_to_a_terminal_and_leaves_no_trace_of_it(capsys, monkeypatch):
@@ -387,3 +453,13 @@ def test_a_name_that_no_file_can_have_is_no_trouble_with_writing(arguments, mess
 def test_a_cluster_expression_that_makes_no_cluster_is_refused():
     with pytest.raises(InputError, match="cluster 'builtins:list': returned a list; a Cluster was expected"):
         experiment.load_cluster("builtins:list")
+
+
+def test_a_function_of_one_s_own_may_lie_in_the_folder_where_the_command_is_run(tmp_path):
+    """As with python -m; a console script has its own folder in that place."""
+    (tmp_path / "mine.py").write_text("from pipesim.planners.balanced import balanced as planner\n")
+    root, words = str(Path(__file__).parents[1]), ["plan", *SMALL, "-p", "mine:planner"]
+    script = f"import sys; sys.path.insert(0, {root!r}); from pipesim.cli import main; main({words!r})"
+    command = [sys.executable, "-I", "-c", script]  # -I: the folder is not on the path by itself
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import mutations
 import profiles
-from pipesim import experiment, lookup
+from pipesim import experiment, lookup, trace_report
 from pipesim.cli import cli
 from pipesim.costs import costs_of
 from pipesim.errors import InputError, PipesimError
@@ -169,7 +169,9 @@ def test_less_than_the_stated_share_is_refused_unless_less_is_stated(imported):
     made.kernel(1, 100, 110)
     made.kernel(11, 110, 120)
     made.kernel(30, 120, 200)
-    with pytest.raises(InputError, match=r"20\.0 % of the work .* at least 80 % was expected.*its ranges are 'a', 'b'"):
+    with pytest.raises(
+        InputError, match=r"20\.0 % of the work .* at least 80 % .* 'kineto\(at_least=0\.2\)'; its ranges are 'a', 'b'"
+    ):
         imported(made)
     assert micro(imported(made, at_least=0.2), "forward_s") == [[10], [10]]
 
@@ -197,6 +199,24 @@ def test_a_forward_that_runs_again_for_the_backward_is_part_of_the_backward(impo
     trace = imported(made)
     assert micro(trace, "forward_s") == [[10], [10]]
     assert micro(trace, "backward_s") == [[30], [0]]
+    assert trace.source.endswith("; recomputed forwards are part of the backward")
+
+
+def test_so_is_one_whose_operators_make_no_nodes(imported):
+    """Checkpoints that are not reentrant run a forward again inside of the first node that asks for what it kept."""
+    made = two_layers()
+    for layer, number in ((0, 5), (10, 6)):
+        made.op("aten::mm", layer + 1, layer + 2, number)
+        made.kernel(layer + 1, 100 + layer, 110 + layer)
+    made.op("autograd::engine::evaluate_function: MmBackward0", 30, 80, 6, AUTOGRAD)
+    for layer, name in ((0, "a"), (10, "b")):
+        made.range(name, 31 + layer, 40 + layer, AUTOGRAD)
+        made.op("aten::mm", 32 + layer, 33 + layer, 7, AUTOGRAD)
+        made.kernel(32 + layer, 200 + layer, 209 + layer, AUTOGRAD)
+    made.kernel(55, 300, 320, AUTOGRAD)
+    trace = imported(made)
+    assert micro(trace, "backward_s") == [[9], [29]]
+    assert trace.source.endswith("; recomputed forwards are part of the backward")
 
 
 def test_a_range_in_the_backward_that_makes_no_nodes_is_no_layer(imported):
@@ -279,6 +299,89 @@ def test_without_ranges_and_modules_the_operators_are_the_layers(imported):
     trace = imported(made)
     assert names(trace) == ["aten::conv2d", "aten::relu", "aten::conv2d #2"]
     assert set(trace.layers["kind"]) == {"aten::conv2d", "aten::relu"}
+
+
+def moving(made, at, lasting=30):
+    """Parameters that go to the GPU, and a random input: 10 us more of work."""
+    made.op("aten::to", at, at + 5)
+    made.kernel(at + 1, at + 1000, at + 1000 + lasting, name="Memcpy HtoD (Pageable -> Device)")
+    made.op("aten::rand", at + 5, at + 9)
+    made.kernel(at + 6, at + 1000 + lasting, at + 1010 + lasting, name="distribution_elementwise")
+
+
+def computing(made, at, operators=("aten::conv2d", "aten::to", "aten::relu", "aten::conv2d")):
+    """These operators one after another, 4 us of work each."""
+    for place, name in enumerate(operators):
+        made.op(name, at + 10 * place, at + 10 * place + 8)
+        made.kernel(at + 10 * place + 1, at + 1000 + 10 * place, at + 1004 + 10 * place)
+
+
+def test_operators_that_only_move_or_make_data_are_layers_between_others_only(imported):
+    made = Profile()
+    moving(made, 0)
+    computing(made, 100)
+    made.op("aten::item", 200, 220)
+    made.kernel(201, 1201, 1203, name="Memcpy DtoH (Device -> Pageable)")
+    trace = imported(made)
+    assert names(trace) == ["aten::conv2d", "aten::to", "aten::relu", "aten::conv2d #2"]
+    assert "100.0 % of the work" in trace.source
+    assert (
+        "; not counted: 4.2e-05 s of data moved or made around the model (aten::to, aten::rand, aten::item; option"
+        in (trace.source)
+    )
+    assert names(imported(made, moves=True)) == ["aten::to", "aten::rand", *names(trace)[:1], "aten::to #2", *names(
+        trace
+    )[2:], "aten::item"]  # fmt: skip
+
+
+def test_a_custom_operator_whose_work_is_copies_only_moves(imported):
+    made = Profile()
+    made.op("mine::load", 0, 9)
+    made.kernel(1, 500, 510, name="Memcpy HtoD (Pinned -> Device)")
+    computing(made, 100)
+    assert names(imported(made))[0] == "aten::conv2d"
+
+
+def test_without_kernels_operators_that_move_are_told_by_their_names(imported):
+    made = Profile()
+    for place, name in enumerate(("aten::randn", "aten::linear", "aten::view", "aten::linear", "aten::detach")):
+        made.op(name, 10 * place, 10 * place + 8)
+    assert names(imported(made)) == ["aten::linear", "aten::view", "aten::linear #2"]
+
+
+def benchmark(*ranges):
+    """A range for each run of a model, within one around everything, in which data move before."""
+    made = Profile()
+    made.range("benchmark", 0, 990)
+    moving(made, 10, lasting=90)
+    for at, name in ranges:
+        made.range(name, at, at + 60)
+        made.range(f"{name} again", at + 1, at + 59)
+        computing(made, at + 10)
+    return made
+
+
+def test_ranges_that_call_the_same_operators_and_all_that_compute_are_iterations(imported):
+    trace = imported(benchmark((100, "warm-up"), (200, "measure"), (300, "measure")))
+    assert len(names(trace)) == 4
+    assert micro(trace, "forward_s") == [[4] * 3] * 4
+    assert "3 iterations; not counted: 0.0001 s outside of iterations (option iteration)" in trace.source
+
+
+def test_an_iteration_found_so_goes_on_with_its_backward_until_the_next_begins(imported):
+    made = benchmark((100, "warm-up"), (300, "measure"))
+    for at in (100, 300):
+        made.op("aten::mm", at + 11, at + 12, at)
+        made.node("MmBackward0", at + 100, at + 120, at)
+        made.kernel(at + 105, at + 1200, at + 1209, AUTOGRAD)
+    assert micro(imported(made), "backward_s")[0] == [9, 9]
+
+
+def test_ranges_beside_which_something_computes_are_no_iterations(imported):
+    """Such as the blocks of a model in front of its head."""
+    made = benchmark((100, "block0"), (200, "block1"))
+    computing(made, 300, ["aten::linear"])
+    assert len(names(imported(made, layers="operators"))) == 9
 
 
 def test_an_iteration_may_be_any_range(imported):
@@ -394,7 +497,11 @@ def test_ranks_with_other_layers_give_more_layers_in_the_order_of_ranks(imported
 def test_ranks_that_share_some_layers_only_are_refused(imported):
     second = accumulating("bc")
     second.head["distributedInfo"]["rank"] = 1
-    with pytest.raises(InputError, match=r"part0\.json and .*part1\.json have some layers in common, such as 'b'"):
+    message = (
+        r"part0\.json and .*part1\.json have layers in common, such as 'b' \(1 in all\), and 'a' \(2 in all\) not; .*"
+        r"--format \"kineto\(layers='b'\)\", or import each file by itself"
+    )
+    with pytest.raises(InputError, match=message):
         imported(accumulating("ab"), second)
 
 
@@ -522,6 +629,33 @@ def test_an_interval_is_outermost_on_its_thread_alone():
 
 
 # --- recorded by others ----------------------------------------------------------------------------------------------
+
+
+@recorded
+def test_alexnet_imported_as_it_is_has_21_layers_and_two_samples_without_the_parameters_on_their_way_to_the_gpu():
+    """Its model runs within a range for the warm-up and one for the measurement; 56 ms of copies come before."""
+    trace = kineto(RECORDED / "alexnet_gpu.json.gz")
+    alone = kineto(RECORDED / "alexnet_gpu.json.gz", iteration="measure.forward")
+    assert names(trace) == names(alone)
+    assert (trace.layer_count, len(trace.layers["layer"])) == (21, 42)
+    assert micro(trace, "forward_s")[0][1:] == micro(alone, "forward_s")[0]
+    assert "2 iterations; not counted: 0.0556 s outside of iterations" in trace.source
+    whole = kineto(RECORDED / "alexnet_gpu.json.gz", iteration="param.cuda")
+    assert whole.layer_count == 42
+    assert "not counted: 0.0556 s of data moved or made around the model (aten::to, aten::rand; " in whole.source
+    moved = kineto(RECORDED / "alexnet_gpu.json.gz", iteration="param.cuda", moves=True)
+    assert (moved.layers["kind"] == "aten::to").sum() == 16
+
+
+@recorded
+def test_two_ranks_of_a_large_job_import_as_they_are():
+    """They call the same ranges; what their collectives wait for does not open one of these on one rank alone."""
+    paths = [RECORDED / f"sampled_rank-{rank}.json.gz" for rank in range(2)]
+    trace = kineto(paths)
+    assert names(trace) == names(kineto(paths[0])) == names(kineto(paths[1]))
+    assert len(trace.layers["layer"]) == 4 * trace.layer_count
+    (note,) = [one for one in trace_report.notes(trace) if "have no backward" in one]
+    assert note.startswith("5 of 6 layers ('## sdd_preprocess_splits ##', ...) have no backward, and ")
 
 
 @recorded

@@ -1,6 +1,7 @@
 """Files that others wrote, as traces."""
 
 import inspect
+import os
 from pathlib import Path
 
 import numpy as np
@@ -118,8 +119,55 @@ def test_a_file_that_looks_like_nothing_known_says_what_was_tried(tmp_path, cont
         importer_for(tmp_path / "file")
 
 
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"", "is empty"),
+        (b" \n\n", "has blank lines only"),
+        (b"\x00\xff\x1f" * 9, "is binary and begins with the bytes 00 ff 1f 00 ff 1f 00 ff"),
+        (b"\n  Dear all,\n", "begins with 'Dear all,'"),
+    ],
+)
+def test_a_file_of_no_format_says_what_is_in_it(tmp_path, content, found):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(InputError, match=rf"file: its format cannot be guessed: it {found}; "):
+        importer_for(tmp_path / "file")
+
+
+def test_a_pipe_is_not_guessed_since_reading_it_empties_it(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=r"pipe: its format cannot be guessed: it is a pipe, .* name the format"):
+        importer_for(tmp_path / "pipe")
+
+
+EXPECTED = {
+    "native": "a (trace )?folder.* trace.toml.* was expected",
+    "pipedream": "lines 'nodeN -- description -- ...' were expected|'nodeN -- .*' was expected",
+    "kineto": "a file of PyTorch's profiler, .json or .json.gz, was expected",
+    "chakra": "a message with the version, then the nodes, were expected|not this format",
+    "metis": "a profile of Metis, .* was expected|is not JSON",
+    "npy": "its mark and version 1, 2 or 3 were expected",
+    "csv": "a line with the headings was expected|no column for forward_s",
+}
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"Dear all\n"])
+@pytest.mark.parametrize("name", sorted(IMPORTERS))
+def test_a_file_that_is_empty_or_of_prose_is_refused_with_what_was_expected(name, content, tmp_path):
+    (tmp_path / "file.json").write_bytes(content)
+    with pytest.raises(InputError, match=rf"file\.json: .*({EXPECTED[name]})"):
+        lookup.resolve(name, IMPORTERS, "importer")(tmp_path / "file.json")
+
+
+@pytest.mark.parametrize("name", sorted(IMPORTERS))
+def test_a_folder_in_place_of_a_file_is_refused_as_such(name, tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match=r"folder: (is a folder|has no trace\.toml)"):
+        lookup.resolve(name, IMPORTERS, "importer")(tmp_path / "folder")
+
+
 def test_folders_that_are_no_trace_and_paths_to_nothing_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"is a folder without trace\.toml; .*native, pipedream"):
+    with pytest.raises(InputError, match=r"is a folder without trace\.toml and without any other file; .*native, pipe"):
         importer_for(tmp_path)
     with pytest.raises(InputError, match="no such file"):
         importer_for(tmp_path / "nowhere")

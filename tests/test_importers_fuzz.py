@@ -6,6 +6,7 @@ files are mutated too where they are at hand.
 """
 
 import functools
+import gzip
 import json
 import os
 import random
@@ -29,7 +30,7 @@ from pipesim.importers.detect import importer_for
 from pipesim.importers.opening import open_trace
 from pipesim.topologies.flat import flat
 from pipesim.trace import Trace
-from profiles import Profile
+from profiles import Profile, training
 from spoiling import spoilt
 from test_importer_metis import profile
 
@@ -119,7 +120,9 @@ RECORDED = {
     "pipedream": ["pipedream/vgg16.txt", "pipedream/gnmt.txt", "dapple/bert-24-pbs-6.txt", "dapple/amoeba-18-pbs-8.txt",
                   "dapple/gnmt-32-pbs-64-simplified.txt"],
     "chakra": ["chakra/reduce_scatter.0.et", "chakra/reduce_scatter.1.et"],
+    "kineto": ["kineto/alexnet_gpu.json.gz", "kineto/sampled_rank-0.json.gz"],
 }  # fmt: skip
+LARGE = {"kineto/sampled_rank-0.json.gz": 8}  # takes so many times as long: so many times fewer mutations
 
 
 class TooLongError(Exception):
@@ -149,15 +152,15 @@ def outcome(read, path):
         signal.alarm(0)
 
 
-def judge(read, path, data, what):
-    """Read and check; what came of it in a word."""
+def judge(read, path, data, what, unpacked=0):
+    """Read and check; what came of it in a word. `unpacked` is the size of what a compressed file holds."""
     try:
         found, peak = outcome(read, path)
     except Exception as error:
         keep = Path(os.environ.get("PIPESIM_FUZZ_KEEP", path.parent)) / f"failed-{what}{path.suffix}"
         keep.write_bytes(data)
         raise AssertionError(f"{what}: {type(error).__name__}: {error}; the file is kept as {keep}") from error
-    size = max(sum(p.stat().st_size for p in path.parent.iterdir() if p.is_file()), len(data))
+    size = max(sum(p.stat().st_size for p in path.parent.iterdir() if p.is_file()), len(data), unpacked)
     assert peak <= max(TIMES * size, ALWAYS), f"{what}: {peak} bytes of memory for a file of {size}"
     if isinstance(found, PipesimError):
         return "refused"
@@ -199,12 +202,15 @@ def test_spoilt_files_are_read_or_refused(name, tmp_path):
 def test_spoilt_recordings_are_read_or_refused(name, file, tmp_path):
     if not (PROFILES / file).exists():
         pytest.skip(f"no recorded {file} in shared/profiles beside the repository")
-    whole, path = (PROFILES / file).read_bytes(), tmp_path / Path(file).name
+    packed, path = (PROFILES / file).read_bytes(), tmp_path / Path(file).name
+    whole = gzip.decompress(packed) if path.suffix == ".gz" else packed
     rng = random.Random(file)
-    for turn in range(MUTATIONS // len(RECORDED[name])):
-        data = spoilt(whole, rng)
+    for turn in range(MUTATIONS // len(RECORDED[name]) // LARGE.get(file, 1)):
+        as_it_is = rng.random() < 0.1  # else what is in it: few files that are compressed can be spoilt and unpacked
+        data = spoilt(packed if as_it_is else whole, rng)
         path.write_bytes(data)
-        judge(functools.partial(open_trace, [path], name), path, data, f"{path.stem} {turn}")
+        read = functools.partial(open_trace, [path], name)
+        judge(read, path, data, f"{path.stem} {turn}", len(whole) if as_it_is else 0)
 
 
 @pytest.mark.parametrize("form", PROGRAMS)
@@ -281,13 +287,29 @@ def large_chakra(folder):
     return et.ranks(folder, nodes, nodes)
 
 
-@pytest.mark.parametrize("make", [large_pipedream, large_metis, large_csv, large_chakra])
+def large_kineto(folder):
+    return [training(layers=40, steps=50).write(folder / "rank0.json")]
+
+
+@pytest.mark.parametrize("make", [large_pipedream, large_metis, large_csv, large_chakra, large_kineto])
 def test_a_large_file_needs_at_most_twenty_times_its_size(make, tmp_path):
     paths = make(tmp_path)
     size = sum(path.stat().st_size for path in paths)
     found, peak = outcome(lambda: open_trace(paths), paths[0])
     assert isinstance(found, Trace)
     assert peak <= TIMES * size, f"{peak / size:.1f} times its {size} bytes"
+
+
+@pytest.mark.parametrize(
+    "piece", ["{}", "[]", '{"":1}', "[[[]]]", '"aa"', "1.5", '{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}']
+)
+def test_a_file_of_nothing_but_small_pieces_is_refused_before_they_are_made(piece, tmp_path):
+    """Each takes 20 to 42 times its own size in memory."""
+    path = tmp_path / "rank0.json"
+    path.write_text('{"traceEvents": [' + ",".join([piece] * (2**21 // (len(piece) + 1))) + "]}")
+    found, peak = outcome(lambda: open_trace([path]), path)
+    assert "is made of pieces too small for events" in str(found)
+    assert peak <= TIMES * path.stat().st_size
 
 
 def test_an_array_needs_memory_in_proportion_to_its_numbers(tmp_path):

@@ -1,6 +1,7 @@
 """What people call a thing, and the function that makes it."""
 
 import fractions
+import sys
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_text_that_is_no_call_is_refused(text):
         ("zzz", "no number is called 'zzz'; known are fraction, steps, join"),
         ("no_such_module_anywhere:f", "cannot import 'no_such_module_anywhere'"),
         ("math:no_such_function", "module 'math' has no 'no_such_function'"),
-        ("math:pi", "is a float; a function was expected"),
+        ("math:pi", "is a float; a function written in Python was expected"),
         (":f", "cannot import"),
     ],
 )
@@ -115,3 +116,55 @@ def test_a_function_that_does_not_say_what_it_takes_is_refused(text):
 def test_annotations_that_cannot_be_looked_up_are_not_checked():
     """A planner of one's own may import its types for type checkers only."""
     assert lookup.call(f"{__name__}:hinted(path=2)", FAMILY, "thing") == 2
+
+
+def careless():
+    return 1 / 0
+
+
+def test_what_somebody_s_own_function_raises_is_told_with_its_line_and_kept_as_the_cause():
+    line = careless.__code__.co_firstlineno + 1
+    message = (
+        rf"thing '{__name__}:careless': raised ZeroDivisionError: division by zero \(.*test_lookup\.py, line {line}\)"
+    )
+    with pytest.raises(InputError, match=message) as caught:
+        lookup.call(f"{__name__}:careless", FAMILY, "thing")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_what_a_member_of_the_family_raises_is_a_fault_of_pipesim_and_stays_as_it_is():
+    with pytest.raises(ZeroDivisionError):
+        lookup.call("careless", {"careless": f"{__name__}:careless"}, "thing")
+
+
+@pytest.mark.parametrize("text", ["builtins:len", "os:system", "sys:exit", "os:sep", "os.path:os"])
+def test_what_is_no_function_of_somebody_s_own_is_refused(text):
+    """Importing with --format builtins:len used to end in a traceback, with sys:exit in silence."""
+    with pytest.raises(UnknownNameError, match=rf"thing '{text}': is a \w+; a function written in Python was expected"):
+        lookup.resolve(text, FAMILY, "thing")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import nothing_like_it", "cannot import 'mine': No module named 'nothing_like_it'"),
+        ("x = = 1", r"importing 'mine' raised SyntaxError: invalid syntax \(mine\.py, line 1\)"),
+        ("\n1 / 0", r"importing 'mine' raised ZeroDivisionError: division by zero \(.*mine\.py, line 2\)"),
+        ("raise SystemExit(0)", "importing 'mine' raised SystemExit: 0"),
+        ("def planner(): pass", "module 'mine' has no 'planer'; did you mean 'planner'"),
+        ("from os.path import join", "module 'mine' has no 'planer'; known are none"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_or_lacks_the_function_says_why(tmp_path, monkeypatch, source, message):
+    (tmp_path / "mine.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    with pytest.raises(UnknownNameError, match=rf"planner 'mine:planer': {message}"):
+        lookup.resolve("mine:planer", FAMILY, "planner")
+    sys.modules.pop("mine", None)
+
+
+def test_arguments_that_a_function_does_not_take_are_named():
+    lookup.check_takes(halves, "count, start=")
+    with pytest.raises(InputError, match=r"cannot be called with \(program, watch=\)"):
+        lookup.check_takes(halves, "program, watch=")

@@ -26,6 +26,8 @@ def test_sizes_have_panels_of_their_own():
     assert [axes.get_ylabel() for axes in figure.axes] == ["time (s)", "size (bytes)", "size (bytes)"]
     assert heights(figure.axes[1]) == [[(0, 8), (0, 8)]]
     assert heights(figure.axes[2]) == [[(0, 0), (0, 0)]]
+    said = [[text.get_text() for text in axes.texts] for axes in figure.axes]
+    assert said == [[], [], ["none in this trace"]], "an empty scale would say that there is something to read"
 
 
 def test_noise_is_drawn_where_there_are_samples():

@@ -337,6 +337,25 @@ def test_a_folder_with_other_things_is_refused_before_anything_is_measured(capsy
     assert (tmp_path / "precious.txt").read_text() == "kept"
 
 
+@pytest.mark.parametrize(
+    ("command", "there"),
+    [
+        (["record", "module:factory", "-b", "4"], ["trace.toml"]),
+        (["record-links"], ["links.toml"]),
+        (["record-links"], ["trace.toml", "transfers.csv"]),
+    ],
+)
+def test_an_earlier_recording_is_replaced_only_by_force_which_is_asked_before_anything_is_measured(
+    capsys, monkeypatch, tmp_path, command, there
+):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: SimpleNamespace(origin="torch/__init__.py"))
+    for name in there:
+        (tmp_path / name).write_text("kept")
+    code, _, err = run(capsys, *command, "-o", tmp_path)
+    assert (code, "exists already; choose another name, or replace it with --force" in err) == (2, True)
+    assert {path.name for path in tmp_path.iterdir()} == set(there)
+
+
 # --- optimizers in a trace -------------------------------------------------------------------------------------------
 
 

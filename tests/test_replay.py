@@ -466,6 +466,21 @@ def test_the_command_saves_what_it_rebuilt_and_simulate_gives_the_same_time(run,
     assert iteration_time(timeline) == pytest.approx(span * 1e-6)
 
 
+def test_a_trace_that_is_there_is_replaced_only_by_force_and_a_file_whenever_it_is_named(run, tmp_path):
+    """The one may be a recording that took hours; the other was asked for by its name."""
+    paths, _ = run(ONE_F_ONE_B)
+    plan, trace = tmp_path / "plan.json", tmp_path / "trace"
+    command(*paths, "-o", trace, "--save-plan", plan)
+    plan.write_text("old")
+    with pytest.raises(InputError, match="trace: exists already; choose another name, or replace it with --force"):
+        command(*paths, "-o", trace, "--save-plan", plan)
+    assert plan.read_text() == "old", "nothing is written where not everything can be"
+    command(*paths, "-o", trace, "--force", "--save-plan", plan)
+    assert serial.load(Plan, plan, DERIVED_KEYS)
+    with pytest.raises(InputError, match=r"plan\.json: exists and is not a folder with trace\.toml"):
+        command(*paths, "-o", plan, "--force")
+
+
 def test_names_that_nothing_can_be_written_to_are_refused_before_anything_is_read(tmp_path):
     for option in ("--save-plan", "--save-schedule", "--save-cluster", "--gantt"):
         with pytest.raises(InputError, match=r"x\.doc: cannot"):
@@ -484,7 +499,7 @@ def test_the_files_may_be_a_folder_and_compressed(tmp_path):
 
 def test_options_without_effect_are_refused(run):
     paths, _ = run(GPIPE)
-    for words in (["--layers", "ranges"], ["--microbatch-size", "4"], ["--depth", "1", "-o", "x"]):
+    for words in (["--layers", "ranges"], ["--microbatch-size", "4"], ["--depth", "1", "-o", "x"], ["--force"]):
         with pytest.raises(click.UsageError, match="has no effect"):
             CliRunner().invoke(cli, ["replay", *map(str, paths), *words], catch_exceptions=False, standalone_mode=False)
 

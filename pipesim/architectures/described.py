@@ -12,7 +12,7 @@ import numpy as np
 from pipesim import lookup
 from pipesim.architectures import ARCHITECTURES, presets
 from pipesim.architectures.roofline import Efficiency, roofline
-from pipesim.errors import InputError, within
+from pipesim.errors import InputError
 from pipesim.model import Model
 from pipesim.trace import Trace
 
@@ -25,7 +25,7 @@ Sizes = Mapping[str, int | str]
 def model_called(text: str, sizes: Sizes) -> Model:
     """The model that `text` names, with sizes such as microbatch, sequence and precision beside those in `text`."""
     build = _builder(text, sizes)
-    with within(f"{NOUN} {text!r}"):
+    with lookup.calling(text, NOUN):
         model = build(**sizes)
         if not isinstance(model, Model):
             raise InputError(f"made a {type(model).__name__}; a Model was expected")
@@ -55,7 +55,8 @@ def trace_called(
 
 def _width(text: str, sizes: Sizes) -> Any:  # noqa: ANN401 - checked by whoever uses it
     """The width of tensor parallelism: beside the text, or in it."""
-    return {**getattr(_builder(text, sizes), "keywords", {}), **sizes}.get(_WIDTH, 1)
+    build = _builder(text, sizes)
+    return {**(build.keywords if isinstance(build, functools.partial) else {}), **sizes}.get(_WIDTH, 1)
 
 
 def _builder(text: str, sizes: Sizes) -> Callable[..., object]:

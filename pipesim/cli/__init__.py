@@ -8,19 +8,22 @@ import importlib
 import keyword
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import click
 
 from pipesim import __version__, lookup
 from pipesim.errors import PipesimError
 
+SEEN_ENOUGH = 128 + 13  # what a shell says of a program that SIGPIPE has ended
+
 # What `pipesim --help` says of each command, so that none need be imported to say it.
 COMMANDS = {
     "demo": "Plan, replay, draw and compare a model on two servers.",
     "trace": "Make a trace of a model from the data sheets of devices.",
-    "show": "What a cluster or a trace holds; without an argument, all names.",
+    "show": "What a cluster, a trace or a family holds; all names.",
     "import": "Read files that others wrote, and write the trace in them.",
     "diff": "What changed from one trace to another.",
     "plan": "Split a model over a cluster.",
@@ -41,8 +44,30 @@ COMMANDS = {
 }
 
 
+class _SeenEnoughError(Exception):
+    """Nobody reads what we write any more. Of a BrokenPipeError click would make an exit code of its own."""
+
+
+@contextmanager
+def _noticing() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _SeenEnoughError from error
+
+
 class _Group(click.Group):
     """The commands, each fetched when it is called; an unknown one is answered with what was probably meant."""
+
+    def make_context(self, *args: Any, **given: Any) -> click.Context:
+        """As click does, where --help is printed."""
+        with _noticing():
+            return super().make_context(*args, **given)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does, where commands print."""
+        with _noticing():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All commands, in the order in which one meets them."""
@@ -77,9 +102,12 @@ class _Group(click.Group):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; what is wrong is said in one paragraph, with exit code 2."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if "" not in sys.path:
+        sys.path.append("")  # module:function may be a file here; last, so that it stands in nobody's way
     try:
         cli.main(args=words or ["--help"], prog_name="pipesim", standalone_mode=False, obj=tuple(words))
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as it is where standard output was closed by whoever started this
+            sys.stdout.flush()
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
         sys.exit(130)
@@ -90,9 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except PipesimError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
-    except BrokenPipeError:  # whoever reads our output has seen enough
+    except (BrokenPipeError, _SeenEnoughError):  # end without a word, as if the signal for it had ended us
         _drop_output()
-        sys.exit(0)
+        sys.exit(SEEN_ENOUGH)
     except OSError as error:
         _drop_output()
         what = "cannot write the output" if error.filename is None else str(error.filename)
@@ -115,7 +143,7 @@ def cli() -> None:
     TRACE    a folder or file with recorded layer times, or the name of one that comes with pipesim
     CLUSTER  a .toml or .json file, or an expression such as
              'servers(2, 8, intra="25GB/s", inter="1GB/s")', or the output of nvidia-smi topo -m
-    'pipesim show' lists the traces, clusters, planners and schedulers that have names.
+    'pipesim show' lists the traces, models, devices, clusters, planners, schedulers and formats that have names.
 
     \b
     Examples:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipesim.cli import options
-from pipesim.errors import InputError
 from pipesim.importers import IMPORTERS
 
 if TYPE_CHECKING:
@@ -28,17 +27,18 @@ if TYPE_CHECKING:
 @click.option("--samples", type=int, help="Samples in the minibatch that the files are about, where they do not say.")
 @click.option("--microbatch-size", type=int, help="Samples in a microbatch of the trace: times and sizes scale to it.")
 @click.option("--parquet", is_flag=True, help="Write tables as .parquet in place of .csv.")
-@click.option("--force", is_flag=True, help="Replace a trace that is there already.")
+@options.force
 @click.option("--all", "every", is_flag=True, help="Show every layer.")
 @options.as_json
 def import_(files: tuple[str, ...], output: str, as_json: bool, **given: Any) -> None:
-    """Read files that others wrote, and write the trace in them.
+    """Read files that others wrote, and write the trace in them; 'pipesim show formats' lists every option.
 
     \b
     Formats:
       pipedream   text profiles of PipeDream and DAPPLE         metis   DeviceType.A100_tp1_bs4.json ...
       chakra      execution traces, run.0.et run.1.et ...       npy     vectors of forward seconds (AMP, FASOP)
       csv         a row per layer, any headings                 native  pipesim's own
+      kineto      PyTorch's profiler, .json(.gz) of each rank
 
     \b
     Examples:
@@ -47,10 +47,10 @@ def import_(files: tuple[str, ...], output: str, as_json: bool, **given: Any) ->
       pipesim import gpt2_A100_1.npy -o gpt2 --format 'npy(backward_factor=2, samples=1, output_bytes=6553600)'
       pipesim import times.csv -o mine --format 'csv(columns={"forward_s": "fwd", "backward_s": "bwd"}, time_unit="ms")'
       pipesim import run.0.et run.1.et -o run
+      pipesim import rank*.json.gz -o run --samples 8
+      pipesim import rank0.json -o run --format 'kineto(layers="block[0-9]+", iteration="train_step", at_least=0.5)'
     """
-    target = Path(output)
-    if target.exists() and not given["force"]:
-        raise InputError(f"{target}: exists already; choose another name, or replace it with --force")
+    options.check_free(output, force=given["force"])
     from pipesim import trace_report
     from pipesim.importers.opening import open_trace
 
@@ -60,13 +60,13 @@ def import_(files: tuple[str, ...], output: str, as_json: bool, **given: Any) ->
         paths = [Path(file) for file in files]
         trace = open_trace(paths, given["form"], microbatch_size=given["microbatch_size"], **chosen)
         trace = _with_command(trace, files, given)
-        trace.save(target, ".parquet" if given["parquet"] else ".csv")
+        trace.save(output, ".parquet" if given["parquet"] else ".csv")
     took = time.perf_counter() - began
     if as_json:
         options.echo_json(_data(trace, output, took))
     else:
         click.echo(trace_report.trace(trace, None if given["every"] else trace_report.FEW))
-        options.wrote(output, f"trace, read as {trace.source} in {took:.2f} s,")
+        options.wrote(output, f"trace, read as {trace.source.partition(':')[0]} in {took:.2f} s,")
 
 
 def _with_command(trace: "Trace", files: tuple[str, ...], given: dict[str, Any]) -> "Trace":

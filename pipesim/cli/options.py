@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from pipesim.errors import InputError
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
 from pipesim.topologies import TOPOLOGIES
@@ -139,6 +140,7 @@ case = _stack(
     sizes,
     network,
 )
+force = click.option("--force", is_flag=True, help="Replace what is there already.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")
 
 
@@ -212,6 +214,20 @@ def check_outputs(*, pictures: list[str | None], exports: str | None = None, fil
         from pipesim import export
 
         export.check_path(exports, file_format)
+
+
+def check_free(folder: str, *, force: bool) -> None:
+    """Refuse to write a trace where there is one already, unless by force; asked before any work.
+
+    A file that is named as an output is replaced, as other programs do; a folder may be a recording that took hours.
+    """
+    from pathlib import Path
+
+    from pipesim import files
+
+    files.check_folder(Path(folder), "trace.toml")
+    if files.exists(Path(folder)) and not force:
+        raise InputError(f"{folder}: exists already; choose another name, or replace it with --force")
 
 
 def run(program: "Program", engine: str, *, quiet: bool) -> "Timeline":

@@ -43,6 +43,7 @@ METHODS = ("loop", "hooks")  # as in `pipesim.recorders`; a test compares them
     "--patience", type=float, default=60.0, show_default=True, help="Seconds to wait, each time, for a quiet CPU."
 )
 @click.option("--name", default="", help="Name of the model in the trace; default: the factory's.")
+@options.force
 @options.as_json
 def record(factory: str, sizes: tuple[int, ...], output: str, as_json: bool, **given: Any) -> None:
     """Time the layers of a PyTorch model and write a trace.
@@ -68,14 +69,12 @@ def record(factory: str, sizes: tuple[int, ...], output: str, as_json: bool, **g
       pipesim record 'my_models:gpt(depth=12)' -b 4 -b 2 -b 1 --output gpt-12 --threads 2
       pipesim record my_models:vgg --microbatch 8 --output vgg --method hooks --json
     """
-    from pipesim import files
     from pipesim.recorders.guest import require_torch
 
     require_torch("recording")
-    folder = Path(output)
-    files.check_folder(folder, "trace.toml")
+    options.check_free(output, force=given.pop("force"))
     recording = _record(factory, sizes, given, quiet=as_json)
-    recording.trace.save(folder)
+    recording.trace.save(output)
     if as_json:
         options.echo_json(_data(recording))
     else:

@@ -25,6 +25,7 @@ PROCESSES = 2
 @click.option("--smallest", default="4 B", show_default=True, help="The smallest message.")
 @click.option("--largest", default="64 MiB", show_default=True, help="The largest message.")
 @click.option("--patience", type=float, default=60.0, show_default=True, help="Seconds to wait for a quiet CPU.")
+@options.force
 @options.as_json
 def record_links(output: str, processes: int, as_json: bool, **given: Any) -> None:
     """Time transfers and all-reduces between processes, and write a cluster file.
@@ -50,7 +51,7 @@ def record_links(output: str, processes: int, as_json: bool, **given: Any) -> No
 
     require_torch("recording links")
     folder = Path(output)
-    _check(folder)
+    _check(folder, force=given["force"])
     settings = _settings(given)
     if launch.is_started():
         options.check_given("under torchrun", is_there=False, without=("processes",))
@@ -71,11 +72,14 @@ def _settings(given: dict[str, Any]) -> "LinkSettings":
     )
 
 
-def _check(folder: Path) -> None:
-    """Refuse a folder that holds something else."""
+def _check(folder: Path, *, force: bool) -> None:
+    """Refuse a folder that holds something else, or what was recorded before unless by force."""
     known = ("links.toml", "trace.toml")
     if folder.exists() and not (folder.is_dir() and (not any(folder.iterdir()) or _has(folder, known))):
         raise InputError(f"{folder}: exists and is not a folder with {' or '.join(known)}; choose another name")
+    written = ("transfers.csv", "transfers.parquet", "cluster.toml", "links.toml")
+    if not force and (there := next((name for name in written if (folder / name).exists()), "")):
+        raise InputError(f"{folder / there}: exists already; choose another name, or replace it with --force")
 
 
 def _has(folder: Path, names: tuple[str, ...]) -> bool:

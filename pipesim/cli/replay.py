@@ -50,6 +50,7 @@ FEW = 16  # ranks; above, Gantt charts in text say little
 @click.option("--save-plan", type=click.Path(), help="Save the plan that was run (.json, .toml).")
 @click.option("--save-schedule", type=click.Path(), help="Save the schedule that was run (.csv, .json, .toml).")
 @click.option("--save-cluster", type=click.Path(), help="Save the ranks and the links between them (.toml, .json).")
+@options.force
 @options.as_json
 def replay(files: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Rebuild a recorded iteration of a pipelined run, replay it, and hold both against each other.
@@ -72,9 +73,12 @@ def replay(files: tuple[str, ...], as_json: bool, **given: Any) -> None:
 
     saves_layers = bool(given["output"] or given["save_plan"])
     options.check_given("without --output", is_there=saves_layers, without=("layers", "depth", "microbatch_size"))
+    options.check_given("without --output", is_there=bool(given["output"]), without=("force",))
     options.check_given("with --layers stages", is_there=given["layers"] != "stages", without=("depth",))
     options.check_outputs(pictures=[given["gantt"]])
     _check_suffixes(given)
+    if given["output"]:
+        options.check_free(given["output"], force=given["force"])
     cluster = experiment.load_cluster(given["cluster"]) if given["cluster"] else None
     paths = [Path(file) for file in files]
     with options.busy("reading", quiet=as_json):

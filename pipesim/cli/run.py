@@ -1,5 +1,6 @@
 """pipesim run."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +74,21 @@ def _program(paths: list[Path], cluster: Any, given: dict[str, Any]) -> Any:
     """The program in the files, made with what --format says."""
     from pipesim import lookup
     from pipesim.importers import PROGRAMS
+    from pipesim.program import Program
 
     function = lookup.resolve(given["form"], PROGRAMS, "format")
     for name in ("sharing", "transfers"):
-        if name in getattr(function, "keywords", {}):
+        if isinstance(function, functools.partial) and name in function.keywords:
             raise InputError(f"{name} is said with --{name}, not in the brackets of the format")
-    return function(paths, cluster, sharing=given["sharing"], transfers=given["transfers"])
+    form = given["form"]
+    if form.partition("(")[0].strip() in PROGRAMS:
+        return function(paths, cluster, sharing=given["sharing"], transfers=given["transfers"])
+    with lookup.calling(form, "format"):
+        lookup.check_takes(function, "paths, cluster, sharing=, transfers=")
+        made = function(paths, cluster, sharing=given["sharing"], transfers=given["transfers"])
+        if not isinstance(made, Program):
+            raise InputError(f"returned a {type(made).__name__}; a Program was expected")
+    return made
 
 
 def _draw(timeline: Any, given: dict[str, Any], *, quiet: bool) -> None:

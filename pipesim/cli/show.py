@@ -1,21 +1,24 @@
 """pipesim show."""
 
+import textwrap
 from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from pipesim import files, lookup
-from pipesim.cli import options
+from pipesim.cli import names, options
 from pipesim.errors import InputError
-from pipesim.planners import PLANNERS
-from pipesim.schedulers import SCHEDULERS
 from pipesim.topologies import TOPOLOGIES
+
+INDENT, WIDTH = 12, 120
 
 
 @click.command()
 @click.argument(
-    "what", required=False, shell_complete=options.complete(lambda: [*TOPOLOGIES, *options.bundled_names()])
+    "what",
+    required=False,
+    shell_complete=options.complete(lambda: [*names.NOUNS, *TOPOLOGIES, *options.bundled_names()]),
 )
 @click.option("--plot", "plot_file", type=click.Path(), help="Draw the cluster and its bandwidth matrix.")
 @click.option(
@@ -27,11 +30,12 @@ from pipesim.topologies import TOPOLOGIES
 @click.option("--all", "every", is_flag=True, help="Show every layer of a trace.")
 @options.as_json
 def show(what: str | None, plot_file: str | None, output: str | None, every: bool, as_json: bool) -> None:
-    """What a cluster or a trace holds; without an argument, what has a name.
+    """What a cluster or a trace holds; without an argument, what has a name; of a family, what each member is.
 
     \b
     Examples:
       pipesim show
+      pipesim show devices
       pipesim show 'servers(2, 8, intra="25GB/s", inter="1GB/s")' --plot cluster.png
       pipesim show dgx1_v100 --output dgx1.toml
       nvidia-smi topo -m > topo.txt; pipesim show topo.txt --plot machine.png
@@ -43,8 +47,12 @@ def show(what: str | None, plot_file: str | None, output: str | None, every: boo
 
     if what is None:
         _names(as_json=as_json)
+    elif (noun := names.noun_of(what)) and not _is_there(Path(what)):
+        if plot_file or output or every:
+            raise click.UsageError("only --json has an effect beside a family of names", click.get_current_context())
+        names.show(noun, as_json=as_json)
     elif _is_no_name(what):
-        known = [*TOPOLOGIES, *options.bundled_names()]
+        known = [*TOPOLOGIES, *options.bundled_names(), *names.NOUNS]
         raise InputError(f"no cluster or trace is called {what!r}; {lookup.suggest(what, known)}")
     elif what in experiment.bundled_traces() or _is_trace(Path(what)):
         options.check_outputs(pictures=[plot_file, output])
@@ -54,6 +62,11 @@ def show(what: str | None, plot_file: str | None, output: str | None, every: boo
             raise click.UsageError("--all has no effect for a cluster", click.get_current_context())
         options.check_outputs(pictures=[plot_file])
         _cluster(what, plot_file, output, as_json=as_json)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a file or a trace of this name lies here; it comes before a family of the same name."""
+    return path.is_file() or (path / "trace.toml").is_file()
 
 
 def _is_no_name(what: str) -> bool:
@@ -79,18 +92,17 @@ def _is_trace(path: Path) -> bool:
 
 
 def _names(*, as_json: bool) -> None:
-    from pipesim import report
-
-    names = {
-        "traces": options.bundled_names(),
-        "clusters": list(TOPOLOGIES),
-        "planners": list(PLANNERS),
-        "schedulers": list(SCHEDULERS),
-    }
+    found = names.every()
     if as_json:
-        options.echo_json(names)
-    else:
-        click.echo(report.facts((noun, ", ".join(members)) for noun, members in names.items()))
+        options.echo_json(found)
+        return
+    for noun, members in found.items():
+        click.echo(textwrap.fill(
+            ", ".join(members), WIDTH,
+            initial_indent=noun.ljust(INDENT), subsequent_indent=" " * INDENT,
+            break_on_hyphens=False,
+        ))  # fmt: skip
+    click.echo("\nWhat each of them is: pipesim show planners, pipesim show devices, ...")
 
 
 def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> None:

@@ -2,14 +2,13 @@
 
 import math
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipesim.architectures import ARCHITECTURES
-from pipesim.cli import options
-from pipesim.devices import DEVICE_KINDS, TFLOPS
+from pipesim.cli import names, options
+from pipesim.devices import DEVICE_KINDS
 from pipesim.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ _SIZES = ("sequence", "image", "precision", "tensor_parallel")
     help="Part of the peak that is reached: 'curve' by the size of each layer, or a number such as 0.5 for all.",
 )
 @click.option("--output", "-o", type=click.Path(), help="Folder to write.")
-@click.option("--force", is_flag=True, help="Replace a trace that is there already.")
+@options.force
 @click.option("--list", "list_", is_flag=True, help="List all architectures and devices.")
 @options.as_json
 def trace(model: str | None, devices: tuple[str, ...], *, list_: bool, as_json: bool, **given: Any) -> None:
@@ -90,8 +89,7 @@ def _checked_output(model: str | None, devices: tuple[str, ...], output: str | N
     missing = [name for name, value in (("MODEL", model), ("--device", devices), ("--output", output)) if not value]
     if missing or output is None:
         raise click.UsageError(f"missing {', '.join(missing)}", click.get_current_context())
-    if Path(output).exists() and not force:
-        raise InputError(f"{output}: exists already; choose another name, or replace it with --force")
+    options.check_free(output, force=force)
     return output
 
 
@@ -182,33 +180,7 @@ def _text(trace: "Trace") -> str:
 
 
 def _list(*, as_json: bool) -> None:
-    from pipesim import report
-    from pipesim.architectures import described
-
-    architectures, kinds = described.listed(), list(DEVICE_KINDS.values())
     if as_json:
-        options.echo_json({
-            "architectures": [
-                {"names": list(names), "needs": needed.split(", ") if needed else [], "about": about}
-                for names, needed, about in architectures
-            ],
-            "devices": {
-                kind.name: {
-                    "memory_bytes": kind.memory, "memory_bandwidth": kind.memory_bandwidth, "peak": dict(kind.peak),
-                    "interconnect": kind.interconnect, "sheet": kind.sheet,
-                }
-                for kind in kinds
-            },
-        })  # fmt: skip
-        return
-    shown = [[f"{names[0]}({needed})" if needed else ", ".join(names), about] for names, needed, about in architectures]
-    click.echo(report.table(["architecture", "what it is"], shown, left=2))
-    peaks = ("fp32", "tf32", "bf16", "fp16", "fp8")
-    rows = [
-        [kind.name, report.size(kind.memory), report.rate(kind.memory_bandwidth), report.rate(kind.interconnect)]
-        + [f"{kind.peak[name] / TFLOPS:g}" if name in kind.peak else "-" for name in peaks]
-        for kind in kinds
-    ]
-    click.echo("")
-    click.echo(report.table(["device", "memory", "its bandwidth", "to others", *peaks], rows))
-    click.echo("\nPeaks are dense, in TFLOP/s; all numbers are from the vendors' data sheets.")
+        options.echo_json({"architectures": names.models(), "devices": names.devices()})
+    else:
+        click.echo(f"{names.models_text(names.models())}\n\n{names.devices_text(names.devices())}")

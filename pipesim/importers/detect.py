@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipesim import files
-from pipesim.errors import InputError
+from pipesim.errors import InputError, shown
 from pipesim.importers import IMPORTERS
 from pipesim.importers.compressed import beginning
 
@@ -22,6 +22,8 @@ def importer_for(path: Path) -> str:
         return "native"
     if path.is_dir():
         return _of_folder(path)
+    if path.is_fifo():
+        raise InputError(f"{path}: its format cannot be guessed: it is a pipe, which is read once; {_known()}")
     if _KINETO.match(beginning(path, _BEGINNING)):
         return "kineto"
     data = files.read_bytes(path, _BEGINNING)
@@ -29,13 +31,25 @@ def importer_for(path: Path) -> str:
     for name, (sign, _) in _SIGNS.items():
         if sign(data, text):
             return name
-    if path.suffix == ".et":
+    if path.suffix == ".et" and data:
         return "chakra"
     tried = "; ".join(f"it {what} ({name})" for name, (_, what) in _SIGNS.items())
-    raise InputError(
-        f"{path}: its format cannot be guessed: it is not a folder with trace.toml (native); it does not start as "
-        f"PyTorch's profiler does (kineto); {tried}; {_known()}"
+    tried = (
+        f"it is not a folder with trace.toml (native); it does not start as PyTorch's profiler does (kineto); {tried}"
     )
+    raise InputError(
+        f"{path}: its format cannot be guessed: it {_found(data, text)}; {f'{tried}; ' if data else ''}{_known()}"
+    )
+
+
+def _found(data: bytes, text: str) -> str:
+    """What there is in place of a file of a known format."""
+    if not data:
+        return "is empty"
+    if not text.isprintable() and (b"\0" in data or "\N{REPLACEMENT CHARACTER}" in text):
+        return f"is binary and begins with the bytes {data[:8].hex(' ')}"
+    first = _first_line(text).strip()
+    return f"begins with {shown(first[:60])}" if first else "has blank lines only"
 
 
 def _of_folder(path: Path) -> str:
@@ -44,6 +58,8 @@ def _of_folder(path: Path) -> str:
     if found and all(_KINETO.match(beginning(file, _BEGINNING)) for file in found):
         return "kineto"
     others = f" and with other files than kineto traces, such as {found[0].name}" if found else ""
+    if not found and not any(path.iterdir()):
+        others = " and without any other file"
     raise InputError(f"{path}: is a folder without trace.toml{others}; {_known()}")
 
 

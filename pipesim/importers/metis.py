@@ -109,15 +109,17 @@ def _check_fit(profiles: list[_Profile]) -> None:
 def _read(path: Path, samples: int | None, device_kind: str | None) -> _Profile:
     text = files.read_text(path)
     with within(str(path)):
+        if not text.strip():
+            raise FormatError("is empty; a profile of Metis, JSON with times and parameters of layers, was expected")
         data = serial.parse_data(text, ".json")
+        milliseconds = _numbers(data, _MILLISECONDS)
+        parameters = _numbers(data, _PARAMETERS, len(milliseconds))
         named = _NAME.search(path.name)
         if named is None and samples is None:
             raise InputError(
                 "the name does not say which batch was timed; 'DeviceType.A100_tp1_bs4.json', or samples=..., "
                 "was expected"
             )
-        milliseconds = _numbers(data, _MILLISECONDS)
-        parameters = _numbers(data, _PARAMETERS, len(milliseconds))
         outputs = _numbers(data, _ACTIVATIONS, len(milliseconds)) if _find(data, _ACTIVATIONS) is not None else None
         name = _find(data, "model.model_name")
         if not isinstance(name, str) or not name or not name.isprintable():

@@ -9,6 +9,8 @@ from pipesim.trace import Trace
 def native(path: Path) -> Trace:
     """The trace in a folder; its trace.toml may be named in place of the folder."""
     folder = path.parent if path.name == "trace.toml" else path
-    if folder.is_file():
+    if folder.exists() and not folder.is_dir():
         raise InputError(f"{path}: is a file; a trace folder, or its trace.toml, was expected")
+    if folder.is_dir() and not (folder / "trace.toml").exists():
+        raise InputError(f"{path}: has no trace.toml; a folder with trace.toml and layers.csv was expected")
     return Trace.load(folder)

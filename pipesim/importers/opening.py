@@ -4,11 +4,12 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from pipesim import lookup
-from pipesim.errors import InputError
+from pipesim.errors import InputError, within
 from pipesim.importers import IMPORTERS
 from pipesim.importers.detect import importer_for
 from pipesim.trace import Trace
@@ -31,12 +32,14 @@ def open_trace(
     """
     if not paths:
         raise InputError("no file to read; at least one was expected")
-    importer, name = _importer(form or _guessed(paths))
+    form = form or _guessed(paths)
+    importer, name = _importer(form)
     for option in options:
         _check_option(importer, name, option)
     if len(paths) > 1 and not _takes_several(importer):
         raise InputError(f"format {name!r} has one file; {len(paths)} found ({paths[0]} and others)")
-    trace = importer(paths[0] if len(paths) == 1 else tuple(paths), **options)
+    with lookup.calling(form, "format") if ":" in name else nullcontext():
+        trace = importer(paths[0] if len(paths) == 1 else tuple(paths), **options)
     if not isinstance(trace, Trace):
         raise InputError(f"format {name!r}: returned a {type(trace).__name__}; a Trace was expected")
     return trace if microbatch_size is None else replace(trace, microbatch_size=microbatch_size)
@@ -53,10 +56,8 @@ def _guessed(paths: Sequence[Path]) -> str:
 
 def _importer(form: str) -> tuple[Importer, str]:
     importer: Importer = lookup.resolve(form, IMPORTERS, "format")
-    try:
-        inspect.signature(importer).bind("path")
-    except (TypeError, ValueError):
-        raise InputError(f"format {form!r}: cannot be called with (path)") from None
+    with within(f"format {form!r}"):
+        lookup.check_takes(importer, "path")
     return importer, form.partition("(")[0].strip()
 
 

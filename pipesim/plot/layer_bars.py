@@ -98,6 +98,9 @@ def _draw_bytes(axes: "Axes", size: Floats, color: str, title: str) -> None:
     axes.set_ylabel(f"size ({unit})")
     axes.set_title(title, loc="right", fontsize=8)
     _finish(axes)
+    if not most:  # an empty scale from 0 to 1 would say that there is something to read
+        axes.set_yticks([])
+        axes.text(0.5, 0.5, "none in this trace", transform=axes.transAxes, ha="center", va="center", fontsize=8)
 
 
 def _finish(axes: "Axes") -> None:

@@ -11,6 +11,7 @@ pytest.importorskip("torch.profiler", reason="PyTorch is not installed; make tes
 kineto = pytest.importorskip("pipesim.importers.kineto", reason="there is no importer of Kineto files")
 
 import torch
+from torch.utils import checkpoint
 
 from pipesim.costs import costs_of
 from pipesim.errors import RefusedError
@@ -70,3 +71,34 @@ def test_the_importer_agrees_with_the_recorder_within_five_percent(gpt, tmp_path
         if all(abs(difference) < 0.05 for difference in differences[-1]):
             return
     pytest.fail(f"the importer's forward and backward differ by {differences}")
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_forwards_that_checkpoints_run_again_are_told_and_counted_in_the_backward_of_their_layer(reentrant, tmp_path):
+    """Whichever way the checkpoint runs it: the same ranges come again inside of the backward."""
+    torch.set_num_threads(1)
+    blocks = [torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU()) for _ in range(3)]
+
+    def run(number, value):
+        with torch.profiler.record_function(f"block{number}"):
+            return blocks[number](value)
+
+    def step(*, checkpointed):
+        value = torch.ones(512, 256, requires_grad=True)
+        for number in range(3):
+            kept = partial(checkpoint.checkpoint, run, use_reentrant=reentrant) if checkpointed else run
+            value = kept(number, value)
+        value.sum().backward()
+
+    sources = {}
+    for checkpointed in (True, False):
+        with torch.profiler.profile() as taken:
+            step(checkpointed=checkpointed)
+        path = tmp_path / f"{checkpointed}.json"
+        taken.export_chrome_trace(str(path))
+        trace = kineto.kineto(path)
+        assert trace.layers["name"].tolist() == ["block0", "block1", "block2"]
+        assert (trace.layers["backward_s"] > 0).all()
+        sources[checkpointed] = trace.source
+    assert sources[True].endswith("; recomputed forwards are part of the backward")
+    assert "recomputed" not in sources[False]

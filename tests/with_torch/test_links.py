@@ -144,7 +144,7 @@ def test_the_command_writes_transfers_and_a_cluster_that_loads(tmp_path, capsys,
     )
     about = Links.load(tmp_path / "made").about
     assert about.command == f"pipesim record-links -o {tmp_path / 'made'} --json"
-    main(["record-links", "-o", str(tmp_path / "made")])
+    main(["record-links", "-o", str(tmp_path / "made"), "--force"])
     text = capsys.readouterr().out
     for words in ("intra", "± MAD", "ring over these links", "of a straight line", "cluster written to"):
         assert words in text

@@ -72,7 +72,11 @@ def chakra_program(
         builder = _Builder(graph, cluster, seconds, phases)
         builder.build(rendezvous=transfers == "rendezvous")
         if not builder.tasks:
-            raise InputError("no node takes any time or moves any bytes; there is nothing to replay")
+            alone_ = len(graph.ranks) == 1 and bool(graph.collectives)
+            raise InputError(
+                "no node takes any time or moves any bytes; there is nothing to replay"
+                + (" (a collective moves nothing for one rank alone: give the files of all ranks)" if alone_ else "")
+            )
         return builder.program(sharing, transfers, samples)
 
 

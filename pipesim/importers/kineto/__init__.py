@@ -28,6 +28,7 @@ def kineto(
     depth: int | None = None,
     iteration: str = ITERATION,
     microbatches: int | None = None,
+    moves: bool = False,
     samples: int = 1,
     backward_factor: float | None = None,
     device: str = ANY_KIND,
@@ -39,7 +40,10 @@ def kineto(
     first of these that finds two), or a regular expression for the names of any of them, whose group `layer`, or first
     group, is the layer's name. `depth` opens so many levels of nested ranges, in place of those that hold most of the
     work. `iteration` is a regular expression for the ranges that are iterations; each becomes a sample, or several
-    where it runs `microbatches` (counted where layers have distinct names). `samples` is the size of a microbatch.
+    where it runs `microbatches` (counted where layers have distinct names). Where none is called so, and operators are
+    the layers, ranges that all call the same operators are iterations. What lies outside of iterations does not count;
+    nor do operators around the model that only move or make data (parameters that go to the device, random inputs),
+    unless `moves` takes them as layers too. `samples` is the size of a microbatch.
     Where no backward was recorded it is taken as `backward_factor` times the forward. `device` is the kind of device
     that the times hold for. Refused where less than `at_least` of the work is that of layers.
 
@@ -47,7 +51,10 @@ def kineto(
     A forward that runs again for the backward (checkpointing) counts as part of the backward, as its memory does: such
     a trace is simulated as recorded with recompute `none`; `full` would count those forwards twice.
     """
-    choice, terms = Choice(layers, depth, iteration, microbatches), Terms(samples, backward_factor, device, at_least)
+    choice, terms = (
+        Choice(layers, depth, iteration, microbatches, moves),
+        Terms(samples, backward_factor, device, at_least),
+    )
     found, seen = [], []
     for rank, events in of_ranks(path):
         with within(events.path):

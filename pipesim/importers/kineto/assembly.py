@@ -1,5 +1,6 @@
 """From what the layers of every rank take to one Trace, with a sentence that says how much of the work it holds."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,6 +19,8 @@ from pipesim.trace import Trace
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+_FEW = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
@@ -27,6 +30,9 @@ class Attribution:
     layers_s: float
     all_s: float
     optimizer_s: float
+    aside_s: float
+    aside: tuple[str, ...]
+    outside_s: float
     how: tuple[str, ...]
     ranks: int
     iterations: int
@@ -40,7 +46,17 @@ class Attribution:
         plural = "" if self.iterations == 1 else "s"
         ranks = f" of {self.ranks} ranks" if self.ranks > 1 else ""
         iterations = f"{self.iterations} iteration{plural}{ranks}{several}{left}"
-        return f"{100 * self.share:.1f} % of the work is that of layers ({ways}); {iterations}"
+        return f"{100 * self.share:.1f} % of the work is that of layers ({ways}); {iterations}{self._not_counted()}"
+
+    def _not_counted(self) -> str:
+        """What is neither work of layers nor missing from them."""
+        found = []
+        if self.aside_s:
+            names = ", ".join(self.aside[:_FEW]) + (", ..." if len(self.aside) > _FEW else "")
+            found.append(f"{self.aside_s:.3g} s of data moved or made around the model ({names}; option moves)")
+        if self.outside_s:
+            found.append(f"{self.outside_s:.3g} s outside of iterations (option iteration)")
+        return f"; not counted: {' and '.join(found)}" if found else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +80,18 @@ class Terms:
 
 def attribution_of(found: Sequence[Measured]) -> Attribution:
     """What all ranks together could say."""
-    layers, every, optimizer = (
-        units.to_s(sum(getattr(one, name) for one in found)) for name in ("layers_ns", "all_ns", "optimizer_ns")
+    layers, every, optimizer, aside, outside = (
+        units.to_s(sum(getattr(one, f"{name}_ns") for one in found))
+        for name in ("layers", "all", "optimizer", "aside", "outside")
     )
     return Attribution(
         share=layers / every if every else 0.0,
         layers_s=layers,
         all_s=every,
         optimizer_s=optimizer,
+        aside_s=aside,
+        aside=tuple(dict.fromkeys(name for one in found for name in one.aside)),
+        outside_s=outside,
         how=tuple(one.how if one.how in WAYS else "by name" for one in found),
         ranks=len(found),
         iterations=sum(one.samples // one.microbatches for one in found),
@@ -105,19 +125,23 @@ def _check_share(attribution: Attribution, found: Sequence[Measured], at_least: 
     if attribution.share < at_least:
         raise InputError(
             f"{found[0].events.path}: {attribution}; at least {100 * at_least:g} % was expected. Say what is a layer "
-            f"(layers, depth) and an iteration (iteration), or accept less (at_least); {ranges_there(found[0].events)}"
+            "(layers, depth) and an iteration (iteration), or accept less (at_least), as in --format "
+            f"'kineto(at_least={int(100 * attribution.share) / 100:g})'; {ranges_there(found[0].events)}"
         )
 
 
 def _check_apart(found: Sequence[Measured]) -> None:
     """Ranks call the same layers, or none in common."""
     for one, other in combinations(found, 2):
-        common = sorted(set(one.names) & set(other.names))
+        common = [name for name in one.names if name in set(other.names)]
         if common:
+            apart = [name for name in (*one.names, *other.names) if name not in common]
+            differ = f"{apart[0]!r} ({len(apart)} in all) not" if apart else "not in the same order"
             raise InputError(
-                f"{one.events.path} and {other.events.path} have some layers in common, such as {common[0]!r}, and "
-                "some not; ranks with the same layers, or with different ones, were expected (say what is a layer "
-                "with layers and depth)"
+                f"{one.events.path} and {other.events.path} have layers in common, such as {common[0]!r} "
+                f"({len(common)} in all), and {differ}; ranks with the same layers (more samples), or with different "
+                f"ones (parts of one model), were expected. Say what is a layer so that it is either, such as "
+                f'--format "kineto(layers={"|".join(map(re.escape, common[:2]))!r})", or import each file by itself'
             )
 
 
@@ -126,7 +150,11 @@ def _backward(found: Sequence[Measured], factor: float | None) -> tuple[list[Flo
     if any(one.ns[[BACKWARD, AGAIN]].any() for one in found):
         return [(one.ns[BACKWARD] + one.ns[AGAIN]) / units.NS_PER_S for one in found], _again(found)
     times = factor or 0.0
-    note = f"backward not recorded, taken as {times:g} x forward" if factor else "no backward was recorded"
+    note = (
+        f"backward not recorded, taken as {times:g} x forward"
+        if factor
+        else "no backward was recorded (option backward_factor)"
+    )
     return [one.ns[FORWARD] / units.NS_PER_S * times for one in found], f"; {note}"
 
 

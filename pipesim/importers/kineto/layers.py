@@ -3,7 +3,7 @@
     how             what is taken as a layer
     ranges          record_function ranges (user_annotation)
     modules         calls of modules (with_modules=True)
-    operators       operators that no other operator called
+    operators       operators that no other called, without those around the model that only move or make data
     a regex         ranges, modules and operators whose name it matches; a group `layer` (or the first one) is the name
     auto            ranges if there are at least two that work, else modules, else operators
 
@@ -30,8 +30,8 @@ from pipesim.importers.kineto.marks import inside, outermost, parents
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-AUTO = "auto"
-WAYS = (AUTO, "ranges", "modules", "operators")
+AUTO, OPERATORS = "auto", "operators"
+WAYS = (AUTO, "ranges", "modules", OPERATORS)
 ITERATION = r"ProfilerStep#?\s*\d+"
 # Ranges that PyTorch writes itself, and what people call those around everything but the forward.
 _OWN = re.compile(r"ProfilerStep|enumerate\(DataLoader\)|PyTorch Profiler|## Call CompiledFx")

@@ -1,21 +1,35 @@
 """From the events of one file to what its layers take: nanoseconds of every sample and phase, bytes, and what is left.
 
 seconds     [phase, layer, sample], phases forward, backward and recompute: the union of the work, not its sum
-share       the work of layers among all work of the iterations that is neither communication nor the optimizer's
+share       the work of layers among all work of the iterations that is neither communication nor the optimizer's, nor
+            only moves or makes data before and behind the model
 """
 
-from dataclasses import dataclass
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.errors import InputError, PipesimError
+from pipesim.importers.kineto.aside import at_the_ends, repeats
 from pipesim.importers.kineto.events import OP, Events
-from pipesim.importers.kineto.layers import AUTO, ITERATION, WAYS, Calls, backward_nodes, calls, iterations
+from pipesim.importers.kineto.layers import (
+    AUTO,
+    ITERATION,
+    OPERATORS,
+    WAYS,
+    Calls,
+    backward_nodes,
+    calls,
+    iterations,
+    sort_of,
+)
 from pipesim.importers.kineto.marks import covered, covered_by_label, inside
 from pipesim.importers.kineto.numbering import Numbered, numbered
 from pipesim.importers.kineto.sizes import Sizes, sizes
-from pipesim.importers.kineto.work import OPTIMIZER, PHASES, Work, all_work, labels, weights
+from pipesim.importers.kineto.work import ASIDE, OPTIMIZER, PHASES, Work, all_work, labels, weights
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -29,6 +43,7 @@ class Choice:
     depth: int | None = None
     iteration: str = ITERATION
     microbatches: int | None = None
+    moves: bool = False
 
     def __post_init__(self) -> None:
         if self.depth is not None and self.depth < 0:
@@ -51,11 +66,9 @@ class Measured:
     layers_ns: int
     optimizer_ns: int
     on_gpu: bool
-
-    @property
-    def share(self) -> float:
-        """The part of the work that belongs to layers."""
-        return self.layers_ns / self.all_ns if self.all_ns else 0.0
+    aside_ns: int  # of what only moves or makes data before and behind the model
+    aside: tuple[str, ...]  # what that is called
+    outside_ns: int  # work outside of all iterations
 
 
 def measured(events: Events, choice: Choice) -> Measured:
@@ -76,50 +89,86 @@ def measured(events: Events, choice: Choice) -> Measured:
 
 def _measured(events: Events, choice: Choice, how: str) -> Measured:
     nodes = backward_nodes(events)
-    steps = iterations(events, choice.iteration)
-    found = calls(events, how, choice.depth, weights(events), nodes)
+    lasting = weights(events)
+    found = calls(events, how, choice.depth, lasting, nodes)
+    steps = _iterations(events, choice, how, found)
+    aside = found.chosen(np.zeros(len(found.row), bool))
+    if how == OPERATORS and not choice.moves:
+        found, aside = _parted(events, found, steps)
     again, unused = _recomputed(events, found, nodes)
     number = numbered(found.chosen(~unused), again[~unused], steps, choice.microbatches)
-    owner = labels(events, number, nodes, steps[0])
-    work = _inside(all_work(events, owner), (steps[0][number.iterations], steps[1][number.iterations]))
+    owner = labels(events, number, nodes, steps[0], aside.row)
+    every = all_work(events, owner)
+    work = every.chosen(_inside(every, (steps[0][number.iterations], steps[1][number.iterations])))
+    outside = every.chosen(~_inside(every, steps))
     label = owner.at(work.thread, work.caused)
-    ns = _ns(work, label, number)
     result = Measured(
         events=events,
         names=number.names,
-        ns=ns,
+        ns=_ns(work, label, number),
         sizes=sizes(events, number, owner, on_gpu=work.on_gpu),
         how=how,
         samples=number.samples,
         microbatches=number.microbatches,
         left_out=number.left_out,
-        all_ns=covered(work.start[label != OPTIMIZER], work.end[label != OPTIMIZER]),
-        layers_ns=covered(work.start[label >= 0], work.end[label >= 0]),
-        optimizer_ns=covered(work.start[label == OPTIMIZER], work.end[label == OPTIMIZER]),
+        all_ns=_busy(work, (label != OPTIMIZER) & (label != ASIDE)),
+        layers_ns=_busy(work, label >= 0),
+        optimizer_ns=_busy(work, label == OPTIMIZER),
         on_gpu=work.on_gpu,
+        aside_ns=_busy(work, label == ASIDE),
+        aside=_working(aside, lasting),
+        outside_ns=covered(outside.start, outside.end),
     )
     return result if how not in WAYS else _without_idle(result)
+
+
+def _iterations(events: Events, choice: Choice, how: str, found: Calls) -> tuple[Ints, Ints]:
+    """When iterations begin and end: as ranges say, by their names or by what they call, else all of the file."""
+    steps = iterations(events, choice.iteration)
+    named = any(re.search(ITERATION, name) for name in events.names)
+    if named or how != OPERATORS or choice.iteration != ITERATION:
+        return steps
+    return repeats(events, found) or steps
+
+
+def _parted(events: Events, found: Calls, steps: tuple[Ints, Ints]) -> tuple[Calls, Calls]:
+    """The calls of layers, and those that only move or make data before and behind them."""
+    aside = at_the_ends(events, found, steps)
+    return found.chosen(~aside), found.chosen(aside)
+
+
+def _working(aside: Calls, lasting: NDArray[np.float64]) -> tuple[str, ...]:
+    """What these calls are called, those first that work most; those that do not work, not at all."""
+    total: Counter[str] = Counter()
+    for name, time in zip(aside.names, lasting[aside.row].tolist(), strict=True):
+        total[sort_of(name)] += time
+    return tuple(name for name, time in total.most_common() if time)
+
+
+def _busy(work: Work, which: Mask) -> int:
+    """How long at least one of these pieces of work ran."""
+    return covered(work.start[which], work.end[which])
 
 
 def _recomputed(events: Events, found: Calls, nodes: Ints) -> tuple[Mask, Mask]:
     """Of the calls inside of a node of autograd: which run a forward again, and which are only part of a backward.
 
-    A forward that runs again has operators that make nodes, whose numbers come up later.
+    Operators of a forward that runs again have sequence numbers, as those of every forward do; others inside of a node
+    have none. Whether nodes with these numbers run does not matter: those of a reentrant checkpoint do, of others not.
     """
     thread, around = events.thread[found.row], (events.thread[nodes], events.start[nodes], events.end[nodes])
     in_node = inside(thread, found.start, around) >= 0
-    made = events.sequence[nodes]
-    rows = np.flatnonzero((events.category == OP) & (events.sequence >= 0) & np.isin(events.sequence, made))
-    rows = np.setdiff1d(rows, nodes)
+    rows = np.setdiff1d(np.flatnonzero((events.category == OP) & (events.sequence >= 0)), nodes)
     call = inside(events.thread[rows], events.start[rows], (thread, found.start, found.end))
-    makes = np.isin(np.arange(len(thread)), call)
-    return in_node & makes, in_node & ~makes
+    numbered_ = np.isin(np.arange(len(thread)), call)
+    return in_node & numbered_, in_node & ~numbered_
 
 
-def _inside(work: Work, steps: tuple[Ints, Ints]) -> Work:
+def _inside(work: Work, steps: tuple[Ints, Ints]) -> Mask:
     """What was caused in one of these iterations."""
     number = np.searchsorted(steps[0], work.caused, side="right") - 1
-    return work.chosen((number >= 0) & (work.caused < steps[1][np.maximum(number, 0)]))
+    found: Mask = (number >= 0) & (work.caused < steps[1][np.maximum(number, 0)])
+    return found
 
 
 def _ns(work: Work, label: Ints, number: Numbered) -> Ints:
@@ -143,17 +192,5 @@ def _without_idle(found: Measured) -> Measured:
     handed = [size.output[a:b].tolist() for a, b in zip(working, [*working[1:], len(found.names)], strict=True)]
     output = np.array([next((value for value in reversed(values) if value), 0) for values in handed], np.int64)
     stash = np.add.reduceat(size.stash, working) if len(found.events.memory.time) else output
-    return Measured(
-        found.events,
-        tuple(found.names[i] for i in working.tolist()),
-        found.ns[:, working],
-        Sizes(output, stash, size.parameters[working]),
-        found.how,
-        found.samples,
-        found.microbatches,
-        found.left_out,
-        found.all_ns,
-        found.layers_ns,
-        found.optimizer_ns,
-        found.on_gpu,
-    )
+    names = tuple(found.names[i] for i in working.tolist())
+    return replace(found, names=names, ns=found.ns[:, working], sizes=Sizes(output, stash, size.parameters[working]))

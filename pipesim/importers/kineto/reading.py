@@ -1,16 +1,13 @@
 """From a file of PyTorch's profiler, .json or .json.gz, to Events; what is wrong is said with the event and the key."""
 
-import gc
 import math
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from pipesim.errors import FormatError, shown, within
@@ -28,6 +25,7 @@ from pipesim.importers.kineto.events import (
     Events,
     Memory,
 )
+from pipesim.importers.kineto.parsing import EXPECTED, parsed, without_collecting
 
 # What versions of the profiler call a category.
 _CATEGORIES = {
@@ -61,8 +59,6 @@ Ints = NDArray[np.int64]
 
 _LAST_US, _LONGEST_US = 9e15, 1e12  # the year 2255; 11 days
 _MOST_BYTES = 2**50
-# Old versions divide by a duration of 0, and write what is no JSON.
-_NOT_FINITE = re.compile(rb"(:\s*)-?(?:inf|nan|NaN|Infinity)(?=\s*[,}\]])")
 
 
 @dataclass(slots=True)
@@ -88,14 +84,14 @@ class _Columns:
 def read(path: Path) -> Events:
     """The events of one file."""
     text = read_inflated(path).removeprefix(b"\xef\xbb\xbf")
-    with within(str(path)), _without_collecting():
-        data = _parse(text)
+    with within(str(path)), without_collecting():
+        data = parsed(text)
         del text
         if isinstance(data, list):
             data = {"traceEvents": data}
         events = data.get("traceEvents") if isinstance(data, dict) else None
         if not isinstance(events, list):
-            raise FormatError("has no list 'traceEvents'; a file of PyTorch's profiler was expected")
+            raise FormatError(f"has no list 'traceEvents'; {EXPECTED}")
         columns = _Columns()
         for index, event in enumerate(events):
             if not isinstance(event, dict):
@@ -103,29 +99,6 @@ def read(path: Path) -> Events:
             _take(columns, index, event)
         events.clear()  # the objects take several times the room of the columns
         return _assembled(path, data, columns)
-
-
-@contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Python looks for circles again and again while millions of objects are made: reading took 3 times as long."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-def _parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        mended, count = _NOT_FINITE.subn(rb"\1null", data)
-        if count:
-            del data
-            return _parse(mended)
-        raise FormatError(f"is not JSON: {str(error)[:200]}") from None
 
 
 # --- events ----------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ Mask = NDArray[np.bool_]
 
 FORWARD, BACKWARD, AGAIN = range(3)
 PHASES = 3
-OPTIMIZER = -2
+OPTIMIZER, ASIDE = -2, -3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,13 +86,18 @@ def _cpu_work(events: Events, owner: Owners) -> Work:
     return Work(start, end, thread, start, on_gpu=False)
 
 
-def weights(events: Events) -> NDArray[np.float64]:
-    """How much each row causes: kernels that are launched within it; without kernels, how long it lasts."""
+def weights(events: Events, *, without: Mask | None = None) -> NDArray[np.float64]:
+    """How much each row causes: kernels that are launched within it; without kernels, how long it lasts.
+
+    Kernels that communicate do not count: they wait for others. Nor do rows in `without`.
+    """
     if not len(events.of(DEVICE)):
         return (events.end - events.start).astype(np.float64)
-    by = launches(events)
-    lasting = (events.end - events.start)[events.of(DEVICE)]
-    known = by >= 0
+    by, device = launches(events), events.of(DEVICE)
+    lasting = (events.end - events.start)[device]
+    known = (by >= 0) & ~events.communicates[device]
+    if without is not None:
+        known &= ~without[device]
     found = np.zeros(len(events))
     order = np.lexsort((events.start[by[known]], events.thread[by[known]]))
     thread, time = events.thread[by[known]][order], events.start[by[known]][order]
@@ -108,20 +113,24 @@ def weights(events: Events) -> NDArray[np.float64]:
 # --- labels ----------------------------------------------------------------------------------------------------------
 
 
-def labels(events: Events, numbered: Numbered, nodes: Ints, steps: Ints) -> Owners:
-    """Whose each instant of each thread is: call * PHASES + phase, or the optimizer's, or nobody's."""
+def labels(events: Events, numbered: Numbered, nodes: Ints, steps: Ints, aside: Ints | None = None) -> Owners:
+    """Whose each instant of each thread is: call * PHASES + phase, or the optimizer's, or nobody's.
+
+    Rows in `aside` look like layers and are none.
+    """
     calls = numbered.calls
     thread = events.thread[calls.row]
     forward = np.arange(len(calls.row)) * PHASES + np.where(numbered.again, AGAIN, FORWARD)
     made = owners(thread, calls.start, calls.end, forward)
     of = _calls_of_nodes(events, nodes, made, steps)
     backward = np.where(of >= 0, of * PHASES + BACKWARD, NOBODY)
-    stepping = optimizer_ranges(events)
+    stepping, aside = optimizer_ranges(events), np.zeros(0, np.int64) if aside is None else aside
+    others = np.concatenate([nodes, stepping, aside])
     return owners(
-        np.concatenate([thread, events.thread[nodes], events.thread[stepping]]),
-        np.concatenate([calls.start, events.start[nodes], events.start[stepping]]),
-        np.concatenate([calls.end, events.end[nodes], events.end[stepping]]),
-        np.concatenate([forward, backward, np.full(len(stepping), OPTIMIZER)]),
+        np.append(thread, events.thread[others]),
+        np.append(calls.start, events.start[others]),
+        np.append(calls.end, events.end[others]),
+        np.concatenate([forward, backward, np.full(len(stepping), OPTIMIZER), np.full(len(aside), ASIDE)]),
     )
 
 
