@@ -15,9 +15,11 @@ from pipesim.schedulers import SCHEDULERS
 
 Price = Callable[[Plan], float]
 
-SCHEDULES = ("pe", "one_f_one_b")
-LARGE = 20_000  # tasks; a planner simulates many plans, so the compiled engine pays earlier
-FEW = 8  # microbatches; the time of more is estimated from those of 8 and 16
+# What the exact time is the best of. An estimate asks only the first two: PE is best where messages are small, a long
+# warm-up where they are not.
+SCHEDULES = ("pe", 'one_f_one_b(warm_up="3A")', "eager_1f1b", "one_f_one_b", "gpipe")
+SPLIT_ONLY = frozenset({"pe"})
+FEW = 32  # microbatches; the time of more than twice as many is estimated from those of 32 and 64
 
 
 def prices(planner: Callable[..., Plan], costs: Costs, cluster: Cluster) -> dict[str, Price]:
@@ -32,16 +34,17 @@ def prices(planner: Callable[..., Plan], costs: Costs, cluster: Cluster) -> dict
 
 def simulated_seconds(costs: Costs, cluster: Cluster, plan: Plan, schedules: Sequence[str] = SCHEDULES) -> float:
     """Seconds of an iteration on the contended network (fair sharing), with the best of these schedules."""
-    engine = lookup.function_named("auto", ENGINES, "engine")
-    made = (lookup.function_named(name, SCHEDULERS, "scheduler")(plan, costs, cluster) for name in schedules)
-    return min(metrics.iteration_time(engine(lower(plan, schedule, costs, cluster), large=LARGE)) for schedule in made)
+    engine = lookup.function_named("compiled", ENGINES, "engine")  # numba is there already: planners use it too
+    fitting = [name for name in schedules if plan.replicas == "split" or name not in SPLIT_ONLY]
+    made = (lookup.resolve(name, SCHEDULERS, "scheduler")(plan, costs, cluster) for name in fitting)
+    return min(metrics.iteration_time(engine(lower(plan, schedule, costs, cluster))) for schedule in made)
 
 
 def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan) -> float:
-    """As `simulated_seconds` under PE, many microbatches extrapolated from few: in steady state each takes as long."""
+    """As `simulated_seconds` with two schedules, very many microbatches extrapolated: in the end each takes as long."""
     if plan.microbatches <= 2 * FEW:
-        return simulated_seconds(costs, cluster, plan, SCHEDULES[:1])
+        return simulated_seconds(costs, cluster, plan, SCHEDULES[:2])
     short, longer = (
-        simulated_seconds(costs, cluster, replace(plan, microbatches=count), SCHEDULES[:1]) for count in (FEW, 2 * FEW)
+        simulated_seconds(costs, cluster, replace(plan, microbatches=count), SCHEDULES[:2]) for count in (FEW, 2 * FEW)
     )
     return longer + (plan.microbatches - 2 * FEW) * (longer - short) / FEW

@@ -431,3 +431,18 @@ def test_no_plan_beats_the_certificate_where_a_channel_is_busy_throughout(seed):
             assert allows([0, 1], costs, cluster, microbatches, moves_of=moves_of, seconds=best)
         near += not allows([0, 1], costs, cluster, microbatches, moves_of=by_island, seconds=0.85 * best)
     assert near >= 4  # a bound that is too high would be seen
+
+
+def test_all_reduces_that_start_late_have_only_the_rest_of_the_time():
+    """Two stages, each on both servers so that activations stay inside: their all-reduces share the NICs at the end."""
+    costs = costs_of(even_trace(4, output_bytes=4_000_000, parameter_bytes=20_000_000))
+    cluster = load_cluster('servers(2, 2, intra="4GB/s", inter="1GB/s", latency=0, network_latency=0)')
+    sea = sea_of(Network(cluster), np.array([0, 0, 1, 1]), shared=True)
+    tables, moves = tables_of(costs, cluster, 32, "whole"), by_island(sea, "whole", 32)
+    with_rest, without = (
+        bounds._least(one, moves, 1e-3, np.inf) for one in (tables, tables._replace(late=np.zeros(1)))
+    )
+    stages = (Stage(0, 2, ("node0.gpu0", "node1.gpu0")), Stage(2, 4, ("node0.gpu1", "node1.gpu1")))
+    plan = Plan("even", 4, 32, stages, "whole")
+    both = metrics.iteration_time(run(lower(plan, one_f_one_b(plan, warm_up="3A"), costs, cluster)))
+    assert 1.01 * without < with_rest <= both

@@ -9,7 +9,9 @@ from pipesim.cluster import Cluster, Device, Link
 from pipesim.costs import costs_of
 from pipesim.engines.event import run
 from pipesim.errors import InputError, PlanError, ScheduleError
+from pipesim.experiment import load_cluster
 from pipesim.lowering import Options, lower, redraw
+from pipesim.lowering.rings import in_ring
 from pipesim.plan import Plan, Stage
 from pipesim.program import ACTIVATION, ALL_REDUCE, BACKWARD, FORWARD, GRADIENT, INPUT, OPTIMIZER, WEIGHT
 from pipesim.schedule import parse
@@ -139,6 +141,14 @@ def test_a_recorded_table_sets_delay_pace_and_limit():
 
 
 # --- all-reduce, optimizer -------------------------------------------------------------------------------------------
+
+
+def test_a_ring_enters_each_node_once_whatever_the_order_of_the_replicas():
+    cluster = load_cluster('servers(2, 3, intra="25GB/s", inter="1GB/s")')
+    names = [device.name for device in cluster.devices]
+    mixed = [names[i] for i in (4, 0, 5, 2, 1, 3)]
+    assert in_ring(mixed, cluster) == [names[i] for i in (4, 5, 3, 0, 2, 1)]
+    assert in_ring(names, cluster) == names
 
 
 def test_an_all_reduce_is_a_ring_with_2_k_minus_1_k_ths_of_the_bytes_and_2_k_minus_1_latencies():

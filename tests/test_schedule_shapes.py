@@ -130,7 +130,7 @@ def test_auto_is_at_least_as_good_as_every_member_that_fits_on_any_job(job):
         ("interleaved(chunks='two')", "chunks = 'two' found"),
         ("hanayo(waves=-1)", "waves = -1 found"),
         ("interleaved(group=1)", "group = 1 found; at least 2 was expected"),
-        ("one_f_one_b(warm_up='C')", "warm_up = 'C' found; A, B or a number"),
+        ("one_f_one_b(warm_up='C')", "warm_up = 'C' found; A, B, a multiple such as 3A, or a number"),
         ("one_f_one_b(warm_up=0)", "warm_up = 0 found"),
         ("list_schedule(priority='deep')", "did you mean 'depth'"),
         ("list_schedule(limit=0.5)", "limit = 0.5 found; at least 1"),

@@ -1,6 +1,7 @@
 """SPP and more: never worse than SPP, and each of its parts against the plain way."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipesim import experiment
+from pipesim import plan as plans
+from pipesim.bounds.islands import Network, best_partitions, sea_of
+from pipesim.bounds.moves import in_blocks
+from pipesim.bounds.reach import reachable
+from pipesim.bounds.tables import tables_of as tables_of_bound
 from pipesim.channels import execute, pipeline_of
 from pipesim.costs import costs_of
 from pipesim.kernels import compiled
@@ -17,6 +23,8 @@ from pipesim.planners.spp.prm import tables_of
 from pipesim.planners.spp_plus import spp_plus
 from pipesim.planners.spp_plus.contention import contended
 from pipesim.planners.spp_plus.filling import least_heads, solutions
+from pipesim.planners.spp_plus.islands import LAYERS, _with_few_cuts, on_islands
+from pipesim.planners.spp_plus.labels import labelled
 from pipesim.planners.spp_plus.polish import moves, polished
 from pipesim.pricing import simulated_seconds
 from strategies import clusters, even_trace, traces
@@ -169,7 +177,86 @@ def test_polishing_stops_at_its_budget_and_never_makes_worse():
         return execute(pipeline).time(pipeline) / 1e9
 
     least = cost(start)
-    better, price = polished(start, cost, 7, least)
-    assert len(asked) <= 8
+    better, price, used = polished(start, cost, 7, least)
+    assert len(asked) == 1 + used <= 8
     assert price <= least
     assert price == cost(better)
+
+
+# --- plans read off the bound's program ------------------------------------------------------------------------------
+
+SLOW = 'servers(3, 2, intra="25GB/s", inter="25Gb/s")'
+
+
+def with_a_slow_server(cluster, times=100):
+    links = (
+        replace(x, bandwidth=x.bandwidth / (times if {"node2.nic0", "core"} == {x.source, x.target} else 1))
+        for x in cluster.links
+    )
+    return replace(cluster, links=tuple(links))
+
+
+def program_of(costs, cluster, microbatches, replicas, block=1):
+    network = Network(cluster)
+    sea = sea_of(network, best_partitions(network)[0], shared=True)
+    return tables_of_bound(costs, cluster, microbatches, replicas), *in_blocks(sea, replicas, microbatches, block)
+
+
+@settings(max_examples=30)
+@given(traces(kinds=("any",)), st.sampled_from(["split", "whole"]), st.integers(1, 8), st.floats(0.2, 3))
+def test_the_compiled_labels_are_their_plain_twin(trace, replicas, microbatches, share):
+    costs, cluster = costs_of(trace), with_a_slow_server(experiment.load_cluster(SLOW), 4)
+    tables, moves, _ = program_of(costs, cluster, microbatches, replicas)
+    target = share * float(tables.busy[1, -1])
+    plain, fast = labelled(*tables, *moves, target), compiled(labelled)(*tables, *moves, target)
+    assert all(np.array_equal(a, b) for a, b in zip(plain, fast, strict=True))
+
+
+@settings(max_examples=50)
+@given(traces(kinds=("any",)), st.sampled_from(["split", "whole"]), st.integers(1, 8), st.floats(0.1, 1.2))
+def test_where_no_plan_can_be_as_fast_none_is_told(trace, replicas, microbatches, share):
+    """The labels are those of one plan each, so they can miss one, but never find one that the bound excludes."""
+    costs, cluster = costs_of(trace), with_a_slow_server(experiment.load_cluster(SLOW), 4)
+    tables, moves, _ = program_of(costs, cluster, microbatches, replicas)
+    target = share * float(tables.busy[1, -1])
+    worst, *_ = compiled(labelled)(*tables, *moves, target)
+    assert compiled(reachable)(*tables, *moves, target) or not np.isfinite(worst[-1]).any()
+
+
+@settings(max_examples=30)
+@given(traces(kinds=("any",)), clusters(), st.sampled_from(["split", "whole"]), st.integers(1, 6))
+def test_plans_on_islands_are_different_and_fit(trace, cluster, replicas, microbatches):
+    costs = costs_of(trace)
+    found = list(on_islands(costs, cluster, microbatches, replicas))
+    assert found
+    assert len({plan.stages for plan in found}) == len(found)
+    for plan in found:
+        plans.check_fits(plan, costs.model, cluster)
+        assert plan.replicas == replicas
+
+
+def test_a_server_that_only_costs_time_stays_idle():
+    """A link at a hundredth of the others' bandwidth: SPP takes the devices behind it too."""
+    cluster = with_a_slow_server(experiment.load_cluster(SLOW))
+    costs = costs_of(even_trace(6, parameter_bytes=1_000_000, output_bytes=200_000_000))
+    better, first = (experiment.plan_with(name, costs, cluster, 8) for name in ("spp_plus", "spp"))
+    assert {name.partition(".")[0] for name in better.devices} == {"node0", "node1"}
+    assert simulated_seconds(costs, cluster, better) < 0.8 * simulated_seconds(costs, cluster, first)
+
+
+def test_devices_taken_in_blocks_are_the_same_moves_where_a_block_is_one():
+    costs, cluster = costs_of(even_trace(4)), experiment.load_cluster(SERVERS)
+    _, one, chosen = program_of(costs, cluster, 4, "split")
+    _, two, pairs = program_of(costs, cluster, 4, "split", block=2)
+    even = chosen[(chosen % 2 == 0).all(axis=1)]
+    assert {tuple(row) for row in pairs.tolist()} == {tuple(row) for row in even.tolist()}
+    known = set(zip(map(tuple, chosen.tolist()), one.left.tolist(), one.ring.tolist(), strict=True))
+    assert set(zip(map(tuple, pairs.tolist()), two.left.tolist(), two.ring.tolist(), strict=True)) <= known
+
+
+def test_of_many_layers_the_small_cuts_stay():
+    """200 layers, every tenth cut a hundredth of the others: no other is kept where one of those is near."""
+    costs = costs_of(even_trace(200, output_bytes=np.where(np.arange(200) % 10 == 9, 10**4, 10**6)))
+    _, cuts = _with_few_cuts(tables_of_bound(costs, experiment.load_cluster(SERVERS), 4, "split"))
+    assert len(cuts) - 1 <= LAYERS
+    assert set(range(10, 200, 10)) <= set(cuts.tolist())

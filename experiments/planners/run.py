@@ -1,7 +1,7 @@
 """Every planner on every model, cluster and number of microbatches: python experiments/planners/run.py.
 
-Rows go to rows.csv as they are made; what is there already is not made again. `--quick` leaves out what takes minutes
-per case on the SimPy engine: the 64-device cluster, and 64 microbatches. `--bounds` makes only the bounds anew, of the
+Rows go to rows.csv as they are made; what is there already is not made again. `--quick` leaves out what takes longest:
+the 64-device cluster, and 64 microbatches. `--bounds` makes only the bounds anew, of the
 rows that are there.
 """
 
@@ -25,6 +25,7 @@ from pipesim.costs import Costs, costs_of
 from pipesim.errors import PipesimError
 from pipesim.plan import Plan
 from pipesim.planners import PLANNERS
+from pipesim.pricing import SCHEDULES
 
 HERE = Path(__file__).parent
 COLUMNS = tuple(
@@ -53,7 +54,6 @@ CLUSTERS = {
     "leaf-spine 64": 'leaf_spine(8, 4, 8, bandwidth="100Gb/s", uplink="100Gb/s")',
 }
 MICROBATCHES = (4, 8, 16, 64)
-SCHEDULERS = ("pe", "one_f_one_b", "gpipe")
 LEFT_OUT = {"brute"}  # too many plans
 
 Case = tuple[str, str, int]
@@ -103,13 +103,13 @@ def rows_of(case: Case) -> list[dict[str, object]]:
 
 
 def _timed(plan: Plan, costs: Costs, cluster: Cluster) -> Iterator[tuple[float, str]]:
-    for scheduler in SCHEDULERS:
+    for scheduler in SCHEDULES:
         try:
             schedule = experiment.schedule_with(scheduler, plan, costs, cluster)
         except PipesimError:  # this scheduler does not order such plans
             continue
         case = experiment.Case(plan, schedule, costs, cluster)
-        yield metrics.iteration_time(experiment.run(case.program())), scheduler
+        yield metrics.iteration_time(experiment.run(case.program(), "compiled")), scheduler
 
 
 def main() -> None:

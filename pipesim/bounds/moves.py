@@ -53,31 +53,39 @@ class Moves(NamedTuple):
 
 def by_island(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
     """Every way to have devices used, a stage on some of them, and a next stage on some of the others."""
-    used, last, following = _triples(sea).transpose(2, 0, 1)  # [row, island] each
-    (used_next, chosen_next), turn_place = _ordered(sea, used, following)
-    state, place = _code(sea, used, last), _code(sea, used_next, chosen_next)
+    return in_blocks(sea, replicas, microbatches, 1)[0]
+
+
+def in_blocks(sea: Sea, replicas: Replicas, microbatches: int, block: int) -> tuple[Moves, Ints]:
+    """The same with devices only taken in blocks of so many of an island; with the devices of [place, island]."""
+    coarse = sea._replace(sizes=sea.sizes // block)
+    used, last, following = _triples(coarse).transpose(2, 0, 1)  # [row, island] each
+    (used_next, chosen_next), turn_place = _ordered(coarse, used, following)
+    state, place = _code(coarse, used, last), _code(coarse, used_next, chosen_next)
     some = np.flatnonzero(following.any(axis=1))
     places, at = np.unique(place[some], return_index=True)
     before, chosen = used_next[some[at]], chosen_next[some[at]]
-    (after, stage), turn_state = _ordered(sea, before + chosen, chosen)
-    becomes = _code(sea, after, stage)
+    (after, stage), turn_state = _ordered(coarse, before + chosen, chosen)
+    becomes = _code(coarse, after, stage)
     states = np.unique(becomes)
     keep = np.flatnonzero(last.any(axis=1) & following.any(axis=1) & np.isin(state, states))
-    links = links_of(sea, last[keep], following[keep], replicas, microbatches)
+    links = links_of(sea, block * last[keep], block * following[keep], replicas, microbatches)
     order = np.lexsort((links.load, state[keep]))
     keep, links = keep[order], Links(*(column[order] for column in links))
-    return Moves(
+    chosen, left = block * chosen, block * (coarse.sizes.sum() - after.sum(axis=1))
+    moves = Moves(
         np.searchsorted(state[keep], np.append(states, states[-1] + 1)).astype(np.int64),
         np.searchsorted(places, place[keep]).astype(np.int64),
         *links,
         chosen.sum(axis=1),
         before.sum(axis=1) == 0,
         np.searchsorted(states, becomes).astype(np.int64),
-        int(sea.sizes.sum()) - after.sum(axis=1),
+        left,
         *_rings(sea, chosen),
         turn_place[keep],
         turn_state,
     )
+    return moves, chosen
 
 
 def _triples(sea: Sea) -> Ints:

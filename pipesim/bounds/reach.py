@@ -7,7 +7,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def reachable(  # noqa: PLR0917, C901, PLR0912 - kernels take plain values, and call no others
+def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain values, and call no others
     busy: Floats,
     passage: Floats,
     rest: Floats,
@@ -15,6 +15,7 @@ def reachable(  # noqa: PLR0917, C901, PLR0912 - kernels take plain values, and 
     parameters: Floats,
     area: Floats,
     early: float,
+    late: Floats,
     first: Ints,
     place: Ints,
     through: Floats,
@@ -36,28 +37,29 @@ def reachable(  # noqa: PLR0917, C901, PLR0912 - kernels take plain values, and 
 
     head[l, s]      least seconds of one microbatch, both ways, through the first l layers, in state s
     full[l, s]      the same, or what ends later: the way there and back from a stage on, and its all-reduce
-    sent[l, s, g]   least seconds for which what they send keeps island g's links busy
+    sent[l, s, g, t]   least seconds for which what they send keeps island g's links busy: all of it, and of the
+                    all-reduces those that start after late[t] T, for which only the rest of T is left
     before, whole, gone   the same with the channel to the stage that comes next, for each place that it can have
     """
     layers, places, islands = cut.shape[0] - 1, size.shape[0], flow.shape[1]
     states = first.shape[0] - 1
     head = np.full((layers + 1, states), np.inf)
     full = np.full((layers + 1, states), np.inf)
-    sent = np.full((layers + 1, states, islands), np.inf)
-    before, whole, gone = np.empty(places), np.empty(places), np.empty((places, islands))
+    parts = late.shape[0]
+    sent = np.full((layers + 1, states, islands, parts), np.inf)
+    before, whole, gone = np.empty(places), np.empty(places), np.empty((places, islands, parts))
     soonest = np.zeros(rest.shape[0], np.int64)  # with v devices left, the least layer from where on they are enough
     for v in range(len(soonest)):
         while area[soonest[v]] > v * target:
             soonest[v] += 1
-    useful = np.empty(places, np.bool_)
+    useful, adds = np.empty(places, np.bool_), np.empty(parts)
     for l in range(layers):  # noqa: E741 - the letter of the formulas
         for p in range(places):
             before[p] = 0.0 if l == 0 and opens[p] else np.inf
             whole[p] = before[p]
             end = max(l + 1, soonest[left[p]])
             useful[p] = busy[size[p], end] - busy[size[p], l] <= target
-            for g in range(islands):
-                gone[p, g] = before[p]
+            gone[p] = before[p]
         for s in range(states):
             if head[l, s] == np.inf:
                 continue
@@ -72,14 +74,16 @@ def reachable(  # noqa: PLR0917, C901, PLR0912 - kernels take plain values, and 
                     continue
                 fits = True
                 for g in range(islands):
-                    fits = fits and sent[l, s, g] + cut[l] * flow[m, g] <= target
+                    fits = fits and sent[l, s, g, 0] + cut[l] * flow[m, g] <= target
                 if not fits:
                     continue
                 before[p] = min(before[p], head[l, s] + 2 * one)
                 whole[p] = min(whole[p], full[l, s] + 2 * one)
                 for g in range(islands):
                     at = turn_place[m, g]
-                    gone[p, at] = min(gone[p, at], sent[l, s, g] + cut[l] * flow[m, g])
+                    gone[p, at, 0] = min(gone[p, at, 0], sent[l, s, g, 0] + cut[l] * flow[m, g])
+                    for t in range(1, parts):
+                        gone[p, at, t] = min(gone[p, at, t], sent[l, s, g, t])
         for p in range(places):
             if before[p] == np.inf or not useful[p]:
                 continue
@@ -87,11 +91,15 @@ def reachable(  # noqa: PLR0917, C901, PLR0912 - kernels take plain values, and 
             for end in range(max(l + 1, soonest[left[p]]), layers + 1):
                 weights = parameters[end] - parameters[l]
                 reduce = ring[p] * weights + turns[p] if weights > 0 else 0.0
-                if busy[k, end] - busy[k, l] + max(whole[p], early * before[p] + reduce) > target:
+                work = busy[k, end] - busy[k, l]
+                if work + max(whole[p], early * before[p] + reduce) > target:
                     break  # more layers only make it worse
                 fits = True
-                for g in range(islands):
-                    fits = fits and gone[p, g] + circle[p, g] * weights <= target
+                for t in range(parts):
+                    share = (1.0 if work + early * before[p] >= late[t] * target else 0.0) / (1 - late[t])
+                    adds[t] = share * weights
+                    for g in range(islands):
+                        fits = fits and gone[p, g, t] + circle[p, g] * adds[t] <= target
                 if not fits:
                     break
                 one = passage[k, end] - passage[k, l]
@@ -99,5 +107,6 @@ def reachable(  # noqa: PLR0917, C901, PLR0912 - kernels take plain values, and 
                 full[end, s] = min(full[end, s], max(whole[p], early * before[p] + reduce) + one)
                 for g in range(islands):
                     at = turn_state[p, g]
-                    sent[end, s, at] = min(sent[end, s, at], gone[p, g] + circle[p, g] * weights)
+                    for t in range(parts):
+                        sent[end, s, at, t] = min(sent[end, s, at, t], gone[p, g, t] + circle[p, g] * adds[t])
     return bool((head[layers] < np.inf).any())

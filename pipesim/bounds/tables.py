@@ -11,6 +11,8 @@ from pipesim.plan import Replicas
 
 Floats = NDArray[np.float64]
 
+LATE = (0.0, 0.45, 0.55, 0.65, 0.75, 0.85)  # parts of an iteration after which all-reduces are counted apart
+
 
 class Tables(NamedTuple):
     """Seconds and bytes of the first l layers, on k devices."""
@@ -22,6 +24,7 @@ class Tables(NamedTuple):
     parameters: Floats  # [l]: bytes
     area: Floats  # [l]: devices' seconds that layers l to the last take at least, all microbatches
     early: float  # the least part of a microbatch's way that is forward
+    late: Floats  # [t]: parts of T; what starts later has only the rest
 
 
 def tables_of(costs: Costs, cluster: Cluster, microbatches: int, replicas: Replicas) -> Tables:
@@ -46,7 +49,7 @@ def tables_of(costs: Costs, cluster: Cluster, microbatches: int, replicas: Repli
     cut = np.concatenate([[0.0], model.cut_bytes])[: len(model) + 1]
     parameters = np.concatenate([[0.0], np.cumsum(model.parameter_bytes, dtype=float)])
     area = np.concatenate([np.cumsum(work[::-1])[::-1], [0.0]])
-    return Tables(busy, passage, rest, cut, parameters, area, early)
+    return Tables(busy, passage, rest, cut, parameters, area, early, np.array(LATE))
 
 
 def kinds_of(cluster: Cluster) -> list[str]:

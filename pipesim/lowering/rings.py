@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.cluster import Cluster
 from pipesim.lowering.job import Job, Tasks
 from pipesim.lowering.messages import alone
 from pipesim.program import ALL_REDUCE
@@ -21,12 +22,19 @@ def add_all_reduces(tasks: Tasks, job: Job) -> None:
         last = np.array([action for slot in slots for action in job.last_backward(slot)], np.int64)
         ends = last
         if k > 1 and size:
-            edges = list(zip(stage.devices, (*stage.devices[1:], stage.devices[0]), strict=True))
-            ends = _add_ring(tasks, job, n, edges)
+            ring = in_ring(stage.devices, job.cluster)
+            ends = _add_ring(tasks, job, n, list(zip(ring, (*ring[1:], ring[0]), strict=True)))
             tasks.needs.append((np.repeat(ends, len(last)), np.tile(last, len(ends))))
         for slot in slots:
             if slot in tasks.optimizer_of:
                 tasks.needs.append((np.full(len(ends), tasks.optimizer_of[slot]), ends))
+
+
+def in_ring(devices: Sequence[str], cluster: Cluster) -> list[str]:
+    """Node after node, so that a ring enters each once; otherwise in the order of the plan."""
+    nodes = [cluster.devices[cluster.index[name]].node for name in devices]
+    first = {node: place for place, node in reversed(list(enumerate(nodes)))}
+    return [name for _, name in sorted(zip(nodes, devices, strict=True), key=lambda pair: first[pair[0]])]
 
 
 def _add_ring(tasks: Tasks, job: Job, stage: int, edges: Sequence[tuple[str, str]]) -> Ints:

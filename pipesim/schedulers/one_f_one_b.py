@@ -1,5 +1,7 @@
 """One forward, one backward (PipeDream-Flush, DAPPLE, Megatron)."""
 
+import re
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,8 +23,8 @@ def one_f_one_b(
         stage 3             F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5
 
     Stage n of p keeps at most p - n microbatches in flight. `warm_up` says how many a stage takes in before its first
-    backward: "A" is this (DAPPLE's policy A), "B" is 2 (p - n) - 1 (its policy B), and a number is a limit on both that
-    all stages share, "A" up to it.
+    backward: "A" is this (DAPPLE's policy A), "B" is 2 (p - n) - 1 (its policy B), "3A" is three times A in all stages
+    but the last, for transfers that take as long as stages, and a number is a limit that all share, "A" up to it.
     """
     del costs, cluster  # the order is the same whatever things cost
     several = next((device for device, held in zip(plan.devices, plan.chunks, strict=True) if len(held) > 1), None)
@@ -37,10 +39,16 @@ def one_f_one_b(
 
 
 def _limited(depth: int, warm_up: str | int) -> int:
-    if warm_up in {"A", "B"}:
-        return depth if warm_up == "A" else 2 * depth - 1
+    if warm_up == "B":
+        return 2 * depth - 1
+    times = re.fullmatch(r"([1-9]\d{0,5})?A", warm_up) if isinstance(warm_up, str) else None
+    if times:
+        return depth if depth == 1 else depth * int(times[1] or 1)
     if not isinstance(warm_up, int) or isinstance(warm_up, bool) or warm_up < 1:
-        raise ScheduleError(f"warm_up = {warm_up!r} found; A, B or a number of microbatches, at least 1, was expected")
+        raise ScheduleError(
+            f"warm_up = {warm_up!r} found; A, B, a multiple such as 3A, or a number of microbatches, at least 1, was "
+            "expected"
+        )
     return min(depth, warm_up)
 
 

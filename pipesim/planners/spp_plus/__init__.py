@@ -1,35 +1,46 @@
-"""SPP and more: several device orders, contended channels, fill and drain, and a last polish by local moves.
+"""SPP and more: several device orders, contended channels, fill and drain, idle devices, and a polish by local moves.
 
 for each order of the devices:   SPP's plans, and plans that keep fill, drain and bottleneck small together,
                                  each with channels as SPP sees them and as the links really share them
-the most promising are priced by simulation; the best is polished by local moves
+for islands of devices:          plans read off the program that certifies the bound; these may leave devices idle
+from elsewhere:                  what other planners find
+all are priced by simulation; the best few are polished by local moves
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import numpy as np
 
 from pipesim import plan as plans
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
+from pipesim.errors import InputError, RefusedError
 from pipesim.model import Model
-from pipesim.plan import Plan, Stage
+from pipesim.plan import REPLICAS, Plan, Replicas, Stage
 from pipesim.planners.abstract_cost import abstract_cost
 from pipesim.planners.alpa import alpa
 from pipesim.planners.annealing import annealing
 from pipesim.planners.dapple import dapple
 from pipesim.planners.data_parallel import data_parallel
 from pipesim.planners.groups import bandwidths
+from pipesim.planners.hetpipe import hetpipe
+from pipesim.planners.megatron import megatron
+from pipesim.planners.piper import piper
 from pipesim.planners.spp import plan_of, spp
 from pipesim.planners.spp.prm import Solution, prm, tables_of
 from pipesim.planners.spp.rdo import LITERAL, by_minimum_cuts, given, hierarchical
 from pipesim.planners.spp_plus.contention import contended
 from pipesim.planners.spp_plus.filling import solutions
+from pipesim.planners.spp_plus.islands import on_islands
 from pipesim.planners.spp_plus.polish import Cost, polished
 
 FEW = 16  # devices
 ANNEALED = 1000  # evaluations of the abstract pipeline that a search from another side may take
 JITTER = 0.1  # relative, of the bandwidths of the perturbed order
+POLISHED = 3  # plans that local moves start from
+
+Key = tuple[tuple[Stage, ...], Replicas]
 
 
 def spp_plus(
@@ -40,42 +51,55 @@ def spp_plus(
     *,
     estimate: Cost | None = None,
     exact: Cost | None = None,
-    evaluations: int = 24,
+    evaluations: int = 64,
     seed: int = 0,
 ) -> Plan:
     """Minimises simulated seconds over SPP's plan, other orders and partitions, and local moves on the best of them.
 
     `estimate` gives the seconds of a plan, `exact` decides between its choice and SPP, so that by it the result is
     never worse than SPP; where they are not given, PE's time on the abstract pipeline stands in. From the command line
-    both simulate on the contended network, the exact one with the better of `pe` and `one_f_one_b`. `evaluations`
-    bounds how often estimates are asked for. Ignores memory and split backwards; chunks and whole replicas are not
-    among its plans.
+    both simulate on the contended network, with the best of some schedules. `evaluations` bounds how often estimates
+    are asked for. Devices that do not help stay idle; replicas split microbatches or, where they are simulated, take
+    them whole. Ignores memory, split backwards, and chunks.
     """
     plans.check_microbatches(microbatches)
     plans.check_at_least("evaluations", evaluations, 1)
     plans.check_at_least("seed", seed, 0)
     price = estimate or abstract_cost(costs, cluster, evaluations + ANNEALED)
+    ways = REPLICAS if estimate else REPLICAS[:1]
     first = spp(model, cluster, costs, microbatches)
     candidates = [first, *_from_elsewhere(model, cluster, costs, microbatches, seed)]
-    candidates += _promising(model, cluster, costs, microbatches, seed, max(evaluations // 2, 1))
-    candidates = candidates[:evaluations]
-    priced = [(price(plan), n) for n, plan in enumerate(candidates)]
-    least, n = min(priced)
-    plan, least = polished(candidates[n], price, evaluations - len(candidates), least)
-    if exact is not None:  # the price was an estimate: what it chose must still stand beside SPP
-        least, _, plan = min((exact(plan), 0, plan), (exact(first), 1, first))
-    return Plan(model.name, len(model), microbatches, plan.stages, "split", "spp_plus", least)
+    candidates += [plan for way in ways for plan in on_islands(costs, cluster, microbatches, way)]
+    candidates += _promising(model, cluster, costs, microbatches, seed, max(evaluations // 4, 1))
+    known: dict[Key, Plan] = {}
+    for plan in candidates:
+        if plan.replicas in ways:
+            known.setdefault((plan.stages, plan.replicas), plan)
+    chosen = _best(list(known.values())[:evaluations], price, evaluations)
+    judge = exact or price
+    least, _, plan = min((judge(plan), n, plan) for n, plan in enumerate([*chosen, first]))
+    return Plan(model.name, len(model), microbatches, plan.stages, plan.replicas, "spp_plus", least)
+
+
+def _best(candidates: list[Plan], price: Cost, evaluations: int) -> list[Plan]:
+    """The best few of these, each improved by local moves as long as there are evaluations, and as they were."""
+    priced = sorted((price(plan), n) for n, plan in enumerate(candidates))[:POLISHED]
+    left, found = evaluations - len(candidates), list[Plan]()
+    for place, (seconds, n) in enumerate(priced):
+        share = left // (len(priced) - place)
+        better, _, used = polished(candidates[n], price, share, seconds)
+        left -= used
+        found += [better, candidates[n]] if better != candidates[n] else [better]
+    return found
 
 
 def _from_elsewhere(model: Model, cluster: Cluster, costs: Costs, microbatches: int, seed: int) -> list[Plan]:
     """What searches from other sides find: they see what one order of the devices, or all pairs at once, do not."""
-    found = [
-        annealing(model, cluster, costs, microbatches, seed=seed, evaluations=ANNEALED),
-        alpa(model, cluster, costs, microbatches),
-        data_parallel(model, cluster, costs, microbatches),
-    ]
-    if len(cluster.devices) <= FEW:  # on more, dapple alone takes seconds
-        found.append(dapple(model, cluster, costs, microbatches))
+    found = [annealing(model, cluster, costs, microbatches, seed=seed, evaluations=ANNEALED)]
+    quick: tuple[Callable[..., Plan], ...] = (alpa, data_parallel, megatron, piper, hetpipe)
+    for planner in (*quick, dapple) if len(cluster.devices) <= FEW else quick:  # on more, dapple alone takes seconds
+        with suppress(RefusedError, InputError):  # it has no plan for this cluster, or none that fits in memory
+            found.append(planner(model, cluster, costs, microbatches))
     return found
 
 

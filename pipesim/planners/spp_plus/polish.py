@@ -8,25 +8,28 @@ from pipesim.plan import Plan, Stage
 Cost = Callable[[Plan], float]
 
 
-def polished(plan: Plan, cost: Cost, evaluations: int, least: float) -> tuple[Plan, float]:
-    """Take the first move that helps, again and again, until none does or the evaluations are used up."""
-    seen = {plan.stages}
+def polished(plan: Plan, cost: Cost, evaluations: int, least: float) -> tuple[Plan, float, int]:
+    """Take the first move that helps, again and again, until none does or the evaluations are used up.
+
+    Returned are the plan, its cost, and how many evaluations were used.
+    """
+    seen, used = {plan.stages}, 0
     improved = True
-    while improved and evaluations > 0:
+    while improved and used < evaluations:
         improved = False
         for stages in moves(plan.stages):
             if stages in seen:
                 continue
-            if evaluations <= 0:
+            if used >= evaluations:
                 break
             seen.add(stages)
-            evaluations -= 1
+            used += 1
             tried = replace(plan, stages=stages)
             price = cost(tried)
             if price < least:
                 plan, least, improved = tried, price, True
                 break
-    return plan, least
+    return plan, least, used
 
 
 def moves(stages: tuple[Stage, ...]) -> Iterator[tuple[Stage, ...]]:

@@ -1,0 +1,178 @@
+"""Plans read off the program that certifies the bound: stages that know which islands their devices are on.
+
+    islands    12 devices on three servers, 4 behind a slow link
+    program    least T for which some plan keeps every inequality, with the stages of one that does
+    plan       those stages on real devices; a server that only costs time stays idle
+
+The bound has everything at its best, so a plan that keeps its inequalities may be slower than T. Therefore there are
+several, from the least T up: the later ones ask less of links.
+"""
+
+import math
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.bounds.islands import Network, Sea, best_partitions, sea_of
+from pipesim.bounds.moves import Moves, in_blocks
+from pipesim.bounds.tables import Tables, tables_of
+from pipesim.cluster import Cluster
+from pipesim.costs import Costs
+from pipesim.kernels import compiled
+from pipesim.plan import Plan, Replicas, Stage
+from pipesim.planners.spp_plus.labels import labelled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LAYERS = 64  # of more, only cuts are looked at that are small among their neighbours
+WORK = 2_000_000  # layers times ways to place two stages
+STEP, NARROW = 0.05, 3  # of the search for the least T: how it starts, and how often its end is halved
+ABOVE = (1.0, 1.03, 1.07, 1.13, 1.22, 1.35)  # of the least T
+
+
+class Step(NamedTuple):
+    """A stage as the program has it: its layers, its place, and the move that led there (-1 for the first)."""
+
+    start: int
+    stop: int
+    place: int
+    move: int
+
+
+class Islands(NamedTuple):
+    """A partition of the devices: what the bound asks of it, and the devices of each island in that order."""
+
+    sea: Sea
+    devices: list[list[str]]
+    block: int
+
+
+def on_islands(costs: Costs, cluster: Cluster, microbatches: int, replicas: Replicas) -> Iterator[Plan]:
+    """Different plans, for each partition of the devices and from the least T up."""
+    tables, cuts = _with_few_cuts(tables_of(costs, cluster, microbatches, replicas))
+    network, seen = Network(cluster), set[tuple[Stage, ...]]()
+    for label in best_partitions(network):
+        islands = _islands(network, label, len(cuts))
+        if not _can_be_told(islands):
+            continue
+        moves, chosen = in_blocks(islands.sea, replicas, microbatches, islands.block)
+        for steps in _from_the_least(tables, moves):
+            for mixed in (False, True)[: 1 + (replicas == "whole")]:
+                stages = _placed(steps, moves, chosen, islands.devices, cuts, mixed=mixed)
+                if stages not in seen:
+                    seen.add(stages)
+                    yield Plan(costs.model.name, int(cuts[-1]), microbatches, stages, replicas, "spp_plus")
+
+
+def _with_few_cuts(tables: Tables) -> tuple[Tables, Ints]:
+    """The same with at most `LAYERS` layers, and where those begin: the least cut in each stretch of equal work."""
+    count = len(tables.cut) - 1
+    if count <= LAYERS:
+        return tables, np.arange(count + 1)
+    work = tables.passage[1] / (tables.passage[1, -1] or 1.0)
+    stretch = np.minimum((work * (LAYERS - 1)).astype(np.int64), LAYERS - 2)
+    order = np.lexsort((tables.cut[1:count], stretch[1:count])) + 1
+    least = order[np.unique(stretch[order], return_index=True)[1]]
+    cuts = np.unique(np.concatenate([[0], least, [count]]))
+    few = tables._replace(
+        busy=_columns(tables.busy, cuts),
+        passage=_columns(tables.passage, cuts),
+        rest=_columns(tables.rest, cuts),
+        cut=_columns(tables.cut, cuts),
+        parameters=_columns(tables.parameters, cuts),
+        area=_columns(tables.area, cuts),
+    )
+    return few, cuts
+
+
+def _columns(table: Floats, cuts: Ints) -> Floats:
+    return np.ascontiguousarray(table[..., cuts])
+
+
+def _islands(network: Network, label: Ints, layers: int) -> Islands:
+    """The smallest blocks of devices with which there are not too many ways to place stages."""
+    sea = sea_of(network, label, shared=True)
+    names = [device.name for device in network.cluster.devices]
+    order = np.lexsort((network.island_capacity(label), np.bincount(label))) if len(sea.sizes) > 1 else np.array([0])
+    devices = [[names[i] for i in np.flatnonzero(label == island)] for island in order]
+    smallest, block = int(sea.sizes.min()), 1
+    while block < smallest and layers * _ways(sea, block) > WORK:
+        block += 1
+        while smallest % block:
+            block += 1
+    return Islands(sea, devices, block)
+
+
+def _can_be_told(islands: Islands) -> bool:
+    """Whether states have a number each."""
+    most: int = int(islands.sea.sizes.max()) // islands.block
+    return bool((most + 1) ** (2 * len(islands.devices)) < 2**62)
+
+
+def _ways(sea: Sea, block: int) -> int:
+    """How many ways there are to have devices used, a stage on some, and the next on others."""
+    sizes = [(size // block, many) for size, many in sea.groups]
+    return math.prod(math.comb(math.comb(size + 3, 3) + many - 1, many) for size, many in sizes)
+
+
+def _from_the_least(tables: Tables, moves: Moves) -> Iterator[list[Step]]:
+    """Plans for the least T that has one, and for some that are greater."""
+    low = float(tables.area[0]) / max(int(moves.left.max(initial=0) + moves.size.max()), 1)
+    high, step = low, STEP
+    while (found := _stages(tables, moves, high)) is None:
+        low, high = high, high * (1 + step)
+        step *= 1.5
+    for _ in range(NARROW):
+        middle = (low + high) / 2
+        between = _stages(tables, moves, middle)
+        low, high, found = (middle, high, found) if between is None else (low, middle, between)
+    yield found
+    for above in ABOVE[1:]:
+        yield _stages(tables, moves, above * high) or found
+
+
+def _stages(tables: Tables, moves: Moves, target: float) -> list[Step] | None:
+    """The stages of a plan that keeps every inequality for T = target."""
+    worst, begins, places, came = compiled(labelled)(*tables, *moves, target)
+    layer = len(tables.cut) - 1
+    state = int(np.argmin(worst[layer]))
+    if not np.isfinite(worst[layer, state]):
+        return None
+    steps = list[Step]()
+    while layer:
+        start, place = int(begins[layer, state]), int(places[layer, state])
+        move = int(came[start, place])
+        steps.append(Step(start, layer, place, move))
+        layer, state = start, int(np.searchsorted(moves.first, move, side="right") - 1)
+    return steps[::-1]
+
+
+def _placed(
+    steps: list[Step], moves: Moves, chosen: Ints, islands: list[list[str]], cuts: Ints, *, mixed: bool
+) -> tuple[Stage, ...]:
+    """Each stage on the next free devices of its islands: one island after the other, or all in turn."""
+    free = [list(devices) for devices in islands]
+    real = list(range(len(islands)))  # the program's numbers of islands -> ours
+    stages = []
+    for step in steps:
+        if step.move >= 0:
+            real = _turned(real, moves.turn_place[step.move])
+        parts = [[]] * len(free)  # type: list[list[str]]
+        for island, count in zip(real, chosen[step.place], strict=True):
+            parts[island], free[island] = free[island][:count], free[island][count:]
+        rounds = zip_longest(*parts) if mixed else parts
+        devices = tuple(device for part in rounds for device in part if device is not None)
+        stages.append(Stage(int(cuts[step.start]), int(cuts[step.stop]), devices))
+        real = _turned(real, moves.turn_state[step.place])
+    return tuple(stages)
+
+
+def _turned(real: list[int], turn: Ints) -> list[int]:
+    turned = [0] * len(real)
+    for number, island in zip(turn.tolist(), real, strict=True):
+        turned[number] = island
+    return turned
