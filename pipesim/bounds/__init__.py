@@ -7,7 +7,9 @@ For stages 1..S on disjoint devices, any order of microbatches and any schedule 
              forward part of head_j + ( F_j + ... + B_j ) + A_j      after its last backward
     T     >= M (F_n + B_n) + max( full_n , forward part of head_n + A_n )             for every stage n
     T     >= full_n + M cF_n + ( F and B of all layers that follow ) + cB_n           for every channel, both directions
-    T     >= all bytes that leave an island of devices / what can leave it a second   for every island
+    T     >= seconds that all bytes take that leave an island of devices              for every island
+    T     >= those of forwards (of backwards), and head_n where that began, and what follows it, as for a channel
+    T     >= x + those of all-reduces that cannot start before x                      for some x
 
 A number that is smaller is never worse, so for a guessed T a dynamic program over all contiguous plans carries the
 least head, full and bytes along; if no plan is left at the end, none can be as fast, and T is bisected. Everything in

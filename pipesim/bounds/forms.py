@@ -54,8 +54,9 @@ def by_shape(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
     for order in itertools.permutations(range(islands)):
         a, b = compiled(fitting)(shape, shape[:, order], free, most, int(sea.sizes.sum()))
         found = links_of(widest, shape[a], shape[b][:, order], replicas, microbatches)
-        added = found._replace(flow=found.flow.sum(axis=1) * float(sea.capacity.max() / sea.capacity.sum()))
-        links[a, b] = np.minimum(links[a, b], np.stack(added, axis=1))
+        crossing = found.ahead.sum(axis=1) * float(sea.capacity.max() / sea.capacity.sum())  # as many go back
+        columns = found.through, found.start, found.load, crossing
+        links[a, b] = np.minimum(links[a, b], np.stack(columns, axis=1))
     stages = Stages(shape.sum(axis=1), free, (shape > 0).sum(axis=1))
     return _counted(sea, stages, links)
 
@@ -116,7 +117,7 @@ def _inside(sea: Sea, a: Part, b: Part) -> int:
 
 
 def _split(sea: Sea, a: Part, b: Part, microbatches: int) -> tuple[float, ...]:
-    """through, start, load and flow as in `Moves`, for replicas that split each microbatch."""
+    """through, start, load and what crosses, ahead or back, for replicas that split each microbatch."""
     (r, k), turns = (a.size, b.size), microbatches if sea.shared else 1
     if _near(a, b):
         through = max(1 / (r * k * float(sea.near[r + k])), 1 / (min(r, k) * sea.device_near))
@@ -130,7 +131,7 @@ def _split(sea: Sea, a: Part, b: Part, microbatches: int) -> tuple[float, ...]:
     else:
         worst, out = compiled(least_crossing)(r, k, sea.sizes, sea.capacity).tolist()
     through = max(1 / (r * k * wide), 1 / (min(r, k) * sea.device), worst)
-    return through, sea.delay_across, turns * through, 2 * microbatches * out / float(sea.capacity.sum())
+    return through, sea.delay_across, turns * through, microbatches * out / float(sea.capacity.sum())
 
 
 def _whole(sea: Sea, a: Part, b: Part, microbatches: int) -> tuple[float, ...]:
@@ -149,7 +150,7 @@ def _whole(sea: Sea, a: Part, b: Part, microbatches: int) -> tuple[float, ...]:
         crossing = max(0, microbatches - _inside(sea, a, b) * most)
     load = max(through, turns / sea.device, crossing / float(sea.capacity.max()))
     delay = sea.delay_across if parted else min(sea.delay_near, sea.delay_across)
-    return through, delay, load, 2 * crossing / float(sea.capacity.sum())
+    return through, delay, load, crossing / float(sea.capacity.sum())
 
 
 def least_crossing(r: int, k: int, sizes: Ints, capacity: Floats) -> Floats:
@@ -186,12 +187,12 @@ def _counted(sea: Sea, stages: Stages, links: Floats) -> Moves:
     after = used + size[stage]
     fits = after <= devices
     fresh = (stages.free < 0) | (stages.free == sea.sizes.max() - size)
-    through, start, load, flow = links[a, b].T.copy()
+    through, start, load, crossing = links[a, b].T.copy()
     ring, turns, circle = (column[stage] for column in _rings(sea, stages))
     return Moves(
         np.searchsorted(u * count + a, np.arange((devices + 1) * count + 1)).astype(np.int64),
         u * count + b,
-        *Links(through, start, load, flow[:, None]),
+        *Links(through, start, load, crossing[:, None], crossing[:, None]),
         size[stage],
         (used == 0) & fresh[stage],
         np.where(fits, after * count + stage, 0),

@@ -28,7 +28,8 @@ class Links(NamedTuple):
     through: Floats
     start: Floats
     load: Floats
-    flow: Floats
+    ahead: Floats
+    back: Floats
 
 
 class Moves(NamedTuple):
@@ -39,7 +40,8 @@ class Moves(NamedTuple):
     through: Floats  # [move]: one microbatch, one way
     start: Floats  # [move]: the delay, in seconds
     load: Floats  # [move]: all microbatches, one way, one after the other
-    flow: Floats  # [move, island]: all microbatches, both ways, on what leaves the island
+    ahead: Floats  # [move, island]: all microbatches' forwards, on what leaves the island
+    back: Floats  # [move, island]: and their backwards
     size: Ints  # [place]: devices of the stage
     opens: Bools  # [place]: whether it can be the first stage's
     becomes: Ints  # [place]: the state when the stage is there
@@ -139,7 +141,7 @@ def _links_split(sea: Sea, a: Ints, b: Ints, near: Bools, microbatches: int) -> 
     through = np.maximum(pair, (np.maximum(out, into) / sea.capacity).max(axis=1))
     delay = np.where(near, sea.delay_near, sea.delay_across)
     load = through * (microbatches if sea.shared else 1)
-    return Links(through, delay, load, microbatches * (out + into) / sea.capacity)
+    return Links(through, delay, load, microbatches * out / sea.capacity, microbatches * into / sea.capacity)
 
 
 def _links_whole(sea: Sea, a: Ints, b: Ints, near: Bools, microbatches: int) -> Links:
@@ -156,7 +158,7 @@ def _links_whole(sea: Sea, a: Ints, b: Ints, near: Bools, microbatches: int) -> 
         through = 1 / wide
     load = np.maximum(turns / np.where(near, sea.device_near, sea.device), through)
     load = np.maximum(load, (np.maximum(out, into) / sea.capacity).max(axis=1))
-    return Links(through, delay, load, (out + into) / sea.capacity)
+    return Links(through, delay, load, out / sea.capacity, into / sea.capacity)
 
 
 def _microbatches(stage: Ints, microbatches: int) -> tuple[Ints, Ints]:

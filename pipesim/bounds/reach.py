@@ -21,7 +21,8 @@ def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain val
     through: Floats,
     start: Floats,
     load: Floats,
-    flow: Floats,
+    ahead: Floats,
+    back: Floats,
     size: Ints,
     opens: NDArray[np.bool_],
     becomes: Ints,
@@ -39,15 +40,23 @@ def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain val
     full[l, s]      the same, or what ends later: the way there and back from a stage on, and its all-reduce
     sent[l, s, g, t]   least seconds for which what they send keeps island g's links busy: all of it, and of the
                     all-reduces those that start after late[t] T, for which only the rest of T is left
+    sent[.., parts + d]   what leaves g on the way ahead (d = 0) or back (1), and head when that began
+    idle[l, s, g, d]   whether it may not have begun
     before, whole, gone   the same with the channel to the stage that comes next, for each place that it can have
     """
-    layers, places, islands = cut.shape[0] - 1, size.shape[0], flow.shape[1]
+    layers, places, islands = cut.shape[0] - 1, size.shape[0], ahead.shape[1]
     states = first.shape[0] - 1
     head = np.full((layers + 1, states), np.inf)
     full = np.full((layers + 1, states), np.inf)
     parts = late.shape[0]
-    sent = np.full((layers + 1, states, islands, parts), np.inf)
-    before, whole, gone = np.empty(places), np.empty(places), np.empty((places, islands, parts))
+    sent = np.full((layers + 1, states, islands, parts + 2), np.inf)
+    idle = np.zeros((layers + 1, states, islands, 2), np.bool_)
+    before, whole, gone = np.empty(places), np.empty(places), np.empty((places, islands, parts + 2))
+    quiet, begun, still = (
+        np.empty((places, islands, 2), np.bool_),
+        np.empty((islands, 2)),
+        np.empty((islands, 2), np.bool_),
+    )
     soonest = np.zeros(rest.shape[0], np.int64)  # with v devices left, the least layer from where on they are enough
     for v in range(len(soonest)):
         while area[soonest[v]] > v * target:
@@ -59,7 +68,8 @@ def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain val
             whole[p] = before[p]
             end = max(l + 1, soonest[left[p]])
             useful[p] = busy[size[p], end] - busy[size[p], l] <= target
-            gone[p] = before[p]
+            gone[p, :, :parts], gone[p, :, parts:] = before[p], np.inf
+            quiet[p] = before[p] == 0
         for s in range(states):
             if head[l, s] == np.inf:
                 continue
@@ -72,18 +82,30 @@ def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain val
                 one = start[m] + cut[l] * through[m]
                 if full[l, s] + one + start[m] + cut[l] * load[m] + rest[left[p] + size[p], l] > target:
                     continue
-                fits = True
+                fits, after = True, one + rest[left[p] + size[p], l]  # what follows a message that goes ahead here
                 for g in range(islands):
-                    fits = fits and sent[l, s, g, 0] + cut[l] * flow[m, g] <= target
+                    fits = fits and sent[l, s, g, 0] + cut[l] * (ahead[m, g] + back[m, g]) <= target
+                    for d in range(2):
+                        leaves = cut[l] * (ahead[m, g] if d == 0 else back[m, g])
+                        still[g, d] = idle[l, s, g, d] and leaves == 0
+                        begun[g, d] = sent[l, s, g, parts + d] + leaves
+                        if idle[l, s, g, d] and leaves > 0:
+                            begun[g, d] = min(begun[g, d], head[l, s] + leaves)
+                        if leaves > 0 and begun[g, d] + after > target:
+                            begun[g, d] = np.inf
+                        fits = fits and (still[g, d] or begun[g, d] < np.inf)
                 if not fits:
                     continue
                 before[p] = min(before[p], head[l, s] + 2 * one)
                 whole[p] = min(whole[p], full[l, s] + 2 * one)
                 for g in range(islands):
                     at = turn_place[m, g]
-                    gone[p, at, 0] = min(gone[p, at, 0], sent[l, s, g, 0] + cut[l] * flow[m, g])
+                    gone[p, at, 0] = min(gone[p, at, 0], sent[l, s, g, 0] + cut[l] * (ahead[m, g] + back[m, g]))
                     for t in range(1, parts):
                         gone[p, at, t] = min(gone[p, at, t], sent[l, s, g, t])
+                    for d in range(2):
+                        gone[p, at, parts + d] = min(gone[p, at, parts + d], begun[g, d])
+                        quiet[p, at, d] = quiet[p, at, d] or still[g, d]
         for p in range(places):
             if before[p] == np.inf or not useful[p]:
                 continue
@@ -109,4 +131,7 @@ def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain val
                     at = turn_state[p, g]
                     for t in range(parts):
                         sent[end, s, at, t] = min(sent[end, s, at, t], gone[p, g, t] + circle[p, g] * adds[t])
+                    for d in range(2):
+                        sent[end, s, at, parts + d] = min(sent[end, s, at, parts + d], gone[p, g, parts + d])
+                        idle[end, s, at, d] = idle[end, s, at, d] or quiet[p, g, d]
     return bool((head[layers] < np.inf).any())

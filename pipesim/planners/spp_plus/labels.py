@@ -12,7 +12,7 @@ CLOSE = 1e-3  # what the way through the pipeline counts where islands are as bu
 
 def labelled(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain values, and call no others
     busy: Floats, passage: Floats, rest: Floats, cut: Floats, parameters: Floats, area: Floats, early: float,
-    late: Floats, first: Ints, place: Ints, through: Floats, start: Floats, load: Floats, flow: Floats,
+    late: Floats, first: Ints, place: Ints, through: Floats, start: Floats, load: Floats, ahead: Floats, back: Floats,
     size: Ints, opens: Bools, becomes: Ints, left: Ints, ring: Floats, turns: Floats, circle: Floats,
     turn_place: Ints, turn_state: Ints, target: float,
 ) -> tuple[Floats, Ints, Ints, Ints]:  # fmt: skip
@@ -21,18 +21,18 @@ def labelled(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain valu
     Of two plans that lead to the same state the one stays whose worst of full and sent is less. Returned are that worst
     part of T and the first layer and place of the last stage, [l, s] each, and the move that led to a place, [l, p].
     """
-    layers, places, islands = cut.shape[0] - 1, size.shape[0], flow.shape[1]
+    layers, places, islands = cut.shape[0] - 1, size.shape[0], ahead.shape[1]
     states = first.shape[0] - 1
     head = np.full((layers + 1, states), np.inf)
     full = np.full((layers + 1, states), np.inf)
     parts = late.shape[0]
-    sent = np.full((layers + 1, states, islands, parts), np.inf)
+    sent = np.full((layers + 1, states, islands, parts + 2), np.inf)
     worst = np.full((layers + 1, states), np.inf)
     begins = np.zeros((layers + 1, states), np.int64)
     places_of = np.zeros((layers + 1, states), np.int64)
     came = np.full((layers + 1, places), -1)
     before, whole, least = np.empty(places), np.empty(places), np.empty(places)
-    gone, adds = np.empty((places, islands, parts)), np.empty(parts)
+    gone, adds = np.empty((places, islands, parts + 2)), np.empty(parts)
     useful = np.empty(places, np.bool_)
     soonest = np.zeros(rest.shape[0], np.int64)  # with v devices left, the least layer from where on they are enough
     for v in range(len(soonest)):
@@ -44,7 +44,7 @@ def labelled(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain valu
             whole[p] = least[p] = before[p]
             end = max(l + 1, soonest[left[p]])
             useful[p] = busy[size[p], end] - busy[size[p], l] <= target
-            gone[p] = before[p]
+            gone[p, :, :parts], gone[p, :, parts:] = before[p], np.inf
         for s in range(states):
             if head[l, s] == np.inf:
                 continue
@@ -57,9 +57,15 @@ def labelled(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain valu
                 one = start[m] + cut[l] * through[m]
                 if full[l, s] + one + start[m] + cut[l] * load[m] + rest[left[p] + size[p], l] > target:
                     continue
-                most = full[l, s] + 2 * one
+                most, after = full[l, s] + 2 * one, one + rest[left[p] + size[p], l]
                 for g in range(islands):
-                    most = max(most, sent[l, s, g, 0] + cut[l] * flow[m, g], sent[l, s, g].max())
+                    for t in range(1, parts):
+                        most = max(most, sent[l, s, g, t])
+                    most = max(most, sent[l, s, g, 0] + cut[l] * (ahead[m, g] + back[m, g]))
+                    for d in range(2):
+                        leaves = cut[l] * (ahead[m, g] if d == 0 else back[m, g])
+                        if leaves > 0:
+                            most = max(most, min(sent[l, s, g, parts + d], head[l, s]) + leaves + after)
                 value = most + CLOSE * (full[l, s] + 2 * one)
                 if most > target or value >= least[p]:
                     continue
@@ -68,7 +74,11 @@ def labelled(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain valu
                 for g in range(islands):
                     at = turn_place[m, g]
                     gone[p, at] = sent[l, s, g]
-                    gone[p, at, 0] += cut[l] * flow[m, g]
+                    gone[p, at, 0] += cut[l] * (ahead[m, g] + back[m, g])
+                    for d in range(2):
+                        leaves = cut[l] * (ahead[m, g] if d == 0 else back[m, g])
+                        if leaves > 0:
+                            gone[p, at, parts + d] = min(sent[l, s, g, parts + d], head[l, s]) + leaves
         for p in range(places):
             if before[p] == np.inf or not useful[p]:
                 continue
@@ -95,6 +105,8 @@ def labelled(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain valu
                 worst[end, s], begins[end, s], places_of[end, s] = value, l, p
                 head[end, s], full[end, s] = before[p] + one, ready + one
                 for g in range(islands):
+                    at = turn_state[p, g]
                     for t in range(parts):
-                        sent[end, s, turn_state[p, g], t] = gone[p, g, t] + circle[p, g] * adds[t]
+                        sent[end, s, at, t] = gone[p, g, t] + circle[p, g] * adds[t]
+                    sent[end, s, at, parts:] = gone[p, g, parts:]
     return worst, begins, places_of, came
