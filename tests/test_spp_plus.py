@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from networks import pipeline_trace
 from pipesim import experiment
 from pipesim import plan as plans
 from pipesim.bounds.islands import Network, best_partitions, sea_of
@@ -221,6 +222,20 @@ def test_where_no_plan_can_be_as_fast_none_is_told(trace, replicas, microbatches
     target = share * float(tables.busy[1, -1])
     worst, *_ = compiled(labelled)(*tables, *moves, target)
     assert compiled(reachable)(*tables, *moves, target) or not np.isfinite(worst[-1]).any()
+
+
+@pytest.mark.parametrize("replicas", ["split", "whole"])
+def test_as_fast_as_a_plan_that_was_told_is_possible(replicas):
+    """Parameters too heavy for replicas, so that some stages hand on inside a server and others to the next one."""
+    rng, cluster = np.random.default_rng(1), experiment.load_cluster('servers(2, 2, intra="4GB/s", inter="1GB/s")')
+    for _ in range(20):
+        forward, backward = (rng.integers(1, 3000, 4).tolist() for _ in range(2))
+        costs = costs_of(pipeline_trace(forward, backward, rng.integers(0, 1500, 3).tolist(), 10**7))
+        tables, moves, _ = program_of(costs, cluster, 16, replicas)
+        target = 1e-6
+        while not np.isfinite(compiled(labelled)(*tables, *moves, target)[0][-1]).any():
+            target *= 1.02
+        assert compiled(reachable)(*tables, *moves, target)
 
 
 @settings(max_examples=30)
