@@ -34,6 +34,12 @@ def test_every_engine_obeys_the_rules_and_agrees_with_the_reference(name, progra
 
 @settings(max_examples=400)
 @given(program=st.one_of(strategies.programs, strategies.even_programs))
+def test_the_heap_agrees_where_the_order_is_fixed_too(program):
+    check_engine(compiled.with_heap, program)
+
+
+@settings(max_examples=400)
+@given(program=st.one_of(strategies.programs, strategies.even_programs))
 def test_what_is_written_does_not_depend_on_the_engine(program):
     """Rates and their order too, so that link loads, figures and exports have the same bytes."""
     one, other = event.run(program), compiled.run(program)
@@ -94,7 +100,7 @@ def test_the_loop_stays_within_its_arrays(program):
         reference = event.run(program)
     except DeadlockError:
         return
-    assert compiled.run(program).same_as(reference)
+    assert compiled.with_heap(program).same_as(reference)
 
 
 @pytest.mark.usefixtures("in_python")
@@ -114,7 +120,7 @@ def test_what_waits_has_room_however_often_rates_change(seed):
         stages.append(Stage(layer, layer + 1, tuple(names[a:b])))
     plan = Plan("m", 3, microbatches, tuple(stages))
     program = lower(plan, gpipe(plan), costs, cluster)
-    assert compiled.run(program).same_as(event.run(program))
+    assert compiled.with_heap(program).same_as(event.run(program))
 
 
 def test_auto_asks_simpy_where_that_is_quicker():

@@ -34,11 +34,22 @@ def run(program: Program, watch: Callable[[int], None] | None = None) -> Timelin
         raise RefusedError(
             f"the compiled engine does not know sharing {program.sharing!r}; known are {', '.join(MODES)}"
         )
+    order = fixed.order_of(program) if (program.duration > 0).all() else None
+    if order is None:
+        timeline = with_heap(program)
+    else:
+        start, end = fixed.times(*order, program.duration)
+        timeline = Timeline(program, start, end, NAME)
+    if watch is not None:
+        watch(len(program))
+    return timeline
+
+
+def with_heap(program: Program) -> Timeline:
+    """Play any program, whether the order on its links is known beforehand or not."""
     start, end, task, time, rate = play(*_columns(program))
     if (end < 0).any():
         raise DeadlockError(stuck(program, end.tolist()))
-    if watch is not None:
-        watch(len(program))
     rates = Rates(task.copy(), time.copy(), rate.copy()) if program.sharing == "fair" else None
     return Timeline(program, start, end, NAME, rates)
 

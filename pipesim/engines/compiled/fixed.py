@@ -66,11 +66,13 @@ def _media_chains(program: Program) -> Ints | None:
     maker = program.needs.values[program.needs.starts[task]]
     if (program.lane[maker] < 0).any():
         return None
-    by = np.lexsort((task, place[maker], medium))
-    task, medium, sender = task[by], medium[by], program.lane[maker[by]]
-    same = medium[1:] == medium[:-1]
-    if (sender[1:][same] != sender[:-1][same]).any():
+    sender, sole = program.lane[maker], np.full(len(program.capacity), -1, np.int64)
+    sole[medium] = sender
+    if (sole[medium] != sender).any():
         return None
+    by = np.lexsort((task, place[maker], medium))
+    task, medium = task[by], medium[by]
+    same = medium[1:] == medium[:-1]
     return np.stack([task[1:][same], task[:-1][same]], axis=1)
 
 
