@@ -10,7 +10,7 @@ import csv
 import io
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from multiprocessing import get_context
@@ -73,16 +73,14 @@ def cluster_of(name: str) -> Cluster:
     return replace(cluster, name="servers-4x4-slow", links=tuple(links))
 
 
-def rows_of(case: Case) -> list[dict[str, object]]:
-    """What each planner makes of a case, with the schedule that suits its plan best."""
+def rows_of(case: Case, planners: Iterable[str]) -> tuple[float, list[dict[str, object]]]:
+    """The bound of a case, and what each planner makes of it, with the schedule that suits its plan best."""
     model, name, microbatches = case
     made = lookup.call(MODELS[model], ARCHITECTURES, "architecture")
     costs, cluster = costs_of(roofline(made, ["v100-16gb"])), cluster_of(name)
     bound = plan_bound(costs, cluster, microbatches)
     rows = []
-    for planner in PLANNERS:
-        if planner in LEFT_OUT:
-            continue
+    for planner in planners:
         row: dict[str, object] = {
             "model": model,
             "cluster": name,
@@ -99,7 +97,7 @@ def rows_of(case: Case) -> list[dict[str, object]]:
         except PipesimError as error:
             row["error"] = str(error)
         rows.append(row)
-    return rows
+    return bound, rows
 
 
 def _timed(plan: Plan, costs: Costs, cluster: Cluster) -> Iterator[tuple[float, str]]:
@@ -118,15 +116,19 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="without the 64-device cluster and 64 microbatches")
     parser.add_argument("--output", type=Path, default=HERE / "rows.csv")
     parser.add_argument("--bounds", action="store_true", help="only the bounds, of the rows that are there")
+    parser.add_argument(
+        "--again", metavar="PLANNER", help="only this planner's rows and the bounds, where there are rows"
+    )
     options = parser.parse_args()
-    if options.bounds:
-        bound_again(options.output)
+    if options.bounds or options.again:
+        again(options.output, options.again)
         return
     clusters = [name for name in CLUSTERS if not (options.quick and name == "leaf-spine 64")]
     counts = [m for m in MICROBATCHES if not (options.quick and m == 64)]
     done = _done(options.output)
     cases = [case for case in itertools.product(MODELS, clusters, counts) if case not in done]
     cases.sort(key=lambda case: (case[1] == "leaf-spine 64", case[2]))  # what takes long comes last
+    planners = [planner for planner in PLANNERS if planner not in LEFT_OUT]
     with (
         ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool,
         options.output.open("a", newline="") as file,
@@ -134,21 +136,23 @@ def main() -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         if not done:
             writer.writeheader()
-        for n, future in enumerate(as_completed([pool.submit(rows_of, case) for case in cases]), 1):
-            writer.writerows(future.result())
+        for n, future in enumerate(as_completed([pool.submit(rows_of, case, planners) for case in cases]), 1):
+            writer.writerows(future.result()[1])
             file.flush()
             print(f"{n} of {len(cases)}", flush=True)  # noqa: T201 - a script
 
 
-def bound_again(path: Path) -> None:
-    """Write the bound of each row anew: what to do when the bounds have become tighter."""
+def again(path: Path, planner: str | None) -> None:
+    """Write the bound of each row anew, and all of a planner's: what to do when one of them has become better."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    for model, expression in MODELS.items():
-        costs = costs_of(roofline(lookup.call(expression, ARCHITECTURES, "architecture"), ["v100-16gb"]))
-        for row in rows:
-            if row["model"] == model:
-                row["bound_s"] = repr(plan_bound(costs, cluster_of(row["cluster"]), int(row["microbatches"])))
+    cases = list(dict.fromkeys((row["model"], row["cluster"], int(row["microbatches"])) for row in rows))
+    cases.sort(key=lambda case: (case[1] != "leaf-spine 64", -case[2]))  # what takes long comes first
+    with ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool:
+        made = dict(zip(cases, pool.map(rows_of, cases, itertools.repeat([planner] if planner else [])), strict=True))
+    for n, row in enumerate(rows):
+        bound, fresh = made[row["model"], row["cluster"], int(row["microbatches"])]
+        rows[n] = row | {"bound_s": repr(bound)} | (fresh[0] if row["planner"] == planner else {})
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()

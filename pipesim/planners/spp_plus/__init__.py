@@ -51,7 +51,7 @@ def spp_plus(
     *,
     estimate: Cost | None = None,
     exact: Cost | None = None,
-    evaluations: int = 64,
+    evaluations: int = 96,
     seed: int = 0,
 ) -> Plan:
     """Minimises simulated seconds over SPP's plan, other orders and partitions, and local moves on the best of them.

@@ -29,9 +29,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LAYERS = 64  # of more, only cuts are looked at that are small among their neighbours
-WORK = 2_000_000  # layers times ways to place two stages
+WORK, MORE_WORK = 2_000_000, 20_000_000  # layers times ways to place two stages: for a search, and for a few looks
 STEP, NARROW = 0.05, 3  # of the search for the least T: how it starts, and how often its end is halved
 ABOVE = (1.0, 1.03, 1.07, 1.13, 1.22, 1.35)  # of the least T
+AROUND = (0.8, 0.84, 0.88, 0.92, 0.96, 1.0, 1.06)  # of the least T of larger blocks, for smaller ones
 
 
 class Step(NamedTuple):
@@ -56,16 +57,29 @@ def on_islands(costs: Costs, cluster: Cluster, microbatches: int, replicas: Repl
     tables, cuts = _with_few_cuts(tables_of(costs, cluster, microbatches, replicas))
     network, seen = Network(cluster), set[tuple[Stage, ...]]()
     for label in best_partitions(network):
-        islands = _islands(network, label, len(cuts))
-        if not _can_be_told(islands):
-            continue
-        moves, chosen = in_blocks(islands.sea, replicas, microbatches, islands.block)
-        for steps in _from_the_least(tables, moves):
+        for islands, moves, chosen, steps in _told(tables, network, label, replicas, microbatches):
             for mixed in (False, True)[: 1 + (replicas == "whole")]:
                 stages = _placed(steps, moves, chosen, islands.devices, cuts, mixed=mixed)
                 if stages not in seen:
                     seen.add(stages)
                     yield Plan(costs.model.name, int(cuts[-1]), microbatches, stages, replicas, "spp_plus")
+
+
+def _told(
+    tables: Tables, network: Network, label: Ints, replicas: Replicas, microbatches: int
+) -> Iterator[tuple[Islands, Moves, Ints, list[Step]]]:
+    """What the program tells with blocks that are quickly searched, then with smaller ones near what that found."""
+    least = 0.0
+    blocks = [_islands(network, label, len(tables.cut), work) for work in (WORK, MORE_WORK)]
+    for n, islands in enumerate(blocks):
+        if not _can_be_told(islands) or (n and islands.block == blocks[0].block):
+            continue
+        moves, chosen = in_blocks(islands.sea, replicas, microbatches, islands.block)
+        if not n:
+            least, found = _from_the_least(tables, moves)
+        else:
+            found = [_stages(tables, moves, around * least) for around in AROUND]
+        yield from ((islands, moves, chosen, steps) for steps in found if steps is not None)
 
 
 def _with_few_cuts(tables: Tables) -> tuple[Tables, Ints]:
@@ -93,14 +107,14 @@ def _columns(table: Floats, cuts: Ints) -> Floats:
     return np.ascontiguousarray(table[..., cuts])
 
 
-def _islands(network: Network, label: Ints, layers: int) -> Islands:
+def _islands(network: Network, label: Ints, layers: int, work: int) -> Islands:
     """The smallest blocks of devices with which there are not too many ways to place stages."""
     sea = sea_of(network, label, shared=True)
     names = [device.name for device in network.cluster.devices]
     order = np.lexsort((network.island_capacity(label), np.bincount(label))) if len(sea.sizes) > 1 else np.array([0])
     devices = [[names[i] for i in np.flatnonzero(label == island)] for island in order]
     smallest, block = int(sea.sizes.min()), 1
-    while block < smallest and layers * _ways(sea, block) > WORK:
+    while block < smallest and layers * _ways(sea, block) > work:
         block += 1
         while smallest % block:
             block += 1
@@ -119,8 +133,8 @@ def _ways(sea: Sea, block: int) -> int:
     return math.prod(math.comb(math.comb(size + 3, 3) + many - 1, many) for size, many in sizes)
 
 
-def _from_the_least(tables: Tables, moves: Moves) -> Iterator[list[Step]]:
-    """Plans for the least T that has one, and for some that are greater."""
+def _from_the_least(tables: Tables, moves: Moves) -> tuple[float, list[list[Step] | None]]:
+    """The least T that has a plan, and plans for it and for some that are greater."""
     low = float(tables.area[0]) / max(int(moves.left.max(initial=0) + moves.size.max()), 1)
     high, step = low, STEP
     while (found := _stages(tables, moves, high)) is None:
@@ -130,9 +144,7 @@ def _from_the_least(tables: Tables, moves: Moves) -> Iterator[list[Step]]:
         middle = (low + high) / 2
         between = _stages(tables, moves, middle)
         low, high, found = (middle, high, found) if between is None else (low, middle, between)
-    yield found
-    for above in ABOVE[1:]:
-        yield _stages(tables, moves, above * high) or found
+    return high, [found, *(_stages(tables, moves, above * high) for above in ABOVE[1:])]
 
 
 def _stages(tables: Tables, moves: Moves, target: float) -> list[Step] | None:
