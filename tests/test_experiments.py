@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesim import experiment
+from pipesim import experiment, sweep
 from pipesim.bounds import plan_bound
 
 FOLDER = Path(__file__).parents[1] / "experiments"
@@ -49,3 +49,22 @@ def test_the_rows_of_the_schedules_come_out_again():
     names = ("gpipe", "interleaved", "hanayo", "zb_1p", "zb_v", "v_min", "chimera", "dualpipe_v")
     found = schedules.workbench.gallery(4, 8, schedules.UNIT, schedulers=names)
     assert [schedules._plain(row) for row in schedules.workbench.gallery_rows(found)] == [kept[name] for name in names]
+
+
+def test_replays_of_the_kept_recordings_come_out_again():
+    replays = script(FOLDER / "replay" / "run.py")
+    expected = (FOLDER / "replay" / "expected.csv").read_text(encoding="utf-8")
+    assert sweep.csv_text(replays.COLUMNS, replays.rows()) == expected
+
+
+def test_what_is_said_of_the_kept_recordings_is_what_their_rows_say():
+    with (FOLDER / "replay" / "expected.csv").open(newline="") as file:
+        whole = [row for row in csv.DictReader(file) if row["phase"] == "iteration"]
+    seconds = [float(row["recorded_s"]) for row in whole]
+    short = [100 * (1 - float(row["replayed_s"]) / float(row["recorded_s"])) for row in whole]
+    said = (
+        f"they took {min(seconds):.2f} to {max(seconds):.2f} s, and their replays are {min(short):.1f} to "
+        f"{max(short):.1f} % shorter"
+    )
+    text = (FOLDER / "replay" / "README.md").read_text(encoding="utf-8")
+    assert said in " ".join(text.split())

@@ -21,6 +21,7 @@ FEW = {
     "heterogeneity": "draw == 3 and spread == 8 and method in ('SPP', 'PipeDream', 'GPipe')",
     "microbatches": "model == 'GPT-2 XL' and microbatches == 4 and method in ('SPP', 'GPipe', 'data parallel')",
     "models": "model == 'XLNet-large' and method in ('SPP', 'HetPipe', 'Piper', 'uniform')",
+    "planning": "blocks == 8 and method in ('SPP', 'DAPPLE', 'Piper') or gpus == 4 and method == 'SPP+'",
     "optimum": "blocks == 1 and draw <= 2",
     "orders": "model == 'BERT-large' and draw == 5 and spread == 16",
     "partitions": "model == 'BERT-large' and method in ('SPP', 'Alpa')",
@@ -90,9 +91,48 @@ def test_the_page_says_what_the_rows_say():
     assert script("findings").page() in (FOLDER.parent / "README.md").read_text(encoding="utf-8")
 
 
+def test_planning_times_are_of_the_sizes_and_planners_of_the_exact_rows_and_say_on_what_they_were_measured():
+    header, *rows = lines(FOLDER / "planning" / "times.csv")
+    names, *exact = lines(FOLDER / "planning" / "expected.csv")
+    for name in ("by", "layers", "gpus", "method", "error"):
+        assert [row[header.index(name)] for row in rows] == [row[names.index(name)] for row in exact]
+    for row in (dict(zip(header, row, strict=True)) for row in rows):
+        assert bool(row["error"]) != (float(row["planning_s"] or 0) > 0)
+        assert int(row["cores"]) > 0
+        assert row["python"].startswith("3.")
+
+
+def test_a_planning_time_is_that_of_a_planner_who_knows_nothing_of_what_it_plans():
+    planning = script("planning")
+    took = [planning.seconds("dapple", blocks=2, gpus=gpus) for gpus in (4, 8)]
+    assert 0 < took[0] < took[1]
+
+
+def test_the_figure_of_planning_times_is_drawn_from_them_and_on_the_page(tmp_path, monkeypatch):
+    planning = script("planning")
+    monkeypatch.setattr(planning, "FOLDER", tmp_path)
+    planning.draw()
+    for suffix in ("pdf", "png"):
+        assert (tmp_path / f"planning.{suffix}").stat().st_size > 5000
+        assert (FOLDER / "planning" / f"planning.{suffix}").exists()
+    assert "(spp/planning/planning.png)" in (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+
+
 def test_the_gantt_charts_rows_come_out_again():
     gantts = script("gantts")
     assert gantts.rows(gantts.timelines()) == (FOLDER / "gantts" / "expected.csv").read_text(encoding="utf-8")
+
+
+def test_what_came_out_is_expected_from_now_on_where_that_is_asked_for(tmp_path, monkeypatch, capsys):
+    run = script("run")
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "expected.csv").write_text("a\n1\n", encoding="utf-8")
+    assert run.told("one", lambda: "a\n2\n", write=False) == 1
+    assert (tmp_path / "one" / "expected.csv").read_text(encoding="utf-8") == "a\n1\n"
+    assert run.told("one", lambda: "a\n2\n", write=True) == 0
+    assert (tmp_path / "one" / "expected.csv").read_text(encoding="utf-8") == "a\n2\n"
+    assert "2 found; 1 was expected" in capsys.readouterr().out
 
 
 def test_drift_names_the_lines_that_differ(tmp_path):

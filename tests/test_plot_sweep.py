@@ -9,7 +9,7 @@ import sweeps
 from pictures import all_texts, check_no_text_is_hidden, in_legend, numbers
 from pipesim import plot, serial, sweep
 from pipesim.errors import PipesimError
-from pipesim.plot import Chart, chart_kinds, paper
+from pipesim.plot import Chart, looks, paper
 from pipesim.plot.chart_data import data_of
 
 SIZES, GPUS, RATES, PLANNERS = {"0.35B": 1, "1.3B": 4, "6.7B": 20}, (4, 8, 16, 64, 256), (1, 10, 100, 400), 3
@@ -42,6 +42,7 @@ CHARTS = {
     "line of text": chart("line", "size", "iteration_time_s", series="planner", where="gpus == 8 and rate == 1"),
     "band": chart("line", "gpus", "iteration_time_s", series="planner", **ONE, log="x"),
     "scaling": chart("scaling", "gpus", "64 / iteration_time_s", series="planner", y_label="samples/s", **ONE),
+    "slopes": chart("slopes", "gpus", "iteration_time_s", series="planner", **ONE),
     "bars": chart("bars", "gpus", "iteration_time_s", series="planner", **ONE),
     "bars, relative": chart("bars", "gpus", "iteration_time_s", series="planner", baseline="planner 2", **ONE),
     "bars, labelled": chart("bars", "size", "iteration_time_s", label="gpus", where=FIRST,
@@ -129,14 +130,13 @@ def test_a_band_may_be_two_columns():
     assert [cells[x].band for x in (1, 2)] == [(2, 5), (3, 6)]
 
 
-def test_perfect_scaling_starts_where_a_series_does():
+def test_perfect_scaling_starts_where_the_best_series_does():
     figure = plot.chart(table(), CHARTS["scaling"])
     (axes,) = figure.axes
-    ideal = [line for line in axes.lines if len(line.get_xdata()) == 2]
-    for found, perfect in zip(lines(axes), ideal, strict=True):
-        (x0, x1), (y0, y1) = perfect.get_xdata(), perfect.get_ydata()
-        assert (x0, y0) == (found.get_xdata()[0], found.get_ydata()[0])
-        assert y1 / y0 == pytest.approx(x1 / x0)
+    (perfect,) = (line for line in axes.lines if len(line.get_xdata()) == 2)
+    (x0, x1), (y0, y1) = perfect.get_xdata(), perfect.get_ydata()
+    assert (x0, y0) == max((line.get_xdata()[0], line.get_ydata()[0]) for line in lines(axes))
+    assert y1 / y0 == pytest.approx(x1 / x0)
     assert in_legend(figure)[-1] == "perfect scaling"
 
 
@@ -155,12 +155,12 @@ def test_perfect_scaling_of_a_time_falls_and_that_of_everything_else_rises_unles
     rows["throughput_samples_per_s"] = [1 / seconds for seconds in rows["iteration_time_s"]]
     what = chart("scaling", "gpus", y, series="planner", ideal=ideal, **ONE)
     (axes,) = plot.chart(rows, what).axes
-    ideals = [line for line in axes.lines if len(line.get_xdata()) == 2]
-    assert len(ideals) == PLANNERS
-    for line in ideals:
-        first, last = line.get_ydata()
-        assert last / first == pytest.approx(factor)
-        assert axes.get_ylim()[0] <= min(first, last) <= max(first, last) <= axes.get_ylim()[1]
+    (perfect,) = (line for line in axes.lines if len(line.get_xdata()) == 2)
+    first, last = perfect.get_ydata()
+    starts = [line.get_ydata()[0] for line in lines(axes)]
+    assert first == (min(starts) if factor < 1 else max(starts))
+    assert last / first == pytest.approx(factor)
+    assert axes.get_ylim()[0] <= min(first, last) <= max(first, last) <= axes.get_ylim()[1]
 
 
 def test_whole_numbers_have_no_ticks_between_them():
@@ -175,6 +175,21 @@ def test_there_is_room_above_what_hardly_differs():
     (axes,) = plot.chart(rows, chart("line", "x", "y")).axes
     assert axes.get_ylim()[0] == 0
     assert axes.get_ylim()[1] >= 1.03 * 101
+
+
+def test_slopes_are_those_of_the_line_that_fits_best_and_stand_apart_where_series_end_at_one_place():
+    rows = {
+        "x": [1, 2, 4, 1, 2, 4, 1],
+        "who": ["linear"] * 3 + ["square"] * 3 + ["one point"],
+        "t_s": [4.0, 8.0, 16.0, 1.0, 4.0, 16.0, 3.0],
+    }
+    (axes,) = plot.chart(rows, chart("slopes", "x", "t_s", series="who")).axes
+    assert [text.get_text() for text in axes.texts] == ["1.0", "2.0"]
+    low, high = (text.get_window_extent() for text in axes.texts)
+    assert not low.overlaps(high)
+    fits = [line for line in axes.lines if len(line.get_xdata()) == 2]
+    assert [list(np.round(line.get_ydata(), 9)) for line in fits] == [[4.0, 16.0], [1.0, 16.0]]
+    assert axes.get_xscale() == axes.get_yscale() == "log"
 
 
 def test_bars_stand_in_groups_and_are_told_apart_without_colour():
@@ -248,10 +263,10 @@ def test_rows_that_failed_are_left_out():
 
 
 def test_lines_are_told_apart_without_colour():
-    looks = [chart_kinds.line_look(n) for n in range(24)]
-    shapes = {(look["marker"], str(look["linestyle"])) for look in looks[:8]}
+    made = looks.lines([f"planner {n}" for n in range(24)])
+    shapes = {(look["marker"], str(look["linestyle"])) for look in made[:8]}
     assert len(shapes) == 8
-    assert len({(look["color"], look["marker"], str(look["linestyle"])) for look in looks}) == 24
+    assert len({(look["color"], look["marker"], str(look["linestyle"])) for look in made}) == 24
 
 
 def test_a_pdf_embeds_its_fonts_and_the_same_rows_make_the_same_bytes(tmp_path):

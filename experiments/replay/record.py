@@ -7,6 +7,8 @@ forward, microbatch 2, as torch.distributed.pipelining names them), and inside o
 """
 
 import argparse
+import gzip
+import json
 import os
 import sys
 import tempfile
@@ -157,7 +159,29 @@ def work(rank: int, store: str, options: argparse.Namespace) -> None:
 
 
 def _writer(rank: int, options: argparse.Namespace) -> Any:  # noqa: ANN401 - what the profiler calls
-    return lambda taken: taken.export_chrome_trace(str(options.output / f"rank{rank}.json.gz"))
+    path = options.output / f"rank{rank}.json.gz"
+
+    def write(taken: Any) -> None:  # noqa: ANN401 - the profiler
+        taken.export_chrome_trace(str(path))
+        if options.brief:
+            shorten(path)
+
+    return write
+
+
+def shorten(path: Path) -> None:
+    """Leave only ranges and messages, which a replay needs: a hundredth of it. Layers' times need the operations."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        whole = json.load(file)
+    messages = ("gloo", "c10d")
+    events = [
+        e
+        for e in whole["traceEvents"]
+        if e.get("cat") == "user_annotation" or any(word in e.get("name", "") for word in messages)
+    ]
+    kept = {"distributedInfo": whole["distributedInfo"], "traceEvents": events}
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as file:
+        file.write(json.dumps(kept).encode())
 
 
 def main() -> None:
@@ -172,6 +196,7 @@ def main() -> None:
     parser.add_argument("--scheduler", default="one_f_one_b", help="one_f_one_b, gpipe, ...: one that pipesim has")
     parser.add_argument("--microbatches", type=int, default=8)
     parser.add_argument("--microbatch-size", type=int, default=2)
+    parser.add_argument("--brief", action="store_true", help="keep only what a replay needs, not layers' times")
     parser.add_argument("--iterations", type=int, default=3, help="recorded ones")
     parser.add_argument("--warmup", type=int, default=2, help="iterations before them")
     options = parser.parse_args()

@@ -2,14 +2,18 @@
 
 Every experiment.toml beside this file is swept, what is in the store already is not computed again, and its rows go to
 rows.csv and its charts to .pdf and .png beside it. Rows that are not those of expected.csv are told, and end it with 1.
-`--findings` only writes the sentences of the page anew.
+Planning times are measured, and so never the same: planning/times.csv keeps them, and `--times` measures them anew.
+
+After a change of planners, schedulers or engines: run.py --fresh --write-expected --times
 """
 
 import argparse
 import csv
+import functools
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -19,8 +23,9 @@ for folder in (str(HERE), str(HERE.parents[1])):  # workers import `measures` to
 
 import findings  # noqa: E402 - found only after the lines above
 import gantts  # noqa: E402 - as above
+import planning  # noqa: E402 - as above
 
-from pipesim import files, sweep  # noqa: E402 - as above
+from pipesim import files, lookup, sweep  # noqa: E402 - as above
 
 
 def experiments() -> list[Path]:
@@ -28,14 +33,20 @@ def experiments() -> list[Path]:
     return sorted(HERE.glob("*/experiment.toml"))
 
 
-def make(path: Path, workers: int | None) -> list[str]:
-    """Compute what is missing, write rows and charts; what differs from expected.csv."""
-    sweep.run(sweep.load(path), workers=workers)
+def make(path: Path, options: argparse.Namespace) -> str:
+    """Compute what is missing, write rows and charts; returns the rows."""
+    made = sweep.load(path)
+    sweep.run(made, workers=options.workers)
     columns, found = sweep.rows(path)
     text = sweep.csv_text(columns, found)
     files.write_text(path.parent / "rows.csv", text)
-    sweep.draw(path)
-    return drift(text, path.parent / "expected.csv")
+    if made.charts:
+        sweep.draw(path)
+    if path.parent == planning.FOLDER:
+        if options.times:
+            planning.measure()
+        planning.draw()
+    return text
 
 
 def drift(text: str, expected: Path) -> list[str]:
@@ -58,22 +69,39 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="experiments, by the name of their folder; default: all, and Gantts")
     parser.add_argument("--workers", type=int, help="processes; default: one per core")
     parser.add_argument("--findings", action="store_true", help="only the sentences of experiments/README.md")
+    parser.add_argument("--times", action="store_true", help="measure planning times anew, on a quiet machine")
+    parser.add_argument("--write-expected", action="store_true", help="what comes out is what is expected from now on")
+    parser.add_argument(
+        "--fresh", action="store_true", help="forget what was computed: planners or engines have changed"
+    )
     options = parser.parse_args()
+    if options.fresh:
+        for kept in HERE.glob("spp.sqlite*"):
+            kept.unlink()
+    makers: dict[str, Callable[[], str]] = {p.parent.name: functools.partial(make, p, options) for p in experiments()}
+    makers["gantts"] = gantts.make
+    for name in options.names:
+        if name not in makers:
+            parser.error(f"no experiment is called {name!r}; {lookup.suggest(name, list(makers))}")
     wrong = 0
-    for path in [] if options.findings else experiments():
-        if options.names and path.parent.name not in options.names:
-            continue
-        began = time.perf_counter()
-        told = make(path, options.workers)
-        wrong += len(told)
-        state = f"{len(told)} rows differ" if told else "as expected"
-        print(f"{path.parent.name}: {time.perf_counter() - began:.0f} s, {state}", *told[:5], sep="\n  ", flush=True)  # noqa: T201 - a script
-    if not options.findings and (not options.names or "gantts" in options.names):
-        told = drift(gantts.make(), HERE / "gantts" / "expected.csv")
-        wrong += len(told)
-        print(f"gantts: {told or 'as expected'}", flush=True)  # noqa: T201 - a script
+    for name, maker in {} if options.findings else makers.items():
+        if not options.names or name in options.names:
+            wrong += told(name, maker, write=options.write_expected)
     findings.write()
     return 1 if wrong else 0
+
+
+def told(name: str, maker: Callable[[], str], *, write: bool) -> int:
+    """Make an experiment and say how that went; returns how many rows are not as expected."""
+    began, expected = time.perf_counter(), HERE / name / "expected.csv"
+    text = maker()
+    differing = drift(text, expected)
+    state = f"{len(differing)} rows differ" if differing else "as expected"
+    if write and differing:
+        files.write_text(expected, text)
+        state += "; expected.csv is written anew"
+    print(f"{name}: {time.perf_counter() - began:.0f} s, {state}", *differing[:5], sep="\n  ", flush=True)  # noqa: T201 - a script
+    return 0 if write else len(differing)
 
 
 if __name__ == "__main__":

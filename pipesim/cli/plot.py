@@ -37,7 +37,7 @@ _HELP = {
 @click.command()
 @click.argument("file", type=click.Path())
 @click.argument("names", nargs=-1)
-@click.option("--kind", help="line, scaling, bars, heat_map, box or cdf: a chart given here and not in FILE.")
+@click.option("--kind", help="line, scaling, slopes, bars, heat_map, box or cdf: a chart given here and not in FILE.")
 @_texts
 @click.option("--panels", multiple=True, help="Small multiples by this column; twice for rows and columns.")
 @click.option("--where", multiple=True, help="Only rows for which this formula holds.")

@@ -3,8 +3,9 @@
     time = { kind = "line", x = "gpus", y = "iteration_time_s", series = "planner", panels = "size", log = "xy" }
 
     line       y over x, a line per series; where several rows have the same x, their mean and a band around it
-    scaling    as line, on logarithmic axes, with what perfect scaling from the first x would be: on twice the GPUs
-               twice the throughput, and half the time
+    scaling    as line, on logarithmic axes, with what perfect scaling from the best first x would be: on twice the
+               GPUs twice the throughput, and half the time
+    slopes     points on logarithmic axes, the line that fits each series best, and its slope: the power of x
     bars       groups of bars: x the groups, series the bars of each
     heat_map   x and y are the axes, `value` the colour; `label` is written into the cells
     box        how y is spread over rows, for each x and series
@@ -20,8 +21,8 @@ from typing import Any, Literal
 from pipesim import formulas, lookup
 from pipesim.errors import InputError, within
 
-KINDS = ("line", "scaling", "bars", "heat_map", "box", "cdf")
-Kind = Literal["line", "scaling", "bars", "heat_map", "box", "cdf"]
+KINDS = ("line", "scaling", "slopes", "bars", "heat_map", "box", "cdf")
+Kind = Literal["line", "scaling", "slopes", "bars", "heat_map", "box", "cdf"]
 BANDS = ("ci95", "minmax", "p5-p95", "std", "none")
 FORMATS = ("pdf", "svg", "png")
 _TALLEST = 12.0  # inches
@@ -30,6 +31,7 @@ _TALLEST = 12.0  # inches
 _NEEDS: dict[str, tuple[str, ...]] = {
     "line": ("x", "y"),
     "scaling": ("x", "y"),
+    "slopes": ("x", "y"),
     "bars": ("x", "y"),
     "heat_map": ("x", "y", "value"),
     "box": ("x", "y"),
@@ -38,6 +40,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 _IDLE: dict[str, tuple[str, ...]] = {
     "line": ("value", "label", "value_label", "blank", "ideal"),
     "scaling": ("value", "label", "value_label", "baseline", "blank"),
+    "slopes": ("value", "label", "band", "value_label", "blank", "log", "ideal"),
     "bars": ("value", "value_label", "blank", "ideal"),
     "heat_map": ("series", "band", "baseline", "series_label", "own_y", "limit", "limit_label", "ideal"),
     "box": ("value", "label", "band", "statistic", "value_label", "blank", "limit", "limit_label", "ideal"),
@@ -156,7 +159,7 @@ class Chart:
     @property
     def is_log_x(self) -> bool:
         """Whether x stands on a logarithmic axis."""
-        return self.kind == "scaling" or "x" in self.log
+        return self.kind in {"scaling", "slopes"} or "x" in self.log
 
     @property
     def picked(self) -> tuple[bool, str]:

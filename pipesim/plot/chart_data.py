@@ -101,11 +101,11 @@ def _check_log(chart: Chart, places: Sequence[Value]) -> None:
     """Refuse x that a logarithmic axis does not have; bars, boxes and names stand beside each other in any case."""
     if chart.kind in {"bars", "box", "heat_map"} or not chart.is_log_x:
         return
-    if chart.kind != "scaling" and not all(map(_is_number, places)):
+    if chart.kind not in {"scaling", "slopes"} and not all(map(_is_number, places)):
         return
     for value in places:
         if not _is_number(value) or value <= 0:
-            why = "a chart of scaling" if chart.kind == "scaling" else "a logarithmic axis"
+            why = f"a chart of {chart.kind}" if chart.kind in {"scaling", "slopes"} else "a logarithmic axis"
             raise InputError(f"x: {shown(value)} found; {why} needs numbers above 0, or a 'where' that keeps them")
 
 

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipesim.plot import chart_kinds, paper
+from pipesim.plot import chart_kinds, looks, paper
 from pipesim.plot.chart import Chart
 from pipesim.plot.chart_axes import Scale, categories, name_of, scale_of, series_name
 from pipesim.plot.chart_data import Columns, Data, data_of
@@ -30,7 +30,7 @@ def _drawn(data: Data, what: Chart) -> "Figure":
     down, across = _shape(data, what)
     height = what.height or (_HEIGHT if down * across == 1 else down * _PANEL + _TITLES)
     figure = paper.sheet(WIDTHS[what.width], height)
-    grid = figure.subplots(down, across, sharex=True, sharey=not what.own_y, squeeze=False)
+    grid = figure.subplots(down, across, sharex=what.kind != "slopes", sharey=not what.own_y, squeeze=False)
     used: list[Axes] = grid.ravel().tolist()[: len(data.panels)]
     for axes in grid.ravel().tolist()[len(data.panels) :]:
         axes.set_visible(False)
@@ -72,14 +72,15 @@ def _curves(figure: "Figure", grid: list["Axes"], data: Data, what: Chart) -> No
         over_y = Scale(what.y_label or f"{name_of(what.y, '')} / {what.baseline}")
     else:
         over_y = scale_of(what.y, what.y_label, levels)
-    sheet = Sheet(what, data, over_x, over_y)
+    looked = looks.bars if what.kind in {"bars", "box"} else looks.lines
+    sheet = Sheet(what, data, over_x, over_y, looked(data.series))
     for axes, panel in zip(grid, data.panels, strict=True):
         axes.grid(axis="y" if what.kind in {"bars", "box"} else "both")
         chart_kinds.DRAW[what.kind](axes, panel, sheet)
         if panel.limits:
             chart_kinds.limits(axes, panel, sheet)
     for axes, panel in zip(grid, data.panels, strict=True):
-        chart_kinds.scale(axes, panel if what.own_y else None, sheet)
+        chart_kinds.scale(axes, panel, sheet)
     _name_axes(figure, grid, over_x.label, over_y.label)
     handles = [_handle(sheet, number) for number in range(len(data.series) if what.series else 0)]
     ideals = [_ideal()] if what.kind == "scaling" else []
@@ -90,20 +91,22 @@ def _curves(figure: "Figure", grid: list["Axes"], data: Data, what: Chart) -> No
         chart_kinds.named(axes, sheet)
     figure.draw_without_rendering()  # labels of ticks have moved; what stands beside them follows once more
     paper.settle(figure)
+    for axes in grid:
+        chart_kinds.direct_labels(axes, sheet)
 
 
 def _handle(sheet: Sheet, number: int) -> Any:  # noqa: ANN401 - an artist
     what = sheet.chart
     label = series_name(what.series, what.series_label, sheet.data.series[number])
+    look = dict(sheet.looks[number])
     if what.kind in {"bars", "box"}:
-        look = paper.look(number)
         return paper.patch(look["facecolor"], label, hatch=look["hatch"])
-    look = chart_kinds.line_look(number)
     return paper.line(look.pop("color"), label, **(look if what.kind != "cdf" else look | {"marker": ""}))
 
 
 def _ideal() -> Any:  # noqa: ANN401 - an artist
-    return paper.line(paper.INK, "perfect scaling", linewidth=0.7, linestyle=(0, (1, 2)))
+    look = dict(chart_kinds.IDEAL)
+    return paper.line(look.pop("color"), "perfect scaling", **look)
 
 
 def _limit(what: Chart) -> Any:  # noqa: ANN401 - an artist

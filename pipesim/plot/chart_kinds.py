@@ -1,7 +1,7 @@
 """What is drawn inside of a chart's axes, kind by kind; each draws one panel."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,17 +10,15 @@ from pipesim.plot import paper
 from pipesim.plot.chart import Chart
 from pipesim.plot.chart_axes import Scale, categories, logarithmic
 from pipesim.plot.chart_data import Cell, Data, Panel, Value
+from pipesim.plot.looks import Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Lines differ in colour, in marker and in dashes: one of the three is enough to tell them apart. Hues are those of the
-# bars' FILLS, so that what is blue among lines is blue among bars.
-COLORS = ("#0072B2", "#E69F00", "#56B4E9", "#C8540A", "#009E73", "#8C8C00", "#A64D79", "#7A7A7A")
-MARKERS = "osD^vPX*"
-DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 _GROUP = 0.8  # of a group of bars, in the distance between groups
 _SMALL = 5.5  # points
+_MARGINS = -0.04, 0.15  # of the width, beside the first and the last points
+IDEAL: dict[str, Any] = {"color": paper.INK, "linewidth": 0.8, "linestyle": (0, (1, 2))}
 LIMIT: dict[str, Any] = {"color": paper.INK, "linewidth": 0.9, "linestyle": (0, (3, 1.5))}
 
 
@@ -32,20 +30,8 @@ class Sheet:
     data: Data
     x: Scale
     y: Scale
-
-
-def line_look(number: int) -> dict[str, Any]:
-    """Colour, marker and dashes of the line of this number."""
-    turn = number // len(COLORS)
-    return {
-        "color": COLORS[number % len(COLORS)],
-        "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": DASHES[(number + turn) % len(DASHES)],
-        "linewidth": 1.1,
-        "markersize": 3.4,
-        "markeredgewidth": 0.4,
-        "markeredgecolor": "white",
-    }
+    looks: Sequence[Look]  # of each series
+    ends: dict["Axes", list[tuple[tuple[float, float], str, str]]] = field(default_factory=dict)  # place, label, colour
 
 
 def _place(sheet: Sheet, x: Value) -> float:
@@ -64,7 +50,7 @@ def line(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
         if not points:
             continue
         x, cells = [at for at, _ in points], [cell for _, cell in points]
-        look = line_look(number)
+        look = sheet.looks[number]
         axes.plot(x, [cell.level / sheet.y.factor for cell in cells], zorder=3 + number / 100, **look)
         bands = [cell.band or (cell.level, cell.level) for cell in cells]
         if any(cell.band for cell in cells):
@@ -73,16 +59,47 @@ def line(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
 
 
 def scaling(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
-    """As `line`, and from each series' first point on what perfect scaling would be."""
+    """As `line`, and what perfect scaling would be from the best of the first points on."""
     line(axes, panel, sheet)
+    points = [(at, cell.level / sheet.y.factor) for cells in panel.cells.values() for at, cell in _sorted(cells, sheet)]
+    first, last = min(points)[0], max(points)[0]
+    best = min if sheet.chart.power < 0 else max
+    level = best(level for at, level in points if at == first)
+    axes.plot([first, last], [level, level * (last / first) ** sheet.chart.power], zorder=2, **IDEAL)
+
+
+def slopes(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
+    """Points, a line through each series that has two, and its slope where it ends."""
+    ends = []
     for number, series in enumerate(sheet.data.series):
-        points = _sorted(panel.cells.get(series, {}), sheet)
-        if points:
-            (first, cell), (last, _) = points[0], points[-1]
-            level = cell.level / sheet.y.factor
-            ideal = level * (last / first) ** sheet.chart.power
-            color = COLORS[number % len(COLORS)]
-            axes.plot([first, last], [level, ideal], color=color, linewidth=0.7, linestyle=(0, (1, 2)), zorder=2)
+        found = [(at, cell.level / sheet.y.factor) for at, cell in _sorted(panel.cells.get(series, {}), sheet)]
+        points, look = [(at, level) for at, level in found if level > 0], sheet.looks[number]
+        axes.plot([at for at, _ in points], [level for _, level in points], **look | {"linestyle": "none"})
+        if len(points) > 1:
+            slope, level = power_law(*zip(*points, strict=True))
+            x = np.array([points[0][0], points[-1][0]])
+            axes.plot(x, level * x**slope, **look | {"marker": ""}, zorder=2)
+            ends.append(((x[1], points[-1][1]), f"{slope:.1f}", look["color"]))
+    sheet.ends[axes] = ends
+
+
+def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+    """(slope, level) of y = level * x ** slope: a straight line on logarithmic axes, by least squares."""
+    slope, height = np.polyfit(np.log(x), np.log(y), 1)
+    return float(slope), float(np.exp(height))
+
+
+def direct_labels(axes: "Axes", sheet: Sheet) -> None:
+    """What stands beside the last points of a panel, once its scale is known: moved apart where it would overlap."""
+    place, highest = axes.transData.inverted(), dict[float, float]()
+    step = 1.15 * _SMALL * paper.figure_of(axes).dpi / paper.POINTS
+    for (x, y), text, color in sorted(sheet.ends.get(axes, ()), key=lambda end: end[0][1]):
+        across, up = axes.transData.transform((x, y))
+        highest[x] = max(up, highest.get(x, -np.inf) + step)
+        axes.annotate(
+            text, tuple(place.transform((across, highest[x]))), xytext=(4, 0), textcoords="offset points", va="center",
+            fontsize=_SMALL, color=color, annotation_clip=False,
+        )  # fmt: skip
 
 
 def bars(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
@@ -91,7 +108,7 @@ def bars(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
     for number, series in enumerate(sheet.data.series):
         for x, cell in panel.cells.get(series, {}).items():
             at, level = _slot(sheet, x, number), cell.level / sheet.y.factor
-            axes.bar(at, level, 0.92 * width, edgecolor=paper.INK, linewidth=0.4, zorder=2, **paper.look(number))
+            axes.bar(at, level, 0.92 * width, edgecolor=paper.INK, linewidth=0.4, zorder=2, **sheet.looks[number])
             if cell.band:
                 low, high = (end / sheet.y.factor for end in cell.band)
                 axes.plot([at, at], [low, high], color=paper.INK, linewidth=0.8, zorder=3)
@@ -124,7 +141,7 @@ def box(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
     width = _GROUP / len(sheet.data.series)
     for number, series in enumerate(sheet.data.series):
         for x, cell in panel.cells.get(series, {}).items():
-            look = paper.look(number)
+            look = sheet.looks[number]
             axes.boxplot(
                 [[value / sheet.y.factor for value in cell.values]],
                 positions=[_slot(sheet, x, number)],
@@ -149,7 +166,7 @@ def cdf(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
     for number, series in enumerate(sheet.data.series):
         values = sorted(v / sheet.x.factor for cell in panel.cells.get(series, {}).values() for v in cell.values)
         if values:
-            look = line_look(number)
+            look = sheet.looks[number]
             share = np.arange(1, len(values) + 1) / len(values)
             axes.step(
                 [values[0], *values], [0.0, *share], where="post", color=look["color"], linestyle=look["linestyle"],
@@ -157,14 +174,19 @@ def cdf(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
             )  # fmt: skip
 
 
-def scale(axes: "Axes", panel: Panel | None, sheet: Sheet) -> None:
+def scale(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
     """The axes, once all panels are drawn: logarithmic where asked for, else y from 0; for one panel, or for all."""
     what, data = sheet.chart, sheet.data
-    shown = data.panels if panel is None else (panel,)
+    shown = (panel,) if what.own_y else data.panels
     cells = [cell for one in shown for line in one.cells.values() for cell in line.values()]
-    log = "xy" if what.kind == "scaling" else what.log
+    log = "xy" if what.kind in {"scaling", "slopes"} else what.log
     if _is_categorical(sheet):
         axes.set_xlim(-0.5, len(data.x) - 0.5)
+    elif what.kind == "slopes":  # each panel has an axis of its own, with room for what stands beside the last points
+        places = sorted({_place(sheet, x) for line in panel.cells.values() for x in line})
+        logarithmic(axes, "x", places)
+        ratio = max(places[-1] / places[0], 1.5)
+        axes.set_xlim(*(end * ratio**beyond for end, beyond in zip((places[0], places[-1]), _MARGINS, strict=True)))
     elif what.is_log_x:
         logarithmic(axes, "x", [_place(sheet, x) for x in data.x])
     elif sheet.x.factor == 1 and all(float(x).is_integer() for x in data.x):
@@ -198,6 +220,7 @@ def named(axes: "Axes", sheet: Sheet) -> None:
 DRAW: dict[str, Callable[["Axes", Panel, Sheet], None]] = {
     "line": line,
     "scaling": scaling,
+    "slopes": slopes,
     "bars": bars,
     "box": box,
     "cdf": cdf,

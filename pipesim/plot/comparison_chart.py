@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from pipesim import units
 from pipesim.errors import InputError, within
-from pipesim.plot import paper
+from pipesim.plot import looks, paper
+from pipesim.plot.looks import Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,19 +87,18 @@ def _comparison(bars: list[_Bar]) -> "Figure":
     _name_planners(axes, planners)
     width = min(_WIDEST, _GROUP / len(schedulers))
     x = [_place(bar, planners, schedulers, width) for bar in bars]
-    heights = [
-        _draw_bar(axes, bar, (at, width), ns, schedulers.index(bar.scheduler)) for bar, at in zip(bars, x, strict=True)
-    ]
+    look = dict(zip(schedulers, looks.bars(schedulers, looks.SCHEDULES), strict=True))
+    heights = [_draw_bar(axes, bar, (at, width), ns, look[bar.scheduler]) for bar, at in zip(bars, x, strict=True)]
     _label_bars(axes, bars, x, heights, width)
     return figure
 
 
-def _draw_bar(axes: "Axes", bar: _Bar, place: tuple[float, float], ns: float, look: int) -> float:
+def _draw_bar(axes: "Axes", bar: _Bar, place: tuple[float, float], ns: float, look: Look) -> float:
     """A bar at (middle, width) in a scheduler's look, and its bound; returns how high it is in units of so many ns."""
     x, width = place
     height = (bar.seconds or 0.0) * units.NS_PER_S / ns
     if bar.seconds is not None:
-        axes.bar(x, height, 0.92 * width, edgecolor=paper.INK, linewidth=0.5, zorder=2, **paper.look(look))
+        axes.bar(x, height, 0.92 * width, edgecolor=paper.INK, linewidth=0.5, zorder=2, **look)
     if bar.bound is not None:
         level = bar.bound * units.NS_PER_S / ns
         axes.plot([x - width / 2, x + width / 2], [level] * 2, "k", linewidth=1.3, solid_capstyle="butt", zorder=3)
@@ -112,8 +112,8 @@ def _place(bar: _Bar, planners: list[str], schedulers: list[str], width: float) 
 
 def _legend(figure: "Figure", schedulers: list[str], *, bounds: bool) -> None:
     handles = [
-        paper.patch(label=name, color=paper.look(n)["facecolor"], hatch=paper.look(n)["hatch"])
-        for n, name in enumerate(schedulers)
+        paper.patch(label=name, color=look["facecolor"], hatch=look["hatch"])
+        for name, look in zip(schedulers, looks.bars(schedulers, looks.SCHEDULES), strict=True)
     ]
     if bounds:
         handles.append(paper.line("black", "lower bound", linewidth=1.3))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipesim.plot import paper
+from pipesim.plot import looks, paper
 from pipesim.plot.chart import Chart
 from pipesim.plot.chart_axes import Scale, scale_of
 from pipesim.plot.chart_data import Cell, Data, Panel, text_of
@@ -26,6 +26,7 @@ class HeatMap:
         levels = [cell.level for cell in data.cells()]
         shown = {text_of(level) for level in levels}
         self.words = tuple(word for word in data.words if word in shown) if _has_text(levels) else ()
+        self.looks = dict(zip(self.words, looks.bars(self.words), strict=True))
         self.whole = not self.words and all(isinstance(v, int) for cell in data.cells() for v in cell.values)
         self.scale = Scale("") if self.words else scale_of(chart.value, chart.value_label, levels)
         self.mappable = None if self.words else _mappable([v / self.scale.factor for v in levels], log="v" in chart.log)
@@ -43,12 +44,12 @@ class HeatMap:
         if cell is None:
             return {"facecolor": "white", "hatch": _NOTHING, "edgecolor": "#C8C8C8", "linewidth": 0}
         if self.mappable is None:
-            return {**paper.look(self.words.index(text_of(cell.level))), "edgecolor": "white", "linewidth": 0.6}
+            return {**self.looks[text_of(cell.level)], "edgecolor": "white", "linewidth": 0.6}
         return {"facecolor": self._color(cell), "edgecolor": "white", "linewidth": 0.6}
 
     def _color(self, cell: Cell) -> paper.Color:
         if self.mappable is None:
-            return paper.rgb(paper.look(self.words.index(text_of(cell.level)))["facecolor"])
+            return paper.rgb(self.looks[text_of(cell.level)]["facecolor"])
         red, green, blue, _ = self.mappable.to_rgba(np.array([cell.level / self.scale.factor]))[0].tolist()
         return red, green, blue
 
@@ -77,8 +78,7 @@ class HeatMap:
     def legend(self, figure: "Figure", grid: list["Axes"]) -> None:
         """A colour bar, or a box for each word."""
         handles = [
-            paper.patch(label=word, color=paper.look(n)["facecolor"], hatch=paper.look(n)["hatch"])
-            for n, word in enumerate(self.words)
+            paper.patch(label=word, color=look["facecolor"], hatch=look["hatch"]) for word, look in self.looks.items()
         ]
         if self.mappable is not None:
             bar = figure.colorbar(self.mappable, ax=grid, label=self.scale.label, fraction=0.06, pad=0.02, aspect=25)

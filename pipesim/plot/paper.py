@@ -3,6 +3,7 @@
 matplotlib is imported inside functions: it takes longer to import than the rest of pipesim.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,10 +31,6 @@ INK = "#222222"
 PALE = "#9A9A9A"
 IDLE = "#EFEFEF"
 WARNING = "#D55E00"
-
-# Fill and hatch of bars and boxes: they differ in lightness and in pattern, so that a print in grey keeps them apart.
-FILLS = ("#0072B2", "#E69F00", "#8CCBF2", "#C8540A", "#007358", "#F0E442", "#A64D79", "#BFBFBF")
-HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oo")
 
 # What stands in a file beside the picture: nothing that differs from one run to the next.
 _METADATA: dict[str, dict[str, None]] = {
@@ -155,10 +152,11 @@ def text_width(figure: "Figure", text: str, points: float) -> float:
 
 
 def legend_above(figure: "Figure", handles: Sequence["Artist"]) -> None:
-    """A legend above everything, in as few lines as fit the width."""
+    """A legend above everything, in as few lines as fit the width, and these as long as each other."""
     if not handles:
         return
-    for columns in range(len(handles), 0, -1):
+    count = len(handles)
+    for columns in sorted({math.ceil(count / rows) for rows in range(1, count + 1)}, reverse=True):
         legend = figure.legend(handles=list(handles), loc="outside upper right", ncols=columns)
         if columns == 1 or legend.get_window_extent().width <= 0.98 * figure.bbox.width:
             return
@@ -171,12 +169,6 @@ def patch(color: str | Color, label: str, **more: Any) -> "Artist":  # noqa: ANN
 
     look: dict[str, Any] = {"edgecolor": "#444444", "linewidth": 0.4}
     return Patch(facecolor=color, label=label, **look | more)
-
-
-def look(number: int) -> dict[str, Any]:
-    """Fill and hatch of the bar of this number; a ninth has the first fill, and the second hatch."""
-    turn = number // len(FILLS)
-    return {"facecolor": FILLS[number % len(FILLS)], "hatch": HATCHES[(number + turn) % len(HATCHES)]}
 
 
 def line(color: str | tuple[float, float, float, float], label: str, **more: Any) -> "Artist":  # noqa: ANN401 - matplotlib's own keywords

@@ -12,7 +12,9 @@ import pytest
 
 pytest.importorskip("torch.distributed", reason="PyTorch is not installed; make test-torch runs these tests")
 
+from pipesim import rebuilding
 from pipesim.errors import InputError
+from pipesim.importers.kineto.pipelined import recording
 
 SCRIPT = Path(__file__).parents[2] / "experiments" / "replay" / "record.py"
 
@@ -78,3 +80,19 @@ def test_every_rank_says_who_it_is_and_what_it_sent(recorded):
         assert trace["distributedInfo"]["rank"] == rank
         names = {event.get("name") for event in trace["traceEvents"]}
         assert {"gloo:send", "gloo:recv"} <= names
+
+
+def test_a_brief_recording_is_replayed_as_the_whole_one_and_is_much_smaller(script, recorded, tmp_path):
+    for name in ("whole", "brief"):
+        (tmp_path / name).mkdir()
+        for rank, trace in enumerate(recorded):
+            (tmp_path / name / f"rank{rank}.json.gz").write_bytes(gzip.compress(json.dumps(trace).encode()))
+    for path in (tmp_path / "brief").iterdir():
+        script.shorten(path)
+    whole, brief = (
+        rebuilding.comparison(rebuilding.rebuilt(recording(tmp_path / name, number=0))) for name in ("whole", "brief")
+    )
+    assert brief["recorded_s"] == whole["recorded_s"]
+    assert brief["ranks"] == whole["ranks"]
+    sizes = [sum(path.stat().st_size for path in (tmp_path / name).iterdir()) for name in ("whole", "brief")]
+    assert sizes[1] < sizes[0] / 5
