@@ -6,6 +6,7 @@ For stages 1..S on disjoint devices, any order of microbatches and any schedule 
     full_n = max of head_n and, for every stage j < n,        the same from stage j on, which has its all-reduce A_j
              forward part of head_j + ( F_j + ... + B_j ) + A_j      after its last backward
     T     >= M (F_n + B_n) + max( full_n , forward part of head_n + A_n )             for every stage n
+    T     >= F_n + M B_n, or M F_n + B_n, + F and B of all layers that follow, + the same max
     T     >= full_n + M cF_n + ( F and B of all layers that follow ) + cB_n           for every channel, both directions
     T     >= seconds that all bytes take that leave an island of devices              for every island
     T     >= those of forwards (of backwards), and head_n where that began, and what follows it, as for a channel

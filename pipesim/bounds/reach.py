@@ -10,6 +10,9 @@ Ints = NDArray[np.int64]
 def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain values, and call no others
     busy: Floats,
     passage: Floats,
+    forward: Floats,
+    backward: Floats,
+    passing: Floats,
     rest: Floats,
     cut: Floats,
     parameters: Floats,
@@ -116,6 +119,11 @@ def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain val
                 work = busy[k, end] - busy[k, l]
                 if work + max(whole[p], early * before[p] + reduce) > target:
                     break  # more layers only make it worse
+                # No backward before the first microbatch has come back, and no forward after the last has gone ahead.
+                f, b = forward[k, end] - forward[k, l], backward[k, end] - backward[k, l]
+                work = max(work, max(f + passing[k] * b, passing[k] * f + b) + rest[left[p], end])
+                if work + max(whole[p], early * before[p] + reduce) > target:
+                    continue
                 fits = True
                 for t in range(parts):
                     share = (1.0 if work + early * before[p] >= late[t] * target else 0.0) / (1 - late[t])
@@ -123,7 +131,7 @@ def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain val
                     for g in range(islands):
                         fits = fits and gone[p, g, t] + circle[p, g] * adds[t] <= target
                 if not fits:
-                    break
+                    continue
                 one = passage[k, end] - passage[k, l]
                 head[end, s] = min(head[end, s], before[p] + one)
                 full[end, s] = min(full[end, s], max(whole[p], early * before[p] + reduce) + one)

@@ -19,6 +19,9 @@ class Tables(NamedTuple):
 
     busy: Floats  # [k, l]: all microbatches, both ways, on the replica that has most of them
     passage: Floats  # [k, l]: one microbatch, both ways
+    forward: Floats  # [k, l]: one microbatch, forward
+    backward: Floats  # [k, l]: one microbatch, backward
+    passing: Floats  # [k]: microbatches on the replica that has most of them
     rest: Floats  # [v, l]: one microbatch through layers l to the last and back, on v devices or fewer to a stage
     cut: Floats  # [l]: bytes one way across the cut before layer l
     parameters: Floats  # [l]: bytes
@@ -30,8 +33,8 @@ class Tables(NamedTuple):
 def tables_of(costs: Costs, cluster: Cluster, microbatches: int, replicas: Replicas) -> Tables:
     """For replicas that split each microbatch, or that take them whole in turn."""
     devices, model = len(cluster.devices), costs.model
-    busy, passage = (np.zeros((devices + 1, len(model) + 1)) for _ in range(2))
-    rest = np.zeros((devices + 1, len(model) + 1))
+    busy, passage, forward, backward, rest = (np.zeros((devices + 1, len(model) + 1)) for _ in range(5))
+    passing = np.zeros(devices + 1)
     least, work, early = (
         np.full(len(model), np.inf),
         np.full(len(model), np.inf),
@@ -41,6 +44,9 @@ def tables_of(costs: Costs, cluster: Cluster, microbatches: int, replicas: Repli
         share, turns = (1 / k, microbatches) if replicas == "split" else (1.0, -(-microbatches // k))
         times = [(costs.forward(kind, share), both_ways(costs, kind, share)) for kind in kinds_of(cluster)]
         one = np.min([both for _, both in times], axis=0)
+        forward[k, 1:] = np.cumsum(np.min([ahead for ahead, _ in times], axis=0))
+        backward[k, 1:] = np.cumsum(np.min([both - ahead for ahead, both in times], axis=0))
+        passing[k] = turns
         busy[k, 1:], passage[k, 1:] = np.cumsum(turns * one), np.cumsum(one)
         least = np.minimum(least, one)
         work = np.minimum(work, k * turns * one)
@@ -49,7 +55,7 @@ def tables_of(costs: Costs, cluster: Cluster, microbatches: int, replicas: Repli
     cut = np.concatenate([[0.0], model.cut_bytes])[: len(model) + 1]
     parameters = np.concatenate([[0.0], np.cumsum(model.parameter_bytes, dtype=float)])
     area = np.concatenate([np.cumsum(work[::-1])[::-1], [0.0]])
-    return Tables(busy, passage, rest, cut, parameters, area, early, np.array(LATE))
+    return Tables(busy, passage, forward, backward, passing, rest, cut, parameters, area, early, np.array(LATE))
 
 
 def kinds_of(cluster: Cluster) -> list[str]:

@@ -95,6 +95,8 @@ def _with_few_cuts(tables: Tables) -> tuple[Tables, Ints]:
     few = tables._replace(
         busy=_columns(tables.busy, cuts),
         passage=_columns(tables.passage, cuts),
+        forward=_columns(tables.forward, cuts),
+        backward=_columns(tables.backward, cuts),
         rest=_columns(tables.rest, cuts),
         cut=_columns(tables.cut, cuts),
         parameters=_columns(tables.parameters, cuts),

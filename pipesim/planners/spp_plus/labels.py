@@ -11,8 +11,9 @@ CLOSE = 1e-3  # what the way through the pipeline counts where islands are as bu
 
 
 def labelled(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain values, and call no others
-    busy: Floats, passage: Floats, rest: Floats, cut: Floats, parameters: Floats, area: Floats, early: float,
-    late: Floats, first: Ints, place: Ints, through: Floats, start: Floats, load: Floats, ahead: Floats, back: Floats,
+    busy: Floats, passage: Floats, forward: Floats, backward: Floats, passing: Floats, rest: Floats, cut: Floats,
+    parameters: Floats, area: Floats, early: float, late: Floats,
+    first: Ints, place: Ints, through: Floats, start: Floats, load: Floats, ahead: Floats, back: Floats,
     size: Ints, opens: Bools, becomes: Ints, left: Ints, ring: Floats, turns: Floats, circle: Floats,
     turn_place: Ints, turn_state: Ints, target: float,
 ) -> tuple[Floats, Ints, Ints, Ints]:  # fmt: skip
@@ -90,6 +91,10 @@ def labelled(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain valu
                 work = busy[k, end] - busy[k, l]
                 if work + ready > target:
                     break  # more layers only make it worse
+                f, b = forward[k, end] - forward[k, l], backward[k, end] - backward[k, l]
+                work = max(work, max(f + passing[k] * b, passing[k] * f + b) + rest[left[p], end])
+                if work + ready > target:
+                    continue
                 most = 0.0
                 for t in range(parts):
                     share = (1.0 if work + early * before[p] >= late[t] * target else 0.0) / (1 - late[t])
@@ -97,7 +102,7 @@ def labelled(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain valu
                     for g in range(islands):
                         most = max(most, gone[p, g, t] + circle[p, g] * adds[t])
                 if most > target:
-                    break
+                    continue
                 one = passage[k, end] - passage[k, l]
                 value = max(most, ready + one) + CLOSE * (ready + one)
                 if value >= worst[end, s]:
