@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
 
@@ -251,6 +252,14 @@ def test_tables_never_fall(values, expected):
     assert fitting.rising(np.array(values, float)).tolist() == expected
 
 
+def test_one_disturbed_size_does_not_spoil_the_others():
+    """4 bytes took fifty times as long as they should: the rest of the table is as if they had not."""
+    disturbed = lambda size: 2e-3 if size == 4 else gloo_like(size)  # noqa: E731 - a formula
+    fit = fitting.fits(links_of(TWO, transfers("node0.cpu0", "node0.cpu1", disturbed)))["intra"]
+    for size in SIZES[1:]:
+        assert fit.seconds(size) == pytest.approx(gloo_like(size), rel=0.02)
+
+
 def test_noise_that_makes_larger_messages_faster_still_gives_a_cluster():
     rng = np.random.default_rng(1)
     noisy = lambda size: gloo_like(size) * rng.uniform(0.8, 1.2)  # noqa: E731 - a formula
@@ -264,6 +273,10 @@ def test_a_cluster_is_not_made_of_half_a_recording():
     rows = transfers("node0.cpu0", "node0.cpu1", gloo_like)
     with pytest.raises(RefusedError, match=r"could be measured in quiet: p2p with node0.cpu1: 4 bytes"):
         fitting.cluster_of(links_of(TWO, rows, ("p2p with node0.cpu1: 4 bytes",)))
+    nothing = {name: column[:0] for name, column in links_of(TWO, rows).transfers.items()}
+    links = replace(links_of(TWO, rows, ("p2p with node0.cpu1: 4, 8 bytes",)), transfers=nothing)
+    with pytest.raises(RefusedError, match=r"could be measured in quiet: p2p with node0.cpu1: 4, 8 bytes"):
+        fitting.cluster_of(links)
     with pytest.raises(InputError, match="no transfers of class inter"):
         fitting.cluster_of(links_of(FOUR, rows))
 

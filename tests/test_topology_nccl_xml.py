@@ -182,7 +182,26 @@ def test_each_port_of_a_nic_is_one_and_equal_names_are_told_apart(dump):
     assert width(cluster, "node0.mlx-1", "core") == 6.25e9
 
 
-@pytest.mark.parametrize(("sm", "kind"), [(70, "v100-16gb"), (80, "a100-40gb"), (90, "h100-80gb")])
+def test_a_nic_that_a_virtual_machine_shows_at_every_cpu_is_one_at_the_first(dump):
+    nic = '<nic><net name="eth0" dev="0" speed="10000"/></nic>'
+    cpus = "".join(f'<cpu numaid="{i}">{gpu(i, sm=100)}{nic}</cpu>' for i in range(2))
+    cluster = dump(f'<system version="1">{cpus}</system>', 2)
+    assert path(cluster, "node0.gpu1", "node1.gpu0") == [
+        *("node0.gpu1", "node0.numa1", "node0.numa0", "node0.eth0", "core"),
+        *("node1.eth0", "node1.numa0", "node1.gpu0"),
+    ]
+    assert not [name for name in cluster.vertices if "eth0-" in name]
+
+
+def test_nvlinks_to_a_switch_that_a_virtual_machine_does_not_show_lead_to_one(dump):
+    """All GPUs name the same bus for it, at which the dump has nothing."""
+    links = '<nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/>'
+    cluster = dump(system(*(gpu(i, links + '<c2c bw="44712" count="5"/>', sm=100) for i in range(4))))
+    assert {device.kind for device in cluster.devices} == {"b200-180gb"}
+    assert set(cluster.bandwidth_matrix.ravel()) == {np.inf, 18 * 50e9}
+
+
+@pytest.mark.parametrize(("sm", "kind"), [(70, "v100-16gb"), (80, "a100-40gb"), (90, "h100-80gb"), (100, "b200-180gb")])
 def test_the_kind_is_guessed_from_the_compute_capability(dump, sm, kind):
     assert dump(system(gpu(0, sm=sm))).devices[0].kind == kind
     assert dump(system(gpu(0, sm=sm)), kind="a100-80gb").devices[0].kind == "a100-80gb"

@@ -20,6 +20,7 @@ import recorded
 from pipesim.architectures.efficiency import Curve
 from pipesim.architectures.gpt import gpt
 from pipesim.architectures.roofline import Efficiency, roofline
+from pipesim.errors import PipesimError
 
 HERE = Path(__file__).resolve().parent
 PROFILES = HERE.parents[2] / "shared" / "profiles"
@@ -173,7 +174,10 @@ def main() -> None:
     folder = parser.parse_args().profiles
     if not folder.is_dir():
         parser.error(f"no profiles in {folder}; README.md says where they are published")
-    print(tables(folder))  # noqa: T201 - a script
+    try:
+        print(tables(folder))  # noqa: T201 - a script
+    except PipesimError as error:
+        parser.error(f"{error}; README.md says where the profiles are published")
 
 
 if __name__ == "__main__":

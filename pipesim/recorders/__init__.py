@@ -11,11 +11,11 @@ What is recorded is named as `module:factory`, or `module:factory(option=value)`
     model      a callable that, called with the example, calls each layer once and in order, with whatever it does
                between them; only for `method="hooks"`. Without it, the model is its layers one after the other.
 
-Between layers passes one value: a tensor, or a tuple or list of tensors (nested if need be), given on as one argument,
-as `torch.nn.Sequential` does; what several later layers read is handed through by those between. If what the last layer
-returns is a single number, that is the loss; otherwise the backward starts from a gradient of ones. So a loss is a last
-layer that holds its targets. Parameters may be tied (one parameter in several layers) and frozen. The factory decides
-on precision (`dtype`) and mode (`train`, as modules are made, or `eval`).
+Between layers passes one value: a tensor, or a tuple, list or dict of tensors (nested if need be), given on as one
+argument, as `torch.nn.Sequential` does; what several later layers read is handed through by those between. If what the
+last layer returns is a single number, that is the loss; otherwise the backward starts from a gradient of ones. So a
+loss is a last layer that holds its targets. Parameters may be tied (one parameter in several layers), frozen, and lazy.
+The factory decides on precision (`dtype`) and mode (`train`, as modules are made, or `eval`).
 
 Members of the family, called as `method(subject, clock)`, return the ways of running a microbatch: each call of one
 returns a column of seconds for each layer.

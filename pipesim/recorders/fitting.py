@@ -11,6 +11,7 @@ bytes / bandwidth) is fitted too, only to say how far off it is.
 """
 
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +79,7 @@ def fits(links: Links) -> dict[str, Fit]:
     node = {device.name: device.node for device in links.about.devices}
     table = links.transfers
     ends = zip(table["source"].tolist(), table["target"].tolist(), strict=True)
-    within = np.array([node[source] == node[target] for source, target in ends])
+    within = np.array([node[source] == node[target] for source, target in ends], np.bool_)
     p2p = table["kind"] == "p2p"
     classes = {INTRA: p2p & within, INTER: p2p & ~within}
     missing = [what for what in links.about.not_measured if what.startswith("p2p")]
@@ -115,14 +116,16 @@ def fit(name: str, recorded: list[Point]) -> Fit:
 
 
 def rising(values: Floats) -> Floats:
-    """The nearest values that never fall: where they would, neighbours are pooled into their mean."""
-    pools: list[tuple[float, int]] = []
+    """The nearest values that never fall: where they would, neighbours are pooled into their median.
+
+    The sum of the distances is least, not that of their squares: one disturbed point does not lift its neighbours.
+    """
+    pools: list[list[float]] = []
     for value in values.tolist():
-        pools.append((value, 1))
-        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
-            (mean, count), (other, more) = pools[-2:]
-            pools[-2:] = [((mean * count + other * more) / (count + more), count + more)]
-    return np.repeat([mean for mean, _ in pools], [count for _, count in pools])
+        pools.append([value])
+        while len(pools) > 1 and median(pools[-2]) > median(pools[-1]):
+            pools[-2:] = [pools[-2] + pools[-1]]
+    return np.repeat([median(pool) for pool in pools], [len(pool) for pool in pools])
 
 
 def _bandwidth(table: Points) -> float:

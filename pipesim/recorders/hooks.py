@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pipesim.errors import InputError
 from pipesim.recorders.clock import Clock, Mark, Span
 from pipesim.recorders.loop import Columns, Way
-from pipesim.recorders.subjects import Subject, failed
+from pipesim.recorders.subjects import Subject, run
 from pipesim.recorders.values import Value, start_of_backward, tensors
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _whole(subject: Subject, clock: Clock) -> Columns:
                 tensor.register_hook(lambda _: backward.setdefault(place, clock.mark()) and None)
 
     with observed(subject, lambda _: forward.append(clock.mark()), leave):
-        output = whole(subject)
+        output = run(subject)
     forward.append(clock.mark())
     outputs, gradients = start_of_backward(output)
     backward[len(subject.layers) - 1] = clock.mark()
@@ -70,16 +70,6 @@ def _spans(begins: dict[int, Mark], end: Mark, count: int) -> list[Span]:
         spans[place] = (begins[place], end)
         end = begins[place]
     return spans
-
-
-def whole(subject: Subject) -> Value:
-    """Run the model's forward on its example."""
-    try:
-        return subject.whole(subject.example)
-    except InputError:
-        raise
-    except Exception as error:  # anything may happen in a user's model
-        raise failed("the model's forward", error) from error
 
 
 @contextmanager

@@ -5,7 +5,7 @@ layer where its samples scatter too much. Forwards and backwards are never left 
 not add up to the model as it is, there is no trace.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from pipesim.recorders.quiet import LIMIT, REAL, Clocks, gather
 from pipesim.recorders.sizes import Sizes, sizes
 from pipesim.recorders.steady import steady
 from pipesim.recorders.subjects import Subject, device_of, make_subject
+from pipesim.recorders.values import nbytes, tensors
 from pipesim.trace import OptimizerStep, Trace
 
 if TYPE_CHECKING:
@@ -96,11 +97,11 @@ def record(
     where = device_of(device)
     clock, gate = clock_of(where), clocks if where.type == "cpu" else None
     run = partial(_part, factory, device=where, clock=clock, settings=settings, clocks=gate, watch=watch)
-    parts = []
+    parts: list[_Part] = []
     with steady(settings.threads if where.type == "cpu" else None):
         for size in microbatch_sizes:
             with within(f"microbatch size {size}"):
-                parts.append(run(size))
+                parts.append(run(size, {part.example_bytes: part.size for part in parts}))
         steps, missing, lost = _optimizers(parts[0].subject, clock, settings, gate)
     trace = Trace(
         name or _called(factory),
@@ -128,10 +129,16 @@ class _Part:
     check: Check
     not_measured: tuple[NotMeasured, ...]
 
+    @property
+    def example_bytes(self) -> int:
+        """Bytes of the example, which tell whether there were as many samples in it as at another size."""
+        return _example_bytes(self.subject)
+
 
 def _part(
     factory: Callable[..., Any],
     size: int,
+    before: Mapping[int, int],
     *,
     device: "torch.device",
     clock: Clock,
@@ -142,12 +149,18 @@ def _part(
     subject = make_subject(factory, size, device)
     if settings.method == "loop" and not subject.is_chain:
         raise InputError("the factory returned a model beside its layers; --method hooks runs it, the loop does not")
+    if (other := before.get(_example_bytes(subject))) is not None:
+        raise InputError(f"the example is as large as at {other}; factory(microbatch=n) must make one of n samples")
     found = sizes(subject)
     measured = measure(subject, clock, settings, clocks, watch)
     check = _checked(measured, size, settings.tolerance)
     scattered = _blank_scattered(subject, measured, size)
     absent = [NotMeasured(column, size, why) for column, why in measured.missing.items()]
     return _Part(size, subject, found, measured, check, (*absent, *scattered))
+
+
+def _example_bytes(subject: Subject) -> int:
+    return sum(map(nbytes, tensors(subject.example)))
 
 
 def _checked(measured: Measured, size: int, tolerance: float) -> Check:

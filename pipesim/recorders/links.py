@@ -183,7 +183,7 @@ def _all_reduce(here: _Here, samples: int, k: int, group: Any, size: int) -> lis
 
     if here.rank >= k:
         return []
-    message = torch.zeros(max(size // 4, 1), dtype=torch.float32, device=here.device)
+    message = torch.zeros(-(-size // 4), dtype=torch.float32, device=here.device)  # whole values
     taken = []
     for _ in range(WARMUP + samples):
         begin = time.perf_counter_ns()
@@ -191,7 +191,7 @@ def _all_reduce(here: _Here, samples: int, k: int, group: Any, size: int) -> lis
         _settle(here.device)
         taken.append((time.perf_counter_ns() - begin) / 1e9)
     ends = here.devices[0].name, here.devices[k - 1].name
-    return [(*ends, size, seconds, ALL_REDUCE, k, sample) for sample, seconds in enumerate(taken[WARMUP:])]
+    return [(*ends, message.nbytes, seconds, ALL_REDUCE, k, sample) for sample, seconds in enumerate(taken[WARMUP:])]
 
 
 def _settle(device: "torch.device") -> None:

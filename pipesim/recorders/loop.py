@@ -14,6 +14,8 @@ Ways of running a microbatch, and the columns each fills:
     split       backward_input_s,            as schedules with split backwards run it: gradients of the inputs, then,
                 backward_weight_s            from what that left behind, gradients of the parameters
     recompute   recompute_s                  the forward again, just before the backward
+
+A layer that works with what an earlier one computed, and was not given it, is refused: no cut parts the two.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +23,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pipesim.errors import InputError
 from pipesim.recorders.clock import Clock, Span
+from pipesim.recorders.graph import Node, is_leaf, post_order, roots
 from pipesim.recorders.split import split_backward
 from pipesim.recorders.subjects import Subject, failed
 from pipesim.recorders.values import Value, cut, start_of_backward, tensors
@@ -49,16 +53,22 @@ class _Step:
     def weights(self) -> "list[torch.nn.Parameter]":
         return [parameter for parameter in self.layer.parameters() if parameter.requires_grad]
 
+    def outputs(self, which: list[int]) -> "list[torch.Tensor]":
+        """Some of the tensors that it leaves, by their places."""
+        leaving = tensors(self.leaving)
+        return [leaving[place] for place in which]
+
 
 def loop(subject: Subject, clock: Clock) -> dict[str, Way]:
     """The ways of running a microbatch layer by layer."""
+    _check_cuts(subject, _forwards(subject, clock)[0])
     ways = {"whole": _whole, "first": _first, "split": _split, "recompute": _recompute}
     return {name: partial(way, subject, clock) for name, way in ways.items()}
 
 
 def _whole(subject: Subject, clock: Clock) -> Columns:
     steps, forward = _forwards(subject, clock)
-    backward = [_backward(clock, outputs, gradients) for _, outputs, gradients in _backwards(steps)]
+    backward = [_backward(clock, step.outputs(which), gradients) for step, which, gradients in _backwards(steps)]
     clock.settle()
     return {"forward_s": clock.seconds(forward), "backward_s": clock.seconds(backward[::-1])}
 
@@ -71,7 +81,9 @@ def _first(subject: Subject, clock: Clock) -> Columns:
 
 def _split(subject: Subject, clock: Clock) -> Columns:
     steps, _ = _forwards(subject, clock)
-    spans = [_split_backward(clock, step, outputs, gradients) for step, outputs, gradients in _backwards(steps)]
+    spans = [
+        _split_backward(clock, step, step.outputs(which), gradients) for step, which, gradients in _backwards(steps)
+    ]
     clock.settle()
     return {
         "backward_input_s": clock.seconds([span for span, _ in reversed(spans)]),
@@ -82,14 +94,14 @@ def _split(subject: Subject, clock: Clock) -> Columns:
 def _recompute(subject: Subject, clock: Clock) -> Columns:
     steps, _ = _forwards(subject, clock)
     spans: list[Span] = []
-    for step, _, gradients in _backwards(steps):
+    for step, which, gradients in _backwards(steps):
         entering = cut(step.entering)
         begin = clock.mark()
-        again = step.layer(entering)
+        leaving = step.layer(entering)
         spans.append((begin, clock.mark()))
-        outputs, _ = start_of_backward(again)
-        _backward(clock, outputs, gradients)
-        for old, new in zip(step.inputs(), _Step(step.layer, entering, again).inputs(), strict=True):
+        again = _Step(step.layer, entering, leaving)
+        _backward(clock, again.outputs(which), gradients)
+        for old, new in zip(step.inputs(), again.inputs(), strict=True):
             old.grad = new.grad
     clock.settle()
     return {"recompute_s": clock.seconds(spans[::-1])}
@@ -113,17 +125,18 @@ def _forwards(subject: Subject, clock: Clock) -> tuple[list[_Step], list[Span]]:
     return steps, spans
 
 
-def _backwards(steps: list[_Step]) -> "Iterator[tuple[_Step, list[torch.Tensor], list[torch.Tensor | None]]]":
-    """From the last layer to the first: its outputs that have gradients, and these, which the layer after it left."""
+def _backwards(steps: list[_Step]) -> "Iterator[tuple[_Step, list[int], list[torch.Tensor | None]]]":
+    """From the last layer to the first: which of its outputs have gradients, and these, which the layer after left."""
     for place in reversed(range(len(steps))):
         step = steps[place]
         if place == len(steps) - 1:
-            outputs, gradients = start_of_backward(step.leaving)
-            yield step, outputs, gradients
+            _, gradients = start_of_backward(step.leaving)
+            yield step, [i for i, tensor in enumerate(tensors(step.leaving)) if tensor.requires_grad], gradients
             continue
-        pairs = zip(tensors(step.leaving), tensors(steps[place + 1].entering), strict=True)
-        arrived = [(leaving, after.grad) for leaving, after in pairs if after.grad is not None]
-        yield step, [leaving for leaving, _ in arrived], [gradient for _, gradient in arrived]
+        arrived = {
+            i: after.grad for i, after in enumerate(tensors(steps[place + 1].entering)) if after.grad is not None
+        }
+        yield step, list(arrived), list(arrived.values())
 
 
 def _backward(clock: Clock, outputs: "list[torch.Tensor]", gradients: "list[torch.Tensor | None]") -> Span:
@@ -150,3 +163,19 @@ def _split_backward(
     middle = clock.mark()
     for_weights()
     return (begin, middle), (middle, clock.mark())
+
+
+def _check_cuts(subject: Subject, steps: list[_Step]) -> None:
+    """Refuse a layer whose backward would run on into an earlier layer's; a parameter that both have is no matter."""
+    # Of each node: the layer that was given the tensor there, or whose outputs led to it first.
+    belongs: dict[Node, int] = {node: place for place, step in enumerate(steps) for node in roots(step.inputs())}
+    for place, step in enumerate(steps):
+        outputs = [tensor for tensor in tensors(step.leaving) if tensor.requires_grad]
+        for node in post_order(roots(outputs)):
+            found = belongs.get(node, place) if is_leaf(node) else belongs.setdefault(node, place)
+            if found != place:
+                raise InputError(
+                    f"layer {place} ({subject.names[place]}) works with what layer {found} ({subject.names[found]}) "
+                    "was given or computed, without being given it; hand it on through the layers between, or use "
+                    "--method hooks"
+                )

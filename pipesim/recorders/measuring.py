@@ -21,10 +21,9 @@ from pipesim import lookup
 from pipesim.errors import InputError, PipesimError, RefusedError
 from pipesim.recorders import RECORDERS
 from pipesim.recorders.clock import Clock
-from pipesim.recorders.hooks import whole
 from pipesim.recorders.loop import Columns, Way
 from pipesim.recorders.quiet import Clocks, gather, not_quiet, wait_until_quiet
-from pipesim.recorders.subjects import Subject, failed
+from pipesim.recorders.subjects import Subject, failed, run
 from pipesim.recorders.values import start_of_backward
 
 Floats = NDArray[np.float64]
@@ -88,9 +87,9 @@ def measure(subject: Subject, clock: Clock, settings: Settings, clocks: Clocks |
             gathered = gather([way] * settings.microbatches, settings.patience_s, clocks)
             taken[name] += gathered.results
             lost += gathered.lost
+            if name in NEEDED and None in gathered.results:  # nothing that follows could make up for it
+                raise RefusedError(not_quiet(lost, settings.patience_s))
             watch(100 * (place + 1) // len(ways) - 100 * place // len(ways))
-    if any(None in taken[name] for name in NEEDED):
-        raise RefusedError(not_quiet(lost, settings.patience_s))
     return _arranged(taken, failures, lost)
 
 
@@ -117,7 +116,7 @@ def _tried(ways: dict[str, Way]) -> dict[str, str]:
     for name in list(ways):
         try:
             ways[name]()
-        except (PipesimError, RuntimeError) as error:
+        except Exception as error:  # anything may happen in a user's layer
             if name in NEEDED:
                 raise error if isinstance(error, PipesimError) else failed("the model", error) from error
             failures[name] = str(error).strip().partition("\n")[0][:200]
@@ -130,7 +129,7 @@ def _reference(subject: Subject, clock: Clock) -> Columns:
     import torch
 
     begin = clock.mark()
-    output = whole(subject)
+    output = run(subject)
     middle = clock.mark()
     outputs, gradients = start_of_backward(output)
     if not outputs:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pipesim.recorders.hooks import observed, whole
-from pipesim.recorders.subjects import Subject
+from pipesim.errors import InputError
+from pipesim.recorders.hooks import observed
+from pipesim.recorders.subjects import Subject, run
 from pipesim.recorders.values import Value, nbytes, tensors
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def _outputs_and_saved(subject: Subject) -> tuple[list[int], list[int]]:
         place = entered
 
     def leave(left: int, value: Value) -> None:
+        if not tensors(value):  # in an object of the user's own no cut could be made, and no gradient be noticed
+            raise InputError(_no_tensors(subject, left, value))
         output[left] = sum(nbytes(tensor) for tensor in {id(tensor): tensor for tensor in tensors(value)}.values())
 
     def keep(tensor: "torch.Tensor") -> "torch.Tensor":
@@ -61,8 +64,15 @@ def _outputs_and_saved(subject: Subject) -> tuple[list[int], list[int]]:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), observed(subject, enter, leave):
-        whole(subject)
+        run(subject)
     return output, stash
+
+
+def _no_tensors(subject: Subject, place: int, value: Value) -> str:
+    return (
+        f"layer {place} ({subject.names[place]}) returned a {type(value).__name__} without tensors; a tensor, or a "
+        "tuple, list or dict of tensors, was expected"
+    )
 
 
 def _storage(tensor: "torch.Tensor") -> "torch.UntypedStorage":
@@ -93,7 +103,7 @@ def _flops(subject: Subject) -> list[float]:
     before: list[float] = []
     with torch.no_grad(), counter:
         with observed(subject, lambda _: before.append(counter.get_total_flops()), lambda _, __: None):
-            whole(subject)
+            run(subject)
         before.append(counter.get_total_flops())
     return [float(after - first) for first, after in pairwise(before)]
 

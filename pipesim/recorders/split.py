@@ -11,14 +11,13 @@ This is the work of schedules with split backwards; looking over the graph is no
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipesim.errors import RefusedError
+from pipesim.recorders.graph import Node, nexts, post_order, roots
 
 if TYPE_CHECKING:
     import torch
-
-Node = Any  # of autograd's graph
 
 
 @dataclass(slots=True, eq=False)
@@ -73,43 +72,21 @@ def _forks(
 
     ends = {get_gradient_edge(tensor).node for tensor in inputs}
     parameter_of = {get_gradient_edge(weight).node: weight for weight in weights}
-    roots = [get_gradient_edge(output).node for output in outputs]
-    order = _post_order(roots)
+    starts = roots(outputs)
+    order = post_order(starts)
     leads: set[Node] = set()
     below: dict[Node, set[Node]] = {}  # nodes that lead to no input -> the parameters they lead to
     for node in order:
-        nexts = _nexts(node)
-        if node in ends or any(n in leads for n in nexts):
+        following = nexts(node)
+        if node in ends or any(n in leads for n in following):
             leads.add(node)
         else:
             own = {node} & parameter_of.keys()
-            below[node] = own.union(*(below[n] for n in nexts))
-    forks = {
-        node: set[Node]().union(*(below[n] for n in _nexts(node) if n in below)) for node in order if node in leads
-    }
-    if any(root in below and below[root] for root in roots):
+            below[node] = own.union(*(below[n] for n in following))
+    forks = {node: set[Node]().union(*(below[n] for n in nexts(node) if n in below)) for node in order if node in leads}
+    if any(root in below and below[root] for root in starts):
         raise RefusedError("an output depends on parameters but on no input")
     found = [_Fork(node, [parameter_of[n] for n in order if n in under]) for node, under in forks.items() if under]
     if len({id(p) for fork in found for p in fork.parameters}) < sum(len(fork.parameters) for fork in found):
         raise RefusedError("a parameter is used in several places of one layer")
     return found
-
-
-def _nexts(node: Node) -> list[Node]:
-    return [following for following, _ in node.next_functions if following is not None]
-
-
-def _post_order(roots: list[Node]) -> list[Node]:
-    """All nodes under the roots, each after those that follow it; without recursion, since graphs are deep."""
-    order: dict[Node, None] = {}
-    seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            order[node] = None
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(following, False) for following in _nexts(node) if following not in seen]
-    return list(order)

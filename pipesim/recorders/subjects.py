@@ -12,7 +12,10 @@ from pipesim.recorders.values import Value, mapped, tensors
 if TYPE_CHECKING:
     import torch
 
-_CONTRACT = "(layers, example) or (layers, example, model) was expected, layers being torch.nn.Modules in order"
+_CONTRACT = (
+    "(layers, example) or (layers, example, model) was expected: torch.nn.Modules in order, and what the first is "
+    "called with, a tensor or a tuple, list or dict of tensors"
+)
 _PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
 
 
@@ -47,12 +50,18 @@ def load_factory(text: str) -> Callable[..., Any]:
     """The factory that `module:factory` or `module:factory(option=value)` names."""
     if ":" not in text.partition("(")[0]:
         raise InputError(f"{shown(text)} found; a factory is written module:factory or module:factory(option=value)")
+    module = text.partition(":")[0]
+    if module.endswith(".py") or "/" in module:
+        raise InputError(f"{shown(text)} found; a module is named as it is imported: package.module, not its file")
     try:
-        return lookup.resolve(text, {}, "factory")
+        factory = lookup.resolve(text, {}, "factory")
     except PipesimError:
         raise
-    except Exception as error:  # anything may happen while a module is imported
+    except (Exception, SystemExit) as error:  # anything may happen while a module is imported
         raise failed(f"factory {text!r}: importing its module", error) from error
+    if isinstance(factory, partial) and "microbatch" in factory.keywords:
+        raise InputError(f"{shown(text)} found; microbatch is not an option there, since --microbatch says it")
+    return factory
 
 
 def device_of(name: str) -> "torch.device":
@@ -84,23 +93,52 @@ def make_subject(factory: Callable[..., Any], microbatch: int, device: "torch.de
     if not (isinstance(made, tuple) and 2 <= len(made) <= 3):
         raise InputError(f"the factory returned {_kind(made)}; {_CONTRACT}")
     names, layers = _layers(made[0])
-    for layer in layers:
-        layer.to(device)
+    for place, layer in enumerate(layers):
+        try:
+            layer.to(device)
+        except Exception as error:  # no data (the meta device), no memory
+            raise failed(f"layer {place} ({names[place]}), moved to {device},", error) from error
     example = mapped(made[1], lambda tensor: tensor.detach().to(device))
     if not tensors(example):
         raise InputError(f"the factory's example is {_kind(made[1])} without tensors; {_CONTRACT}")
-    whole = made[2] if len(made) == 3 else partial(_chain, layers)
+    whole = made[2] if len(made) == 3 else partial(_chain, names, layers)
     if not callable(whole):
         raise InputError(f"the factory's model is {_kind(whole)}; a callable was expected")
     if hasattr(whole, "to"):
         whole.to(device)
-    return Subject(names, layers, example, whole, len(made) == 2, device)
+    return _shaped(Subject(names, layers, example, whole, len(made) == 2, device))
 
 
-def _chain(layers: "Sequence[torch.nn.Module]", value: Value) -> Value:
-    for layer in layers:
-        value = layer(value)
+def _chain(names: Sequence[str], layers: "Sequence[torch.nn.Module]", value: Value) -> Value:
+    for place, layer in enumerate(layers):
+        try:
+            value = layer(value)
+        except InputError:
+            raise
+        except Exception as error:  # anything may happen in a user's layer
+            raise failed(f"layer {place} ({names[place]}) forward", error) from error
     return value
+
+
+def _shaped(subject: Subject) -> Subject:
+    """The same; lazy modules, whose parameters get their shapes from the first example, have had it."""
+    import torch
+    from torch.nn.parameter import is_lazy
+
+    if any(is_lazy(parameter) for parameter in subject.parameters):
+        with torch.no_grad():
+            run(subject)
+    return subject
+
+
+def run(subject: Subject) -> Value:
+    """The model's forward on its example."""
+    try:
+        return subject.whole(subject.example)
+    except InputError:
+        raise
+    except Exception as error:  # anything may happen in a user's model
+        raise failed("the model's forward", error) from error
 
 
 def _layers(found: Any) -> "tuple[tuple[str, ...], tuple[torch.nn.Module, ...]]":  # noqa: ANN401 - the user's
@@ -129,12 +167,12 @@ def _layers(found: Any) -> "tuple[tuple[str, ...], tuple[torch.nn.Module, ...]]"
     return tuple(names), tuple(module for _, module in pairs)
 
 
-def failed(what: str, error: Exception, hint: str = "") -> InputError:
+def failed(what: str, error: BaseException, hint: str = "") -> InputError:
     """What to say of an exception in the user's model."""
     return InputError(f"{what} raised {_said(error)}{hint}")
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     first = next(iter(str(error).strip().splitlines()), "")
     return f"{type(error).__name__}: {first[:300]}" if first else type(error).__name__
 

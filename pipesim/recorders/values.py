@@ -1,12 +1,13 @@
-"""What passes between layers: a tensor, or tuples and lists of tensors."""
+"""What passes between layers: a tensor, or tuples, lists and dicts of tensors."""
 
+import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
 
-Value = Any  # a tensor, or a tuple or list of values
+Value = Any  # a tensor, or a tuple, list or dict of values
 
 
 def tensors(value: Value) -> "list[torch.Tensor]":
@@ -17,6 +18,8 @@ def tensors(value: Value) -> "list[torch.Tensor]":
         return [value]
     if isinstance(value, tuple | list):
         return [tensor for part in value for tensor in tensors(part)]
+    if isinstance(value, dict):
+        return tensors(list(value.values()))
     return []
 
 
@@ -30,6 +33,11 @@ def mapped(value: Value, function: "Callable[[torch.Tensor], torch.Tensor]") -> 
         return type(value)(*(mapped(part, function) for part in value))
     if isinstance(value, tuple | list):
         return type(value)(mapped(part, function) for part in value)
+    if isinstance(value, dict):
+        made = copy.copy(value)  # of its own class, which may take other arguments than a dict does
+        for key, part in value.items():
+            made[key] = mapped(part, function)
+        return made
     return value
 
 

@@ -38,8 +38,8 @@ def nccl_xml(
         net     a NIC with its speed, or with `inter`
 
     `device` (or `kind`) names the kind of GPU; not given, it is guessed from the compute capability (sm): 70 is taken
-    for V100, 80 for A100, 90 for H100. `nics` are those on the network; all, if not given. One node has no NICs.
-    Latencies are those of `nvidia_smi`.
+    for V100, 80 for A100, 90 for H100, 100 for B200. `nics` are those on the network; all, if not given. A NIC that
+    stands at several CPUs is at the first. One node has no NICs. Latencies are those of `nvidia_smi`.
     """
     path = parts.path("file", file)
     bandwidth = None if inter is None else parts.bandwidth("inter", inter)

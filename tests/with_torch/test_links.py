@@ -50,6 +50,13 @@ def test_every_size_is_timed_to_every_process_and_among_every_number_of_them(thr
     assert set(table["source"]) == {"node0.cpu0"}
 
 
+def test_bytes_of_an_all_reduce_are_those_of_the_whole_values_that_were_added_up():
+    """From 6 to 10 bytes: of 2 and 3 values, 8 and 12 bytes; as they are, between two processes."""
+    table = launch.in_new_processes(2, LinkSettings(samples=1, smallest=6, largest=10, gated=False), "gloo").transfers
+    p2p = table["kind"] == "p2p"
+    assert (table["bytes"][p2p].tolist(), table["bytes"][~p2p].tolist()) == ([6, 10], [8, 12])
+
+
 def test_times_are_those_of_messages_between_processes(three):
     """Longer than a call of a function, shorter than a second: 64 bytes over the loopback."""
     assert (three.transfers["seconds"] > 1e-6).all()

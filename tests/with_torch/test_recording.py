@@ -16,7 +16,7 @@ from pipesim.cli import main
 from pipesim.costs import costs_of
 from pipesim.errors import InputError, RefusedError
 from pipesim.importers.native import native
-from pipesim.recorders import layers, measuring, quiet, steady, subjects
+from pipesim.recorders import layers, measuring, quiet, steady, subjects, values
 from pipesim.recorders.clock import clock_of
 from pipesim.recorders.hooks import hooks
 from pipesim.recorders.loop import loop
@@ -101,7 +101,43 @@ def convolutions(*, microbatch):
     return chain, torch.randn(microbatch, 3, 8, 8)
 
 
-FACTORIES = [tied, skipping, convolutions]
+class Named(nn.Module):
+    """Takes and returns a dict, with an output that nobody reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(8, 8)
+
+    def forward(self, given):
+        y = self.map(given["x"])
+        return {"x": y, "deep": [{"mask": given["mask"]}], "mask": given["mask"], "unused": y.exp()}
+
+
+class Last(nn.Module):
+    def forward(self, given):
+        return given["x"].where(given["mask"], 0).square().sum()
+
+
+def dicts(*, microbatch):
+    mask = torch.rand(microbatch, 8) > 0.5
+    return [Named(), Named(), Named(), Last()], {"x": torch.randn(microbatch, 8), "mask": mask}
+
+
+def stopped(*, microbatch):
+    """No gradient comes before the second layer."""
+    return [nn.Linear(8, 8), Detach(), nn.Linear(8, 8)], torch.randn(microbatch, 8)
+
+
+class Detach(nn.Module):
+    def forward(self, x):
+        return x.detach()
+
+
+def lazy(*, microbatch):
+    return [nn.LazyLinear(8), nn.Linear(8, 8)], torch.randn(microbatch, 5)
+
+
+FACTORIES = [tied, skipping, convolutions, dicts, stopped, lazy]
 
 
 def subject_of(factory, microbatch=4):
@@ -136,7 +172,7 @@ def test_however_a_microbatch_is_timed_the_gradients_are_those_of_the_model_as_i
             torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("factory", [factory for factory in FACTORIES if factory is not stopped])
 def test_a_later_microbatch_adds_to_the_gradients_and_a_first_one_does_not(factory):
     subject = subject_of(factory)
     ways = loop(subject, clock_of(CPU))
@@ -159,6 +195,33 @@ def test_a_layer_without_inputs_or_weights_to_differentiate_has_no_such_part():
     assert (inputs[0], weights[1]) == (0.0, 0.0)
     assert min(inputs[1:]) > 0
     assert weights[0] > 0 < weights[2]
+
+
+@pytest.mark.parametrize("method", [loop, hooks])
+def test_layers_that_hand_on_dicts_have_backwards_of_their_own(method):
+    """Each as much work as the next; were dicts handed on uncut, the last layer would have all of it."""
+    subject = subject_of(dicts)
+    for way in method(subject, clock_of(CPU)).values():
+        for column, taken in way().items():
+            assert min(taken[1:3]) > 0, column
+
+
+def test_every_way_can_be_run_where_outputs_have_no_reader_and_layers_no_gradient():
+    for factory in (dicts, stopped):
+        found = layers.record(factory, [4], LENIENT, clocks=None)
+        assert {one.why for one in found.not_measured} <= {"samples scatter by more than 25%"}
+
+
+def test_a_dict_of_a_class_of_its_own_stays_of_that_class_when_it_is_cut():
+    class Output(dict):
+        def __init__(self, x):
+            super().__init__(x=x)
+
+    x = torch.ones(2, requires_grad=True)
+    made = values.cut(Output((x * 2).tanh()))
+    assert type(made) is Output
+    assert made["x"].is_leaf
+    assert made["x"].requires_grad
 
 
 def test_a_layer_that_no_gradient_reaches_takes_no_time_backward():
@@ -339,6 +402,21 @@ def test_without_a_quiet_moment_nothing_is_recorded():
         layers.record(tied, [4], Settings(patience_s=0.0), clocks=stolen)
 
 
+def test_what_cannot_do_without_a_quiet_moment_gives_up_when_it_had_none(monkeypatch):
+    """Quiet while it waits, and never again: the model as it is was run, and nothing after it."""
+    monkeypatch.setattr(measuring, "wait_until_quiet", lambda *_: 0.0)
+    told = []
+    with pytest.raises(RefusedError, match="the machine is not quiet"):
+        layers.record(
+            tied,
+            [4],
+            Settings(patience_s=0.0),
+            clocks=quiet.Clocks(cpu=lambda: 0.0),
+            watch=told.append,
+        )
+    assert told == []
+
+
 def test_a_layer_that_works_in_place_on_its_input_is_for_hooks():
     def factory(*, microbatch):
         return [nn.Linear(8, 8), nn.ReLU(inplace=True), nn.Linear(8, 8)], torch.randn(microbatch, 8)
@@ -347,6 +425,44 @@ def test_a_layer_that_works_in_place_on_its_input_is_for_hooks():
         layers.record(factory, [4], LENIENT, clocks=None)
     found = layers.record(factory, [4], Settings(method="hooks", tolerance=10.0), clocks=None)
     assert found.trace.layer_count == 3
+
+
+class Keep(nn.Module):
+    """Keeps what it computes, and hands it on too."""
+
+    def __init__(self, shelf):
+        super().__init__()
+        self.shelf = shelf
+
+    def forward(self, x):
+        self.shelf.append(x + 1)
+        return x * 2
+
+
+class Take(nn.Module):
+    """Adds what another kept."""
+
+    def __init__(self, shelf):
+        super().__init__()
+        self.shelf = shelf
+
+    def forward(self, x):
+        return x + self.shelf.pop()
+
+
+def test_what_one_layer_takes_from_another_behind_the_cuts_back_is_for_hooks():
+    """A sum keeps nothing for its backward, so that PyTorch itself would not complain."""
+
+    def factory(*, microbatch):
+        shelf = []
+        return [nn.Linear(8, 8), Keep(shelf), nn.Linear(8, 8), Take(shelf)], torch.randn(microbatch, 8)
+
+    with pytest.raises(
+        InputError,
+        match=r"layer 3 \(take-3\) works with what layer 1 \(keep-1\) was given or computed, without.*method hooks",
+    ):
+        layers.record(factory, [4], LENIENT, clocks=None)
+    assert layers.record(factory, [4], Settings(method="hooks", tolerance=10.0), clocks=None).trace.layer_count == 4
 
 
 class Whole(nn.Module):
@@ -411,7 +527,19 @@ def test_a_parameter_used_twice_in_a_layer_leaves_its_split_backward_empty():
     )
 
 
+def test_a_factory_that_makes_as_many_samples_for_every_microbatch_is_refused():
+    with pytest.raises(
+        InputError, match=r"microbatch size 2: the example is as large as at 4; factory\(microbatch=n\)"
+    ):
+        layers.record(lambda **_: ([nn.Linear(8, 8)], X), [4, 2], LENIENT, clocks=None)
+
+
 X = torch.zeros(2, 8)
+
+
+class Other(nn.Module):
+    def forward(self, x):
+        return SimpleNamespace(x=x)
 
 
 def bad_forward():
@@ -435,7 +563,12 @@ def bad_forward():
         (lambda: 1 / 0, "microbatch=2, raised ZeroDivisionError"),
         (lambda: ([nn.ReLU()], X), "has no gradient"),
         (lambda: ([nn.Linear(9, 9)], X), "forward raised RuntimeError"),
-        (bad_forward, "forward raised KeyError"),
+        (bad_forward, r"layer 1 \(bad-1\) forward raised KeyError"),
+        (
+            lambda: ([nn.ReLU(), Other()], X),
+            r"layer 1 \(other-1\) returned a SimpleNamespace without tensors; a tensor",
+        ),
+        (lambda: ([nn.Linear(8, 8, device="meta")], X), r"layer 0 \(linear-0\), moved to cpu, raised NotImplemented"),
     ],
 )
 def test_what_breaks_the_contract_is_said_in_a_sentence(made, message):
@@ -447,6 +580,14 @@ def test_what_breaks_the_contract_is_said_in_a_sentence(made, message):
 def test_a_factory_that_is_not_there_is_said_to_be_so(text):
     with pytest.raises(InputError, match="factory"):
         subjects.load_factory(text)
+
+
+@pytest.mark.parametrize("line", ["import sys; sys.exit(3)", "1 / 0", "def :"])
+def test_a_module_that_ends_or_fails_while_it_is_imported_is_said_to_do_so(tmp_path, monkeypatch, line):
+    (tmp_path / "ends_at_once.py").write_text(line)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=r"factory 'ends_at_once:gpt'"):
+        subjects.load_factory("ends_at_once:gpt")
 
 
 @pytest.mark.parametrize(("name", "message"), [("tpu9", "cpu, cuda"), ("meta", "works on cpu and cuda")])
@@ -528,6 +669,9 @@ def test_the_command_says_what_it_measured_in_a_table(capsys):
         (["my_models:broken", "-b", "8"], "raised ValueError: no such luck"),
         (["my_models:mlp(depth=3)", "-b", "8"], "unexpected keyword argument 'depth'"),
         (["mlp", "-b", "8"], "a factory is written module:factory"),
+        (["my_models.py:mlp", "-b", "8"], "a module is named as it is imported"),
+        (["./my_models:mlp", "-b", "8"], "a module is named as it is imported"),
+        (["my_models:mlp(microbatch=4)", "-b", "8"], "since --microbatch says it"),
     ],
 )
 @pytest.mark.usefixtures("in_folder")

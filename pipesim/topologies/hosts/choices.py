@@ -47,7 +47,8 @@ class Choices:
         if self.device is None and guessed is None:
             raise InputError(
                 "does not say of which kind its GPUs are, and nothing in it tells; name the kind, as in "
-                "nvidia_smi('topo.txt', device='a100-80gb'), or in a file of machines device = 'a100-80gb'"
+                "nvidia_smi('topo.txt', device='a100-80gb') or nccl_xml('topo.xml', device='a100-80gb'), or in a file "
+                "of machines device = 'a100-80gb'"
             )
         kind = guessed if self.device is None else self.device
         parts.devices((), kind, self.memory)  # type: ignore[arg-type]  # checked there, whatever it is

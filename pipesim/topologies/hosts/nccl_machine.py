@@ -23,7 +23,7 @@ from pipesim.topologies.hosts.machine import Branch, Machine
 from pipesim.topologies.parts import MOST_DEVICES
 
 # Kinds by compute capability; where there are several, the first, with its smaller memory.
-_KINDS = {70: "v100-16gb", 80: "a100-40gb", 90: "h100-80gb"}
+_KINDS = {70: "v100-16gb", 80: "a100-40gb", 90: "h100-80gb", 100: "b200-180gb"}
 _BUS = re.compile(r"[0-9a-f]{1,8}(:[0-9a-f]{1,4}){1,2}(\.[0-9a-f]{1,2})?")
 _TRANSFERS = re.compile(r"(\d{1,3}(?:\.\d{1,3})?) GT/s(?: PCIe)?")
 # PCI classes of what an NVLink leads to: bridges are NVSwitches, but for the one that stands for a CPU.
@@ -39,12 +39,16 @@ NVSWITCH = "nvswitch"
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is met on the way through the tree: GPUs by bus with their element and CPU, and NICs with their speed."""
+    """What is met on the way through the tree: GPUs by bus with their element and CPU, NICs with their speed.
+
+    `at`: the CPU at which a NIC, by name and number, was met first.
+    """
 
     pcie: float
     gpus: dict[str, tuple[str, Element, str]] = field(default_factory=dict)
     nics: dict[str, float | None] = field(default_factory=dict)
     buses: set[str] = field(default_factory=set)
+    at: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 def machine_of(system: Element, choices: Choices) -> Machine:
@@ -62,7 +66,7 @@ def machine_of(system: Element, choices: Choices) -> Machine:
     found = _Found(rates.pcie)
     trees = tuple(_cpu(cpu, rates, found) for cpu in cpus)
     if not found.gpus:
-        raise system.error("no <gpu> inside; at least one was expected")
+        raise system.error("no <gpu> inside; at least one was expected, as NCCL_TOPO_DUMP_FILE writes them")
     gpus = sorted((name for name, _, _ in found.gpus.values()), key=lambda name: int(name.removeprefix("gpu")))
     return Machine(kind, tuple(gpus), found.nics, trees, rates.between_cpus, tuple(_nvlinks(found, kind, rates)))
 
@@ -109,7 +113,8 @@ def _inside(element: Element, width: float, cpu: str, found: _Found) -> list[Bra
         elif inner.tag == "gpu":
             below.append(Branch(_gpu(inner, element, cpu, found), width))
         elif inner.tag == "nic":
-            below += [Branch(_nic(net, found), width) for net in inner.all("net")]
+            nets = [net for net in inner.all("net") if not (element.tag == "cpu" and _is_elsewhere(net, cpu, found))]
+            below += [Branch(_nic(net, found), width) for net in nets]
     return below
 
 
@@ -155,6 +160,11 @@ def _gpu(gpu: Element, pci: Element, cpu: str, found: _Found) -> str:
         raise gpu.error(f"the second on bus {bus}; one was expected")
     found.gpus[bus] = (name, gpu, cpu)
     return name
+
+
+def _is_elsewhere(net: Element, cpu: str, found: _Found) -> bool:
+    """Whether a NIC at no PCIe device, which virtual machines show at every CPU, was met at an earlier one."""
+    return found.at.setdefault((net.text("name"), net.attributes.get("dev", "")), cpu) != cpu
 
 
 def _nic(net: Element, found: _Found) -> str:
