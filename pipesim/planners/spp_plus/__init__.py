@@ -82,14 +82,14 @@ def spp_plus(
 
 
 def _best(candidates: list[Plan], price: Cost, evaluations: int) -> list[Plan]:
-    """The best few of these, each improved by local moves as long as there are evaluations, and as they were."""
+    """The best few of these, each improved by local moves as long as there are evaluations."""
     priced = sorted((price(plan), n) for n, plan in enumerate(candidates))[:POLISHED]
     left, found = evaluations - len(candidates), list[Plan]()
     for place, (seconds, n) in enumerate(priced):
         share = left // (len(priced) - place)
         better, _, used = polished(candidates[n], price, share, seconds)
         left -= used
-        found += [better, candidates[n]] if better != candidates[n] else [better]
+        found.append(better)
     return found
 
 
