@@ -110,7 +110,9 @@ def _check_types(function: Callable[..., Any], keywords: dict[str, Any]) -> None
     """Refuse options of a kind that their annotation does not name, where it names plain ones."""
     hints = _hints(function)
     for key, value in keywords.items():
-        kinds = set(typing.get_args(hints.get(key)) or (hints.get(key, object),))
+        hint = hints.get(key, object)
+        either = typing.get_origin(hint) in {typing.Union, types.UnionType}
+        kinds = set(typing.get_args(hint)) if either or typing.get_origin(hint) is typing.Literal else {hint}
         if any(typing.get_origin(kind) is Callable for kind in kinds):
             raise InputError(
                 f"{key}: {shown(value)} found; a function, which can be given only in Python, was expected"

@@ -49,7 +49,7 @@ def layouts(scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, clu
             yield shaped(plan, costs, cluster, shape, _chunks(name, option, unit, keywords), name)  # type: ignore[arg-type]  # a shape
         return
     yield plan
-    if name == "auto":
+    if name == "auto" and not _called(scheduler)[1].get("among"):
         for other, chunks in EVERY_SHAPE:
             with suppress(ScheduleError):
                 made = shaped(plan, costs, cluster, other, chunks, name)

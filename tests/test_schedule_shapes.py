@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from pipesim import experiment, legality
+from pipesim.costs import costs_of
 from pipesim.errors import DeadlockError, InputError, PipesimError, ScheduleError
 from pipesim.lowering import Options
 from pipesim.ordering import ordered_with
@@ -11,7 +12,7 @@ from pipesim.plan import Plan, Stage
 from pipesim.program import ALL_REDUCE
 from pipesim.schedulers import SCHEDULERS, SHAPES
 from pipesim.schedulers.shapes import has_shape, lane_order, shaped
-from strategies import jobs
+from strategies import even_trace, jobs
 from test_schedulers import straight
 
 
@@ -68,6 +69,25 @@ def test_auto_leaves_out_what_never_ends_where_transfers_block():
     with pytest.raises(DeadlockError):
         experiment.run(pe.program())
     assert experiment.run(best.program()).makespan <= experiment.run(plain.program()).makespan
+
+
+def test_auto_among_a_few_is_the_best_of_those_that_order_the_plan():
+    """Stages on 3, 1 and 2 devices that take whole microbatches: pe orders no such plans, and is left out."""
+    costs, cluster = costs_of(even_trace(6)), experiment.load_cluster('servers(2, 3, intra="4GB/s", inter="1GB/s")')
+    names = [device.name for device in cluster.devices]
+    stages = (Stage(0, 3, tuple(names[:3])), Stage(3, 4, (names[3],)), Stage(4, 6, tuple(names[4:])))
+    plan = Plan("even", 6, 12, stages, "whole")
+
+    def seconds(name):
+        made = ordered_with(name, plan, costs, cluster)
+        return experiment.run(experiment.Case(*made, costs, cluster).program()).makespan
+
+    asked = ["gpipe", "one_f_one_b", "one_f_one_b(warm_up='3A')"]
+    each = [seconds(name) for name in asked]
+    assert min(each) < max(each)
+    assert seconds(f"auto(among={['pe', *asked]})") == min(each)
+    with pytest.raises(ScheduleError, match="none of pe, zb_v orders this plan"):
+        seconds("auto(among=['pe', 'zb_v'])")
 
 
 def test_two_copies_share_their_devices_in_opposite_directions():

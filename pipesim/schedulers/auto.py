@@ -1,7 +1,8 @@
 """The best of all schedules that order a plan as it lies, and of a search."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -25,30 +26,43 @@ NOT_ASKED = {"auto", "exact"}
 
 
 def auto(
-    plan: Plan, costs: Costs, cluster: Cluster, *, exact: Judge | None = None, seed: int = 0
-) -> Schedule:  # fmt: skip
+    plan: Plan,
+    costs: Costs,
+    cluster: Cluster,
+    *,
+    exact: Judge | None = None,
+    seed: int = 0,
+    among: Sequence[str] = (),
+) -> Schedule:
     """The shortest schedule that fits the devices' memory: of all members, of priorities, and of a search.
 
     `exact` gives for a schedule by how many bytes it exceeds the memory of a device, and its seconds; from the command
     line it simulates on the contended network. Without it, seconds are those of the abstract pipeline and memory does
     not count. So by `exact` no member that orders this plan as its stages lie is better. If none fits, the one that
-    exceeds the memory least is taken. From the command line the stages are also laid out in the other shapes.
+    exceeds the memory least is taken. From the command line the stages are also laid out in the other shapes. With
+    `among`, names of schedulers, only those are asked that order the plan as it lies: auto(among=["pe", "gpipe"]).
     """
     board = board_of(plan, costs, cluster)
     judge = exact or (lambda schedule: (0.0, float(makespan(board, schedule))))
     tried: dict[str, Schedule] = {}
-    for schedule in _candidates(plan, costs, cluster, board, seed):
+    among = [among] if isinstance(among, str) else among
+    members = _members(plan, costs, cluster, among or [name for name in SCHEDULERS if name not in NOT_ASKED])
+    for schedule in members if among else itertools.chain(members, _filled(board, seed)):
         tried.setdefault(str(schedule), schedule)
+    if not tried:
+        raise ScheduleError(f"none of {', '.join(among)} orders this plan")
     scores = [(*judge(schedule), n) for n, schedule in enumerate(tried.values())]
     return list(tried.values())[min(scores)[2]]
 
 
-def _candidates(plan: Plan, costs: Costs, cluster: Cluster, board: Board, seed: int) -> Iterator[Schedule]:
-    for name in [name for name in SCHEDULERS if name not in NOT_ASKED]:
-        try:
-            yield lookup.function_named(name, SCHEDULERS, "scheduler")(plan, costs, cluster)
-        except (ScheduleError, InputError):  # it does not order such plans
-            continue
+def _members(plan: Plan, costs: Costs, cluster: Cluster, names: Sequence[str]) -> Iterator[Schedule]:
+    for name in names:
+        scheduler = lookup.resolve(name, SCHEDULERS, "scheduler")
+        with suppress(ScheduleError, InputError):  # it does not order such plans
+            yield scheduler(plan, costs, cluster)
+
+
+def _filled(board: Board, seed: int) -> Iterator[Schedule]:
     rows = (fill(board, how).rows for how in _rules(board, seed))
     yield from (board.schedule(row) for row in rows if row is not None)
 
