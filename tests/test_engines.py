@@ -32,10 +32,20 @@ def test_every_engine_obeys_the_rules_and_agrees_with_the_reference(name, progra
     check_engine(lookup.function_named(ENGINES[name], {}, "engine"), program)
 
 
+@pytest.mark.parametrize("sharing", ["fifo", "none"])
+def test_a_pipeline_is_played_in_fixed_order(sharing):
+    times = workbench.Times.of(1, 2, hop=0.25)
+    program = workbench.case("one_f_one_b", 4, 8, times, None, Options(sharing)).program()
+    timeline = compiled.in_fixed_order(program)
+    assert timeline is not None
+    assert timeline.same_as(event.run(program))
+
+
 @settings(max_examples=400)
 @given(program=st.one_of(strategies.programs, strategies.even_programs))
-def test_the_heap_agrees_where_the_order_is_fixed_too(program):
-    check_engine(compiled.with_heap, program)
+def test_the_loop_in_fixed_order_agrees_with_the_heap(program):
+    timeline = compiled.in_fixed_order(program)
+    assert timeline is None or timeline.same_as(compiled.with_heap(program))
 
 
 @settings(max_examples=400)
