@@ -68,7 +68,7 @@ def _beside(play: Play, stages: int, microbatches: int) -> list[Row]:
     program = bench_event.program(stages, microbatches, "fifo")
     _check(program, *play(program))
     pairs = [
-        (bench_event.seconds(lambda: compiled.with_heap(program)), bench_event.seconds(lambda: play(program)))
+        (bench_event.seconds(lambda: compiled.run(program)), bench_event.seconds(lambda: play(program)))
         for _ in range(RUNS[stages, microbatches])
     ]
     engine, plain = zip(*pairs, strict=True)
@@ -84,7 +84,7 @@ def _beside(play: Play, stages: int, microbatches: int) -> list[Row]:
 
 def _check(program: Program, start: Ints, end: Ints) -> None:
     """Times may be compared only of what comes to the same, to the nanosecond."""
-    timeline = compiled.with_heap(program)
+    timeline = compiled.run(program)
     if not (np.array_equal(timeline.start, start) and np.array_equal(timeline.end, end)):
         raise ValueError(f"loop.c ends at {end.max()} ns, the compiled engine at {timeline.makespan} ns")
 

@@ -37,8 +37,7 @@ def _beside_simpy() -> list[Row]:
     for shape, bar in (((16, 64), "≥ 60"), ((128, 1024), "≥ 30")):
         made = bench_event.program(*shape, "fifo")
         compiled.run(made)  # the kernels are fetched
-        compiled.with_heap(made)
-        quick, slow = seconds(lambda p=made: compiled.with_heap(p)), seconds(lambda p=made: event.run(p), 2)
+        quick, slow = seconds(lambda p=made: compiled.run(p)), seconds(lambda p=made: event.run(p), 2)
         fixed = seconds(lambda p=made: compiled.in_fixed_order(p))
         found.append((f"fifo {shape}: heap loop, times faster than the SimPy engine", f"{slow / quick:.0f}", bar))
         found.append(("... loop in fixed order, with the time to find the order", f"{slow / fixed:.0f}", ""))

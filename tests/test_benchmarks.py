@@ -54,7 +54,7 @@ def test_in_the_loop_in_c_what_is_first_in_line_goes_at_once_even_if_it_came_las
 def test_both_engines_and_the_loop_in_c_agree_on_what_is_measured(bench_c, play, shape):
     program = bench_c.bench_event.program(*shape, "fifo")
     reference = event.run(program)
-    for start, end in (columns(compiled.with_heap(program)), play(program)):
+    for start, end in (columns(compiled.run(program)), play(program)):
         assert not np.count_nonzero(start - reference.start)
         assert not np.count_nonzero(end - reference.end)
 

@@ -45,7 +45,7 @@ def test_a_pipeline_is_played_in_fixed_order(sharing):
 @given(program=st.one_of(strategies.programs, strategies.even_programs))
 def test_the_loop_in_fixed_order_agrees_with_the_heap(program):
     timeline = compiled.in_fixed_order(program)
-    assert timeline is None or timeline.same_as(compiled.with_heap(program))
+    assert timeline is None or timeline.same_as(compiled.run(program))
 
 
 @settings(max_examples=400)
@@ -110,7 +110,7 @@ def test_the_loop_stays_within_its_arrays(program):
         reference = event.run(program)
     except DeadlockError:
         return
-    assert compiled.with_heap(program).same_as(reference)
+    assert compiled.run(program).same_as(reference)
 
 
 @pytest.mark.usefixtures("in_python")
@@ -130,7 +130,7 @@ def test_what_waits_has_room_however_often_rates_change(seed):
         stages.append(Stage(layer, layer + 1, tuple(names[a:b])))
     plan = Plan("m", 3, microbatches, tuple(stages))
     program = lower(plan, gpipe(plan), costs, cluster)
-    assert compiled.with_heap(program).same_as(event.run(program))
+    assert compiled.run(program).same_as(event.run(program))
 
 
 def test_auto_asks_simpy_where_that_is_quicker():

@@ -11,6 +11,7 @@ from pipesim.costs import Costs
 from pipesim.experiment import Case
 from pipesim.planners import PLANNERS
 from pipesim.planners.brute import brute
+from pipesim.pricing import SCHEDULES
 from pipesim.scenario import CALM
 from pipesim.timeline import Timeline
 
@@ -34,7 +35,7 @@ def theorem_over_work(case: Case, _: Timeline) -> float:
 OWN_SCHEDULE = {
     "spp": "pe",
     "gpipe": "gpipe",
-    "spp_plus": """auto(among=["pe", "one_f_one_b(warm_up='3A')", "eager_1f1b", "one_f_one_b", "gpipe"])""",
+    "spp_plus": f"auto(among={list(SCHEDULES)})",
 }
 
 

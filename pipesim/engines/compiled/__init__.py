@@ -37,17 +37,11 @@ def run(program: Program, watch: Callable[[int], None] | None = None) -> Timelin
         raise RefusedError(
             f"the compiled engine does not know sharing {program.sharing!r}; known are {', '.join(MODES)}"
         )
-    timeline = with_heap(program)
-    if watch is not None:
-        watch(len(program))
-    return timeline
-
-
-def with_heap(program: Program) -> Timeline:
-    """Play any program, whether the order on its links is known beforehand or not."""
     start, end, task, time, rate = play(*_columns(program))
     if (end < 0).any():
         raise DeadlockError(stuck(program, end.tolist()))
+    if watch is not None:
+        watch(len(program))
     rates = Rates(task.copy(), time.copy(), rate.copy()) if program.sharing == "fair" else None
     return Timeline(program, start, end, NAME, rates)
 
