@@ -15,8 +15,8 @@ Rooms, top to bottom. A room imports only rooms above it or to its left; those m
     costs spread trace_diff · chains plan schedule scenario background stepping keeping legality recording
     program lowering · timeline
     metrics curves channels bounds · importers* recorders* architectures* topologies* planners* schedulers* engines*
-    report* plot* export* trace_report · pricing ordering experiment whatif workbench rebuilding · store sweep
-    cli
+    report* plot* export* trace_report · pricing ordering experiment comparison documents whatif workbench rebuilding
+    store sweep · cli
 
 Words:
 
@@ -39,9 +39,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from pipesim.cluster import Cluster as Cluster
+    from pipesim.comparison import compare as compare
     from pipesim.costs import costs_of as costs_of
     from pipesim.errors import PipesimError as PipesimError
-    from pipesim.experiment import compare as compare
     from pipesim.experiment import load_cluster as load_cluster
     from pipesim.experiment import load_plan as load_plan
     from pipesim.experiment import load_trace as load_trace
@@ -72,7 +72,7 @@ _WINDOW = {
     "Stage": "pipesim.plan:Stage",
     "Timeline": "pipesim.timeline:Timeline",
     "Trace": "pipesim.trace:Trace",
-    "compare": "pipesim.experiment:compare",
+    "compare": "pipesim.comparison:compare",
     "costs_of": "pipesim.costs:costs_of",
     "export_timeline": "pipesim.export:export",
     "gantt": "pipesim.plot:gantt",

@@ -1,6 +1,6 @@
-"""One way through the house, with things called by their names: load, plan, order, lower, replay, compare."""
+"""One way through the house, with things called by their names: load, plan, order, lower, replay."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ import numpy as np
 from pipesim import bounds, files, lookup, metrics, serial
 from pipesim import plan as plans
 from pipesim.cluster import Cluster
-from pipesim.costs import SCALINGS, Costs, Phase, Scaling, costs_of
+from pipesim.costs import SCALINGS, Costs, Scaling, costs_of
 from pipesim.engines import ENGINES
-from pipesim.errors import InputError, PipesimError
+from pipesim.errors import InputError
 from pipesim.importers.opening import open_trace
 from pipesim.lowering import DEFAULTS, Options, lower, redraw
 from pipesim.ordering import Scheduler, named, ordered_with, schedule_with
@@ -22,13 +22,12 @@ from pipesim.pricing import prices, simulated_seconds
 from pipesim.program import Program
 from pipesim.scenario import CALM, Scenario
 from pipesim.schedule import INPUT, WEIGHT, Schedule
-from pipesim.schedulers import COMPARED, SCHEDULERS
 from pipesim.timeline import Timeline
 from pipesim.topologies import TOPOLOGIES
 from pipesim.topologies.hosts import cluster_file
 from pipesim.trace import Trace
 
-__all__ = ["Case", "Row", "compare", "make_case", "ordered_with", "run", "schedule_with", "simulate"]
+__all__ = ["Case", "make_case", "ordered_with", "run", "schedule_with", "simulate"]
 
 Planner = Callable[..., Plan]
 
@@ -105,7 +104,7 @@ def make_plan(  # noqa: PLR0917 - as `make_case`
 def plan_with(planner: Planner | str, costs: Costs, cluster: Cluster, microbatches: int) -> Plan:
     """The plan of a planner, by name or as a function; refused unless it fits model and cluster."""
     function: Planner = lookup.resolve(planner, PLANNERS, "planner") if isinstance(planner, str) else planner
-    _check_kinds(costs, cluster)
+    check_kinds(costs, cluster)
     with named("planner", planner):
         lookup.check_takes(function, "model, cluster, costs, microbatches")
         given = prices(function, costs, cluster)
@@ -116,7 +115,7 @@ def plan_with(planner: Planner | str, costs: Costs, cluster: Cluster, microbatch
     return plan
 
 
-def _check_kinds(costs: Costs, cluster: Cluster) -> None:
+def check_kinds(costs: Costs, cluster: Cluster) -> None:
     """Refuse devices that the trace has no times for, before anybody plans with them."""
     for device in cluster.devices:
         costs.recorded_kind(device.kind)
@@ -210,7 +209,7 @@ def make_case(  # noqa: PLR0917 - the nouns of a simulation, in the order of the
     cluster = load_cluster(cluster)
     made = plan if isinstance(plan, Plan) else plan_with(plan, costs, cluster, microbatches)
     plans.check_fits(made, costs.model, cluster)
-    _check_kinds(costs, cluster)
+    check_kinds(costs, cluster)
     made, schedule = ordered_with(scheduler, made, costs, cluster, options)
     return Case(made, schedule, costs, cluster, options, scenario)
 
@@ -275,161 +274,9 @@ def replay_statistics(seconds: Iterable[float], seed: int = 0) -> dict[str, floa
     return metrics.statistics(np.fromiter(seconds, np.float64), np.random.default_rng(seed))
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of a comparison: a planner with a scheduler, and what came of it or why nothing did."""
-
-    planner: str
-    scheduler: str
-    timeline: Timeline | None = None
-    schedule_bound_s: float | None = None
-    bound_s: float | None = None
-    by_scaling_s: Mapping[str, float] | None = None
-    scaling: Scaling = "recorded"
-    error: str = ""
-
-    def as_data(self) -> dict[str, Any]:
-        """Plain numbers and text."""
-        head: dict[str, Any] = {"planner": self.planner, "scheduler": self.scheduler}
-        if self.timeline is None:
-            return head | {"error": self.error}
-        peak = metrics.peak_memory(self.timeline)
-        return head | {
-            "iteration_time_s": metrics.iteration_time(self.timeline),
-            "scaling": self.scaling,
-            "iteration_time_by_scaling_s": self.by_scaling_s,
-            "throughput_samples_per_s": metrics.throughput(self.timeline),
-            "bubble": metrics.bubble(self.timeline),
-            "schedule_bound_s": self.schedule_bound_s,
-            "bound_s": self.bound_s,
-            "peak_memory_bytes": int(peak.max()),
-            "fits_memory": metrics.fits_memory(self.timeline),
-            "devices": len(self.timeline.program.devices),
-            "tasks": len(self.timeline.program),
-            "engine": self.timeline.engine,
-        }
-
-
-def compare(  # noqa: PLR0917 - as `make_case`
-    trace: Trace | Path | str,
-    cluster: Cluster | Path | str,
-    planners: Sequence[str] = tuple(PLANNERS),
-    schedulers: Sequence[str] = COMPARED,
-    microbatches: int = 8,
-    microbatch_size: int | None = None,
-    options: Options = DEFAULTS,
-    scenario: Scenario = CALM,
-    engine: str = "auto",
-    scaling: Scaling = "recorded",
-) -> Iterator[Row]:
-    """Every planner with every scheduler, one row after the other. What fails is a row that says why."""
-    for name in planners:  # a name that nobody has is a slip of the pen, not a result
-        lookup.resolve(name, PLANNERS, "planner")
-    for name in schedulers:
-        lookup.resolve(name, SCHEDULERS, "scheduler")
-    trace, cluster = load_trace(trace), load_cluster(cluster)
-    costs = costs_of(trace, microbatch_size, scaling=scaling)
-    _check_kinds(costs, cluster)
-    for planner in planners:
-        try:
-            plan = plan_with(planner, costs, cluster, microbatches)
-        except PipesimError as error:
-            yield from (Row(planner, scheduler, error=str(error)) for scheduler in schedulers)
-            continue
-        for scheduler in schedulers:
-            try:
-                made, schedule = ordered_with(scheduler, plan, costs, cluster, options)
-                yield _row(planner, scheduler, Case(made, schedule, costs, cluster, options, scenario), engine)
-            except PipesimError as error:
-                yield Row(planner, scheduler, error=str(error))
-
-
-def _row(planner: str, scheduler: str, case: Case, engine: str) -> Row:
-    timeline = run(case.program(), engine)
-    limits = case.schedule_bound(), case.bound()
-    return Row(planner, scheduler, timeline, *limits, case.seconds_by_scaling(timeline), case.costs.scaling)
-
-
-def best(rows: Sequence[Row]) -> Row | None:
-    """The fastest row that fits in memory, else the fastest."""
-    done = [row for row in rows if row.timeline is not None]
-    return min(done, key=_rank, default=None)
-
-
-def starred(rows: Sequence[Row]) -> list[bool]:
-    """Which rows are the best of their planner; none is, where nothing of it fits in memory."""
-    by_planner: dict[str, list[Row]] = {}
-    for row in rows:
-        by_planner.setdefault(row.planner, []).append(row)
-    stars = [best(mine) for mine in by_planner.values()]
-    fitting = [star for star in stars if star and star.timeline and metrics.fits_memory(star.timeline)]
-    return [any(row is star for star in fitting) for row in rows]
-
-
-def _rank(row: Row) -> tuple[bool, int]:
-    timeline = row.timeline
-    return (True, 0) if timeline is None else (not metrics.fits_memory(timeline), timeline.makespan)
-
-
-def plan_data(
-    plan: Plan,
-    bound_s: float | None = None,
-    planning_s: float | None = None,
-    scaling: Scaling = "recorded",
-    seconds_by_scaling: Mapping[str, float] | None = None,
-) -> dict[str, Any]:
-    """A plan as `pipesim plan --json` prints it: the plan's own keys, and those derived from it."""
-    head = {"format": Plan.FORMAT, "version": Plan.VERSION, **serial.to_data(plan)}
-    derived = {"replication": list(plan.replication), "cuts": list(plan.cuts)}
-    shares = {"scaling": scaling, "seconds_by_scaling": seconds_by_scaling}
-    return head | derived | {"bound_s": bound_s, "planning_s": planning_s} | shares
-
-
-def simulation_data(case: Case, timeline: Timeline) -> dict[str, Any]:
-    """A simulation as `pipesim simulate --json` prints it."""
-    own = {
-        "model": case.costs.model.name,
-        "cluster": case.cluster.name,
-        "planner": case.plan.planner,
-        "replication": list(case.plan.replication),
-        "cuts": list(case.plan.cuts),
-        "schedule_bound_s": case.schedule_bound(),
-        "bound_s": case.bound(),
-        "channel_time_s": channel_seconds(case, timeline),
-        "fits_memory": metrics.fits_memory(timeline),
-        "scaling": case.costs.scaling,
-        "iteration_time_by_scaling_s": case.seconds_by_scaling(timeline),
-        "weight_share": case.weight_share(),
-    }
-    return metrics.summary(timeline) | own
-
-
 def channel_seconds(case: Case, timeline: Timeline) -> float:
     """Seconds of the same schedule on the abstract network that planners assume: what contention costs is the rest."""
     if case.options.sharing == "channel":
         return metrics.iteration_time(timeline)
     abstract = replace(case, options=replace(case.options, sharing="channel"), scenario=Scenario(case.scenario.slow))
     return metrics.iteration_time(run(abstract.program()))
-
-
-def cluster_data(cluster: Cluster) -> dict[str, Any]:
-    """A cluster as `pipesim show --json` prints it: its file form, and the bandwidth between devices."""
-    matrix = [[None if np.isinf(value) else value for value in row] for row in cluster.bandwidth_matrix.tolist()]
-    head = {"format": Cluster.FORMAT, "version": Cluster.VERSION, **serial.to_data(cluster)}
-    return head | {"bandwidth_matrix": matrix}
-
-
-def trace_data(trace: Trace) -> dict[str, Any]:
-    """A trace as `pipesim show --json` prints it: where it comes from, and its layers' costs by device kind."""
-    costs = costs_of(trace)
-    layers = [serial.to_data(layer) for layer in costs.model.layers]
-    phases: tuple[Phase, ...] = ("forward", "backward")
-    return {
-        "model": trace.model,
-        "source": trace.source,
-        "machine": trace.machine,
-        "microbatch_size": trace.microbatch_size,
-        "device_kinds": list(trace.device_kinds),
-        "layers": layers,
-        "seconds": {kind: {phase: costs.seconds(phase, kind).tolist() for phase in phases} for kind in costs.kinds},
-    }

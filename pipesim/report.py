@@ -120,7 +120,7 @@ _SPENT = {
 
 
 def simulation(data: Mapping[str, Any], most: int = 16) -> str:
-    """What `experiment.simulation_data` says: the iteration, its devices, its busiest links."""
+    """What `documents.simulation_data` says: the iteration, its devices, its busiest links."""
     how = f"sharing {data['sharing']}, {data['transfers']} transfers, {data['engine']} engine"
     head = [
         ("iteration time", seconds(data["iteration_time_s"])),

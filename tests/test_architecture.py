@@ -25,7 +25,7 @@ timeline
 metrics curves channels bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 report* plot* export* trace_report
-pricing ordering experiment whatif workbench rebuilding
+pricing ordering experiment comparison documents whatif workbench rebuilding
 store sweep
 cli
 """

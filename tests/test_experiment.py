@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from networks import chain, pipeline_trace
-from pipesim import experiment, metrics, serial
+from pipesim import comparison, documents, experiment, metrics, serial
 from pipesim.cluster import Cluster
 from pipesim.errors import InputError, PlanError, RefusedError, UnknownNameError
 from pipesim.plan import Plan
@@ -54,7 +54,7 @@ def test_an_expression_is_parsed_and_never_evaluated():
 def test_a_plan_is_printed_so_that_it_can_be_loaded_again(tmp_path):
     plan = experiment.make_plan("vgg-19", FLAT, "balanced", 8)
     file = tmp_path / "plan.json"
-    file.write_text(json.dumps(experiment.plan_data(plan, 0.05, 0.1)), encoding="utf-8")
+    file.write_text(json.dumps(documents.plan_data(plan, 0.05, 0.1)), encoding="utf-8")
     assert experiment.load_plan(file) == plan
 
 
@@ -190,18 +190,18 @@ def test_an_abstract_channel_has_no_link_to_degrade(tmp_path):
 
 
 def test_a_comparison_has_a_row_for_each_pair_and_a_failure_stops_nothing():
-    rows = list(experiment.compare(even_trace(4), FLAT, ["uniform(stages=9)", "balanced"], ["gpipe", "one_f_one_b"]))
+    rows = list(comparison.compare(even_trace(4), FLAT, ["uniform(stages=9)", "balanced"], ["gpipe", "one_f_one_b"]))
     assert [(row.planner, row.scheduler) for row in rows] == [
         (planner, scheduler) for planner in ("uniform(stages=9)", "balanced") for scheduler in ("gpipe", "one_f_one_b")
     ]
     assert [bool(row.error) for row in rows] == [True, True, False, False]
     done = [row for row in rows if row.timeline]
-    assert experiment.best(rows).timeline.makespan == min(row.timeline.makespan for row in done)
+    assert comparison.best(rows).timeline.makespan == min(row.timeline.makespan for row in done)
 
 
 def test_a_name_that_nobody_has_stops_a_comparison_at_once():
     with pytest.raises(UnknownNameError, match="no planner is called 'ballanced'; did you mean 'balanced'"):
-        next(experiment.compare(even_trace(4), FLAT, ["ballanced"]))
+        next(comparison.compare(even_trace(4), FLAT, ["ballanced"]))
 
 
 def test_the_star_of_a_planner_is_on_the_fastest_schedule_that_fits_or_on_none():
@@ -211,27 +211,27 @@ def test_the_star_of_a_planner_is_on_the_fastest_schedule_that_fits_or_on_none()
     most, least = (int(metrics.peak_memory(experiment.run(program)).max()) for program in rooms)
     cluster = experiment.load_cluster(FLAT)
     small = replace(cluster, devices=tuple(replace(device, memory=(most + least) // 2) for device in cluster.devices))
-    rows = list(experiment.compare(trace, small, ["uniform"], ["gpipe", "one_f_one_b", "zb_2p"], 8))
+    rows = list(comparison.compare(trace, small, ["uniform"], ["gpipe", "one_f_one_b", "zb_2p"], 8))
     assert [row.as_data()["fits_memory"] for row in rows][:2] == [False, True]
-    (star,) = [row for row, starred in zip(rows, experiment.starred(rows), strict=True) if starred]
+    (star,) = [row for row, starred in zip(rows, comparison.starred(rows), strict=True) if starred]
     assert star.as_data()["fits_memory"]
     tiny = replace(cluster, devices=tuple(replace(device, memory=1) for device in cluster.devices))
-    assert not any(experiment.starred(list(experiment.compare(trace, tiny, ["uniform"], ["gpipe"], 8))))
+    assert not any(comparison.starred(list(comparison.compare(trace, tiny, ["uniform"], ["gpipe"], 8))))
 
 
 def test_what_fits_in_memory_is_better_than_what_is_fast():
     small = Cluster("small", tuple(experiment.load_cluster(FLAT).devices[:1]))
     assert small.devices[0].memory > 0
-    rows = list(experiment.compare(even_trace(4, parameter_bytes=10**10), small, ["uniform"], ["gpipe"]))
+    rows = list(comparison.compare(even_trace(4, parameter_bytes=10**10), small, ["uniform"], ["gpipe"]))
     assert not rows[0].as_data()["fits_memory"]
-    assert experiment.best(rows) is rows[0], "if none fits the fastest is named all the same"
+    assert comparison.best(rows) is rows[0], "if none fits the fastest is named all the same"
 
 
 @settings(max_examples=50)
 @given(jobs(calm=True))
 def test_what_is_printed_of_a_simulation_is_json(job):
     case = experiment.Case(job.plan, job.schedule, job.costs, job.cluster, job.options)
-    data = experiment.simulation_data(case, experiment.run(case.program()))
+    data = documents.simulation_data(case, experiment.run(case.program()))
     assert json.loads(json.dumps(data, allow_nan=False)) == data
 
 
@@ -246,6 +246,6 @@ def test_an_assumed_split_of_backwards_is_stated_and_used():
         case = experiment.make_case(trace, cluster, "balanced", "zb_h1", 8, weight_share=share)
         program = case.program()
         assert set(program.duration[program.kind == WEIGHT]) == {share * 2e6}
-        assert experiment.simulation_data(case, experiment.run(program))["weight_share"] == share
+        assert documents.simulation_data(case, experiment.run(program))["weight_share"] == share
     assert experiment.make_case(trace, cluster, "balanced", "one_f_one_b", 8).weight_share() is None
     assert experiment.make_case("bert-large", 'flat(4, bandwidth="1GB/s")', "balanced", "zb_h1").weight_share() is None

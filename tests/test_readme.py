@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesim import experiment, serial
+from pipesim import comparison, experiment, serial
 from pipesim.cli import main
 from pipesim.scenario import Scenario
 
@@ -74,7 +74,7 @@ def test_the_first_look_has_the_numbers_it_states():
     folder = ROOT / "experiments" / "first-look"
     with (folder / "expected.csv").open(encoding="utf-8", newline="") as file:
         expected = list(csv.DictReader(file))
-    rows = experiment.compare(
+    rows = comparison.compare(
         "bert-large", 'servers(2, 4, intra="25GB/s", inter="10Gb/s")', ["uniform", "balanced"], ["gpipe", "one_f_one_b"]
     )
     found = [row.as_data() for row in rows]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from networks import pipeline
-from pipesim import experiment, report
+from pipesim import comparison, report
 from pipesim.engines.event import run
 from pipesim.experiment import load_cluster
 from strategies import even_trace
@@ -83,9 +83,9 @@ def test_a_large_cluster_says_how_much_is_not_shown():
 
 def test_failures_are_shown_with_their_reason_and_the_best_is_starred():
     rows = list(
-        experiment.compare(even_trace(4), 'flat(2, bandwidth="1GB/s")', ["uniform(stages=3)", "balanced"], ["gpipe"])
+        comparison.compare(even_trace(4), 'flat(2, bandwidth="1GB/s")', ["uniform(stages=3)", "balanced"], ["gpipe"])
     )
-    data, best = [row.as_data() for row in rows], rows.index(experiment.best(rows))
+    data, best = [row.as_data() for row in rows], rows.index(comparison.best(rows))
     text = report.comparison(data, best)
     assert "uniform(stages=3) + gpipe: planner 'uniform(stages=3)': stages = 3 found; 1 to 2 was expected" in text
     assert next(line for line in text.splitlines() if "*" in line).startswith("balanced")

@@ -11,7 +11,7 @@ from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
 
 if TYPE_CHECKING:
-    from pipesim.experiment import Row
+    from pipesim.comparison import Row
 
 
 def _several(
@@ -49,13 +49,13 @@ def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: boo
       pipesim compare bert-large dgx1_v100
       pipesim compare gpt2-xl 'flat(8, bandwidth="1GB/s")' -p uniform -p balanced -s gpipe -m 32 --plot bars.png
     """
-    from pipesim import experiment, report
+    from pipesim import comparison, report
 
     planners = tuple(PLANNERS) if "all" in planners else planners or tuple(PLANNERS)
     schedulers = tuple(SCHEDULERS) if "all" in schedulers else schedulers or COMPARED
     lowering, scenario = options.lowering_options(given)
     options.check_outputs(pictures=[given["plot_file"], given["gantt"]])
-    found = experiment.compare(
+    found = comparison.compare(
         given["trace"],
         given["cluster"],
         planners,
@@ -71,9 +71,9 @@ def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: boo
         rows = list(shown)
     if not any(row.timeline for row in rows):
         raise InputError("; ".join(dict.fromkeys(row.error for row in rows)))
-    best = experiment.best(rows)
+    best = comparison.best(rows)
     index = next((index for index, row in enumerate(rows) if row is best), None)
-    stars = experiment.starred(rows)
+    stars = comparison.starred(rows)
     data = [row.as_data() | {"starred": star} for row, star in zip(rows, stars, strict=True)]
     _draw(rows, best, given, quiet=as_json)
     if as_json:

@@ -84,6 +84,6 @@ def _with_command(trace: "Trace", files: tuple[str, ...], given: dict[str, Any])
 
 
 def _data(trace: "Trace", output: str, took: float) -> dict[str, Any]:
-    from pipesim import experiment, trace_report
+    from pipesim import documents, trace_report
 
-    return {"output": output, "read_s": took, **experiment.trace_data(trace), "notes": trace_report.notes(trace)}
+    return {"output": output, "read_s": took, **documents.trace_data(trace), "notes": trace_report.notes(trace)}

@@ -24,7 +24,7 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
       pipesim plan gpt2-xl dgx1_v100 --planner 'uniform(stages=4)' --json > plan.json
       pipesim simulate gpt2-xl dgx1_v100 --plan plan.json
     """
-    from pipesim import bounds, experiment, report, serial
+    from pipesim import bounds, documents, experiment, report, serial
     from pipesim.costs import costs_of
 
     costs = costs_of(experiment.load_trace(trace), sizes["microbatch_size"], scaling=sizes["scaling"])
@@ -41,6 +41,6 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
     with options.busy("simulating", quiet=as_json):
         by_scaling = experiment.plan_seconds_by_scaling(found, costs, devices)
     if as_json:
-        options.echo_json(experiment.plan_data(found, bound, took, costs.scaling, by_scaling))
+        options.echo_json(documents.plan_data(found, bound, took, costs.scaling, by_scaling))
     else:
         click.echo(report.plan(found, bound, took, by_scaling))

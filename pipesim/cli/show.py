@@ -106,7 +106,7 @@ def _names(*, as_json: bool) -> None:
 
 
 def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> None:
-    from pipesim import experiment, spread, trace_report
+    from pipesim import documents, experiment, spread, trace_report
     from pipesim.costs import costs_of
 
     trace = experiment.load_trace(what)
@@ -117,7 +117,7 @@ def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> Non
             plot.layers(trace, path)
     if as_json:
         noise = spread.noise_data(costs_of(trace))
-        options.echo_json(experiment.trace_data(trace) | {"noise": noise, "notes": trace_report.notes(trace)})
+        options.echo_json(documents.trace_data(trace) | {"noise": noise, "notes": trace_report.notes(trace)})
         return
     click.echo(trace_report.trace(trace, None if every else trace_report.FEW))
     for path in pictures:
@@ -125,7 +125,7 @@ def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> Non
 
 
 def _cluster(what: str, plot_file: str | None, output: str | None, *, as_json: bool) -> None:
-    from pipesim import experiment, report, serial
+    from pipesim import documents, experiment, report, serial
 
     cluster = experiment.load_cluster(what)
     if output:
@@ -135,7 +135,7 @@ def _cluster(what: str, plot_file: str | None, output: str | None, *, as_json: b
 
         plot.cluster(cluster, plot_file)
     if as_json:
-        options.echo_json(experiment.cluster_data(cluster))
+        options.echo_json(documents.cluster_data(cluster))
         return
     click.echo(report.cluster(cluster))
     for path, noun in ((plot_file, "picture"), (output, "cluster")):

@@ -38,7 +38,7 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
       pipesim simulate bert-large dgx1_v100 --scenario slow.toml --output trace.json
       pipesim simulate bert-large dgx1_v100 --background load.csv --links-plot links.png
     """
-    from pipesim import experiment, report
+    from pipesim import documents, experiment, report
 
     options.check_given("without --iterations", is_there=iterations is not None, without=("seed", "jitter"))
     options.check_given("without --gantt", is_there=bool(given["gantt"]), without=("links", "critical"))
@@ -49,7 +49,7 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
     timeline = options.run(case.program(), given["engine"], quiet=as_json)
     if given["verify"]:
         timeline.verify()
-    data = experiment.simulation_data(case, timeline)
+    data = documents.simulation_data(case, timeline)
     if iterations is not None:
         times = experiment.replay(case, iterations, seed, jitter, given["engine"])
         with options.progress(times, iterations, "replaying", quiet=as_json) as shown:
