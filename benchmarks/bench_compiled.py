@@ -8,7 +8,6 @@ import numpy as np
 import bench_event
 from pipesim import workbench
 from pipesim.cluster import Cluster
-from pipesim.costs import costs_of
 from pipesim.engines import compiled, event
 from pipesim.experiment import load_cluster
 from pipesim.lowering import Options, lower
@@ -16,7 +15,6 @@ from pipesim.plan import Plan, Stage
 from pipesim.program import ACTIVATION, Program
 from pipesim.ragged import Ragged
 from pipesim.schedulers.one_f_one_b import one_f_one_b
-from pipesim.trace import Trace
 
 Row = tuple[str, str, str]
 GROWTH = ((1, 8), (4, 16), (16, 32), (64, 64))  # (copies of the pipeline, its stages)
@@ -128,15 +126,7 @@ def _growth() -> list[Row]:
 
 
 def _copies(copies: int, stages: int, microbatches: int = 512) -> Program:
-    layers = {
-        "layer": list(range(stages)),
-        "name": [f"layer{i}" for i in range(stages)],
-        "forward_s": [1e-3] * stages,
-        "backward_s": [2e-3] * stages,
-        "output_bytes": [333_000] * stages,
-        "parameter_bytes": [10_000_000] * stages,
-    }
-    costs = costs_of(Trace("even", "benchmark", 1, layers))
+    costs = bench_event.even(stages, parameter_bytes=[10_000_000] * stages)
     cluster = load_cluster(f'servers({copies * stages // 8}, 8, intra="300GB/s", inter="200Gb/s", nics=8)')
     names = [device.name for device in cluster.devices]
     parts = tuple(Stage(n, n + 1, tuple(names[r * stages + n] for r in range(copies))) for n in range(stages))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import simpy
 
-from pipesim.costs import costs_of
+from pipesim.costs import Costs, costs_of
 from pipesim.engines.event import run
 from pipesim.experiment import load_cluster
 from pipesim.lowering import Options, lower
@@ -18,8 +18,8 @@ Row = tuple[str, str, str]
 REPEATS = 5
 
 
-def program(stages: int, microbatches: int, sharing: str) -> Program:
-    """1F1B on equal stages, one device each, in a row; transfers take a third of a forward."""
+def even(stages: int, **columns: list[int]) -> Costs:
+    """A layer for each stage, all alike; transfers take a third of a forward at 1 GB/s."""
     layers = {
         "layer": list(range(stages)),
         "name": [f"layer{i}" for i in range(stages)],
@@ -27,7 +27,12 @@ def program(stages: int, microbatches: int, sharing: str) -> Program:
         "backward_s": [2e-3] * stages,
         "output_bytes": [333_000] * stages,
     }
-    costs = costs_of(Trace("even", "benchmark", 1, layers))
+    return costs_of(Trace("even", "benchmark", 1, layers | columns))
+
+
+def program(stages: int, microbatches: int, sharing: str) -> Program:
+    """1F1B on equal stages, one device each, in a row."""
+    costs = even(stages)
     cluster = load_cluster(f'flat({stages}, bandwidth="1GB/s")')
     plan = uniform(costs.model, cluster, costs, microbatches)
     return lower(plan, one_f_one_b(plan), costs, cluster, Options(sharing))

@@ -24,21 +24,6 @@ FLAT = 'flat(4, bandwidth="1GB/s")'
 SMALL = ["bert-large", FLAT, "--microbatches", "4"]
 
 
-@pytest.fixture
-def run(capsys):
-    """Run a command in this process: (exit code, standard output, standard error)."""
-
-    def call(*arguments):
-        code = 0
-        try:
-            main([str(argument) for argument in arguments])
-        except SystemExit as stop:
-            code = stop.code or 0
-        return code, *capsys.readouterr()
-
-    return call
-
-
 # --- help ------------------------------------------------------------------------------------------------------------
 
 

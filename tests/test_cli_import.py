@@ -13,7 +13,6 @@ from pipesim import serial
 from pipesim.cluster import Cluster, Device
 from pipesim.costs import costs_of
 from pipesim.trace import Trace
-from test_cli import run as run  # noqa: PLC0414 - the fixture
 from test_importer_metis import profile
 from test_spread import trace_of
 

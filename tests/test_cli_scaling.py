@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from pipesim import experiment
-from pipesim.cli import main
 from pipesim.costs import costs_of
 from pipesim.trace import Trace
 
@@ -36,19 +35,6 @@ def trace_of(sizes, seconds=curve):
         "output_bytes": size,
     }
     return Trace("curved", "made up", 4, columns)
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*arguments):
-        code = 0
-        try:
-            main([str(argument) for argument in arguments])
-        except SystemExit as stop:
-            code = stop.code or 0
-        return code, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture

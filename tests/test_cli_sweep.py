@@ -16,7 +16,6 @@ import pytest
 
 import sweeps
 from mutations import mutations
-from pipesim.cli import main
 from pipesim.cli.plot import plot as plot_command
 from pipesim.plot import Chart
 
@@ -41,21 +40,6 @@ time = { kind = "line", x = "rate", y = "iteration_time_s", series = "planner", 
 speed = { kind = "bars", x = "gpus", y = "throughput_samples_per_s", series = "planner", formats = ["png", "svg"] }
 """
 )
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command in this process: (exit code, standard output, standard error)."""
-
-    def call(*arguments):
-        code = 0
-        try:
-            main([str(argument) for argument in arguments])
-        except SystemExit as stop:
-            code = stop.code or 0
-        return code, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """pipesim trace, as a person meets it, and what stands behind it."""
 
+import functools
 import json
 import shlex
 import subprocess
@@ -12,7 +13,6 @@ import pytest
 from pipesim import experiment, lookup
 from pipesim.architectures import ARCHITECTURES, described
 from pipesim.architectures.roofline import roofline
-from pipesim.cli import main
 from pipesim.costs import costs_of
 from pipesim.devices import DEVICE_KINDS
 from pipesim.errors import InputError, UnknownNameError
@@ -22,18 +22,9 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def run(capsys):
+def run(run):
     """Run `pipesim trace` in this process: (exit code, standard output, standard error)."""
-
-    def call(*arguments):
-        code = 0
-        try:
-            main(["trace", *(str(argument) for argument in arguments)])
-        except SystemExit as stop:
-            code = stop.code or 0
-        return code, *capsys.readouterr()
-
-    return call
+    return functools.partial(run, "trace")
 
 
 def folder(tmp_path):

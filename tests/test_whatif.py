@@ -12,7 +12,6 @@ from pipesim.errors import InputError
 from pipesim.experiment import Case, make_case
 from pipesim.lowering import Options
 from pipesim.scenario import Scenario, Slow
-from test_cli import run  # noqa: F401 - a fixture
 
 CLUSTER = 'servers(2, 2, intra="25GB/s", inter="5Gb/s")'
 
@@ -87,7 +86,7 @@ def test_how_much_faster_must_be_more_than_nothing(by):
         whatif.gains(case(), by)
 
 
-def test_the_command_says_the_best_in_a_sentence(run, tmp_path):  # noqa: F811 - the fixture
+def test_the_command_says_the_best_in_a_sentence(run, tmp_path):
     picture = tmp_path / "gains.png"
     code, out, _ = run("whatif", "bert-large", CLUSTER, "-p", "balanced", "--by", "10%", "--plot", picture)
     assert code == 0
@@ -98,13 +97,13 @@ def test_the_command_says_the_best_in_a_sentence(run, tmp_path):  # noqa: F811 -
     assert data["gains"][0]["gain"] >= data["gains"][-1]["gain"]
 
 
-def test_the_command_speaks_of_all_links_of_a_bandwidth_in_the_plural(run):  # noqa: F811 - the fixture
+def test_the_command_speaks_of_all_links_of_a_bandwidth_in_the_plural(run):
     slow = "servers(3, 1, intra='25GB/s', inter='1Gb/s')"
     out = run("whatif", "bert-large", slow, "-p", "balanced", "--only", "link")[1]
     assert re.search(r"^10 % faster links of 1 Gb/s save \d+\.\d % of the iteration$", out, re.MULTILINE)
 
 
-def test_a_part_that_is_none_is_refused(run):  # noqa: F811 - the fixture
+def test_a_part_that_is_none_is_refused(run):
     code, _, error = run("whatif", "bert-large", CLUSTER, "-p", "balanced", "--by", "much")
     assert code == 2
     assert "is not a part of a whole" in error

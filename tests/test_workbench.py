@@ -10,7 +10,6 @@ from pipesim.schedule import Schedule, parse
 from pipesim.schedulers import SCHEDULERS
 from pipesim.timeline import Timeline
 from pipesim.workbench import Times
-from test_cli import run  # noqa: F401 - a fixture
 
 
 @pytest.mark.parametrize(
@@ -95,7 +94,7 @@ def test_a_gallery_says_what_has_no_schedule():
 # --- the command line ------------------------------------------------------------------------------------------------
 
 
-def test_schedule_prints_what_it_promises(run):  # noqa: F811 - the fixture
+def test_schedule_prints_what_it_promises(run):
     code, out, _ = run("schedule", "zb_v", "-p", "2", "-m", "3", "--json")
     data = json.loads(out)
     assert code == 0
@@ -105,14 +104,14 @@ def test_schedule_prints_what_it_promises(run):  # noqa: F811 - the fixture
     assert len(parse("\n".join(data["table"]))) == 2
 
 
-def test_schedule_draws_its_table_in_the_terminal(run):  # noqa: F811 - the fixture
+def test_schedule_draws_its_table_in_the_terminal(run):
     _, out, _ = run("schedule", "one_f_one_b", "-p", "2", "-m", "2")
     assert "rank0  F0 F1 .  .  B0 B0 .  B1 B1" in out
     assert "rank1  .  F0 B0 B0 F1 B1 B1 .  ." in out
     assert "0: 0F0 0F1 0B0 0B1" in out
 
 
-def test_schedule_writes_a_file_that_simulate_reads(run, tmp_path):  # noqa: F811 - the fixture
+def test_schedule_writes_a_file_that_simulate_reads(run, tmp_path):
     path = tmp_path / "s.csv"
     assert run("schedule", "one_f_one_b", "-p", "2", "-m", "4", "-o", path)[0] == 0
     code, out, _ = run(
@@ -123,7 +122,7 @@ def test_schedule_writes_a_file_that_simulate_reads(run, tmp_path):  # noqa: F81
     assert json.loads(out)["iteration_time_s"] == json.loads(by_name)["iteration_time_s"]
 
 
-def test_the_form_with_messages_is_the_same_schedule(run, tmp_path):  # noqa: F811 - the fixture
+def test_the_form_with_messages_is_the_same_schedule(run, tmp_path):
     plain, full = tmp_path / "plain.csv", tmp_path / "full.csv"
     for path, more in ((plain, []), (full, ["--messages"])):
         assert run("schedule", "interleaved", "-p", "2", "-m", "4", "-o", path, *more)[0] == 0
@@ -131,12 +130,12 @@ def test_the_form_with_messages_is_the_same_schedule(run, tmp_path):  # noqa: F8
     assert Schedule.load(full) == Schedule.load(plain)
 
 
-def test_schedules_lists_the_family(run):  # noqa: F811 - the fixture
+def test_schedules_lists_the_family(run):
     assert json.loads(run("schedules", "--json")[1]) == workbench.family()
     assert "zb_v" in run("schedules")[1]
 
 
-def test_gallery_draws_and_tells(run, tmp_path):  # noqa: F811 - the fixture
+def test_gallery_draws_and_tells(run, tmp_path):
     path = tmp_path / "g.png"
     code, out, _ = run("gallery", "-s", "gpipe", "-s", "chimera", "-p", "3", "-o", path)
     assert code == 0
@@ -153,7 +152,7 @@ def test_gallery_draws_and_tells(run, tmp_path):  # noqa: F811 - the fixture
         (["gallery", "-o", "x.doc"], "x.doc"),
     ],
 )
-def test_mistakes_are_answered_in_a_paragraph(run, arguments, message):  # noqa: F811 - the fixture
+def test_mistakes_are_answered_in_a_paragraph(run, arguments, message):
     code, _, error = run(*arguments)
     assert code == 2
     assert message in error
@@ -161,7 +160,7 @@ def test_mistakes_are_answered_in_a_paragraph(run, arguments, message):  # noqa:
 
 
 @pytest.mark.parametrize(("name", "copies"), [("chimera", True), ("dualpipe", True), ("auto", True), ("zb_v", False)])
-def test_who_writes_two_copies_of_a_stage_is_told_that_pytorch_has_none(run, tmp_path, name, copies):  # noqa: F811 - the fixture
+def test_who_writes_two_copies_of_a_stage_is_told_that_pytorch_has_none(run, tmp_path, name, copies):
     code, _, error = run("schedule", name, "-p", "4", "-m", "8", "-o", tmp_path / "s.csv")
     assert code == 0
     assert ("PyTorch refuses this file" in error) == copies
