@@ -223,8 +223,10 @@ def planning() -> str:
     told = []
     for by, slopes in powers.items():
         most = max(slopes, key=slopes.__getitem__)
-        ours = ", ".join(f"{slopes[m]:.1f} ({m})" for m in OURS)
-        told.append(f"the number of {by} to the power of {ours}, of all the steepest being {slopes[most]:.1f} ({most})")
+        ours = ", ".join(f"{slopes[m]:z.1f} ({m})" for m in OURS)
+        told.append(
+            f"the number of {by} to the power of {ours}, of all the steepest being {slopes[most]:z.1f} ({most})"
+        )
     lasts = "; ".join(
         f"{m} takes {spoken(found[m]['layers'][-1])} layers on 16 GPUs and {spoken(found[m]['GPUs'][-1])} GPUs"
         for m in OURS

@@ -123,7 +123,7 @@ def planning_table() -> str:
     head = "| planner | layers to the power of | longest | GPUs to the power of | longest |"
     lines = [head, "|---|---|---|---|---|"]
     for method, of in planning_rows().items():
-        cells = [f"{power_law(*zip(*of[by], strict=True))[0]:.1f} | {spoken(of[by][-1])}" for by in planning.PANELS]
+        cells = [f"{power_law(*zip(*of[by], strict=True))[0]:z.1f} | {spoken(of[by][-1])}" for by in planning.PANELS]
         lines.append(f"| {method} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -79,7 +79,7 @@ def slopes(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
             slope, level = power_law(*zip(*points, strict=True))
             x = np.array([points[0][0], points[-1][0]])
             axes.plot(x, level * x**slope, **look | {"marker": ""}, zorder=2)
-            ends.append(((x[1], points[-1][1]), f"{slope:.1f}", look["color"]))
+            ends.append(((x[1], points[-1][1]), f"{slope:z.1f}", look["color"]))
     sheet.ends[axes] = ends
 
 
