@@ -16,6 +16,7 @@ from pipesim.bounds.islands import Network, best_partitions, group_bandwidths, s
 from pipesim.bounds.moves import by_island
 from pipesim.bounds.reach import reachable
 from pipesim.bounds.tables import tables_of
+from pipesim.bounds.tails import tails
 from pipesim.costs import costs_of
 from pipesim.engines.event import run
 from pipesim.errors import DeadlockError
@@ -155,6 +156,16 @@ def test_one_device_needs_all_the_work_and_no_more():
     assert found == pytest.approx(1000e-9, rel=0.05)
 
 
+def test_a_stage_waits_for_the_way_of_its_first_microbatch_there_and_back_transfers_too():
+    """0 1 2 forward, nothing, 0 1 2 backward: 1000, 200 and 3 x 2000 ns, and two transfers of 1000 ns before them."""
+    costs = costs_of(pipeline_trace([1000, 100], [2000, 100], [1000], 10**7))
+    cluster = load_cluster("flat(2, bandwidth=1e9, latency=0)")
+    plan = Plan("pipeline", 2, 3, (Stage(0, 1, ("gpu0",)), Stage(1, 2, ("gpu1",))))
+    reached = run(lower(plan, one_f_one_b(plan, warm_up="3A"), costs, cluster)).makespan
+    assert reached == 9200
+    assert plan_bound(costs, cluster, 3) * 1e9 == pytest.approx(reached, abs=20)
+
+
 @settings(max_examples=40)
 @given(jobs(calm=True), st.floats(0.1, 3), st.sampled_from(["split", "whole"]), st.data())
 def test_the_compiled_kernel_is_its_plain_twin(job, share, replicas, data):
@@ -164,7 +175,9 @@ def test_the_compiled_kernel_is_its_plain_twin(job, share, replicas, data):
     tables = tables_of(job.costs, job.cluster, count, replicas)
     moves = by_island(sea_of(Network(job.cluster), label, shared=True), replicas, count)
     target = share * total_work(job.costs, job.cluster, count) + 1e-6
-    assert compiled(reachable)(*tables, *moves, target) == reachable(*tables, *moves, target)
+    plain, fast = tails(*tables, *moves, target), compiled(tails)(*tables, *moves, target)
+    assert all(map(np.array_equal, plain, fast))
+    assert compiled(reachable)(*tables, *moves, *plain, target) == reachable(*tables, *moves, *plain, target)
 
 
 def overhead(layers):

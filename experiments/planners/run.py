@@ -119,9 +119,10 @@ def main() -> None:
     parser.add_argument(
         "--again", metavar="PLANNER", help="only this planner's rows and the bounds, where there are rows"
     )
+    parser.add_argument("--cluster", choices=CLUSTERS, action="append", help="with these: only on this cluster")
     options = parser.parse_args()
     if options.bounds or options.again:
-        again(options.output, options.again)
+        again(options.output, options.again, options.cluster or list(CLUSTERS))
         return
     clusters = [name for name in CLUSTERS if not (options.quick and name == "leaf-spine 64")]
     counts = [m for m in MICROBATCHES if not (options.quick and m == 64)]
@@ -142,16 +143,20 @@ def main() -> None:
             print(f"{n} of {len(cases)}", flush=True)  # noqa: T201 - a script
 
 
-def again(path: Path, planner: str | None) -> None:
+def again(path: Path, planner: str | None, clusters: list[str]) -> None:
     """Write the bound of each row anew, and all of a planner's: what to do when one of them has become better."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     cases = list(dict.fromkeys((row["model"], row["cluster"], int(row["microbatches"])) for row in rows))
+    cases = [case for case in cases if case[1] in clusters]
     cases.sort(key=lambda case: (case[1] != "leaf-spine 64", -case[2]))  # what takes long comes first
     with ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool:
         made = dict(zip(cases, pool.map(rows_of, cases, itertools.repeat([planner] if planner else [])), strict=True))
     for n, row in enumerate(rows):
-        bound, fresh = made[row["model"], row["cluster"], int(row["microbatches"])]
+        case = row["model"], row["cluster"], int(row["microbatches"])
+        if case not in made:
+            continue
+        bound, fresh = made[case]
         rows[n] = row | {"bound_s": repr(bound)} | (fresh[0] if row["planner"] == planner else {})
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")

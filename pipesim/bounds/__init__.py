@@ -3,26 +3,31 @@
 For stages 1..S on disjoint devices, any order of microbatches and any schedule that does not split the backward:
 
     head_n = sum over k < n of ( F_k + cF_k + cB_k + B_k )    what must pass before stage n starts and after it ends
+    tail_n = sum over k > n of ( cF_k-1 + F_k + B_k + cB_k-1 )       what must pass between its forward and its backward
     full_n = max of head_n and, for every stage j < n,        the same from stage j on, which has its all-reduce A_j
              forward part of head_j + ( F_j + ... + B_j ) + A_j      after its last backward
+    last_n = forward part of head_j + M F_j (or M cF_j) + forward way from there to n, for every j < n
     T     >= M (F_n + B_n) + max( full_n , forward part of head_n + A_n )             for every stage n
-    T     >= F_n + M B_n, or M F_n + B_n, + F and B of all layers that follow, + the same max
-    T     >= full_n + M cF_n + ( F and B of all layers that follow ) + cB_n           for every channel, both directions
-    T     >= seconds that all bytes take that leave an island of devices              for every island
-    T     >= those of forwards (of backwards), and head_n where that began, and what follows it, as for a channel
+    T     >= F_n + M B_n, or M F_n + B_n, + tail_n + the same max
+    T     >= last_n + F_n + tail_n + B_n + A_n
+    T     >= full_n + M cF_n + cB_n + F_n+1 + B_n+1 + tail_n+1                        for every channel, both directions
+    T     >= seconds that all bytes take that leave an island of devices, and forward part of head_n where that began
+    T     >= those of forwards (of backwards), and full_n where that began, and what follows it, as for a channel
+    T     >= those of forwards, forward part of head_n where that began, F_j + tail_j + B_j + A_j for a stage they go to
     T     >= x + those of all-reduces that cannot start before x                      for some x
 
 A number that is smaller is never worse, so for a guessed T a dynamic program over all contiguous plans carries the
-least head, full and bytes along; if no plan is left at the end, none can be as fast, and T is bisected. Everything in
-it is at its best, whichever devices a plan takes: the fastest kind, for r devices that all talk to each other the
-greatest bandwidth at which any r devices hang together, and for the forward part of head its least part anywhere.
+least head, full, last and bytes along, and one from the end the least tail; if no plan is left, none can be as fast,
+and T is bisected. Everything in it is at its best, whichever devices a plan takes: the fastest kind, for r devices that
+all talk to each other the greatest bandwidth at which any r devices hang together, and for the forward part of head its
+least part anywhere.
 
 That islands and channels are busy one transfer after the other holds where transfers share links (sharing `fair` and
 `fifo`). Otherwise all devices are one island, and channels are never busy.
 
     islands   which devices are close to each other, and what can leave them       tables   layers: seconds and bytes
     moves     where stages can be, and what channels between them cost             reach    the dynamic program
-    forms     the same for more islands than can be told apart
+    forms     the same for more islands than can be told apart                     tails    the one from the end
 """
 
 import functools
@@ -37,6 +42,7 @@ from pipesim.bounds.islands import Network, Sea, best_partitions, group_bandwidt
 from pipesim.bounds.moves import Moves, by_island
 from pipesim.bounds.reach import reachable
 from pipesim.bounds.tables import Tables, both_ways, kinds_of, tables_of
+from pipesim.bounds.tails import tails
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs, Phase
 from pipesim.kernels import compiled
@@ -134,7 +140,8 @@ def _least(tables: Tables, moves: Moves, low: float, most: float) -> float:
 
 
 def _reachable(tables: Tables, moves: Moves, target: float) -> bool:
-    return bool(compiled(reachable)(*tables, *moves, target))
+    onward, tail = compiled(tails)(*tables, *moves, target)
+    return bool(compiled(reachable)(*tables, *moves, onward, tail, target))
 
 
 def bound_for(plan: Plan, schedule: Schedule, costs: Costs, cluster: Cluster, sharing: Sharing = "fair") -> float:

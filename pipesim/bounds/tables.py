@@ -11,7 +11,7 @@ from pipesim.plan import Replicas
 
 Floats = NDArray[np.float64]
 
-LATE = (0.0, 0.45, 0.55, 0.65, 0.75, 0.85)  # parts of an iteration after which all-reduces are counted apart
+LATE = (0.0, 0.4, 0.5, 0.55, 0.65, 0.75, 0.85)  # parts of an iteration after which all-reduces are counted apart
 
 
 class Tables(NamedTuple):

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.bounds.forms import by_form
 from pipesim.bounds.islands import Network, Sea, best_partitions, sea_of
 from pipesim.bounds.moves import Moves, in_blocks
 from pipesim.bounds.tables import Tables, tables_of
@@ -30,7 +31,10 @@ Ints = NDArray[np.int64]
 
 LAYERS = 64  # of more, only cuts are looked at that are small among their neighbours
 WORK, MORE_WORK = 2_000_000, 20_000_000  # layers times ways to place two stages: for a search, and for a few looks
-STEP, NARROW = 0.05, 3  # of the search for the least T: how it starts, and how often its end is halved
+LATE = (0.0, 0.45, 0.55, 0.65, 0.75, 0.85)  # as in the bound's tables, fewer
+STEP = 0.05  # how the search for the least T starts
+FINELY = (1.0, 1.003, 1.006, 1.01, 1.02, 1.03, 1.05, 1.08)  # of the least T, where a stage has any number of devices
+NARROW, NARROWER = 3, 8  # how often its end is halved
 ABOVE = (1.0, 1.03, 1.07, 1.13, 1.22, 1.35)  # of the least T
 AROUND = (0.8, 0.84, 0.88, 0.92, 0.96, 1.0, 1.06)  # of the least T of larger blocks, for smaller ones
 
@@ -54,15 +58,20 @@ class Islands(NamedTuple):
 
 def on_islands(costs: Costs, cluster: Cluster, microbatches: int, replicas: Replicas) -> Iterator[Plan]:
     """Different plans, for each partition of the devices and from the least T up."""
-    tables, cuts = _with_few_cuts(tables_of(costs, cluster, microbatches, replicas))
+    tables, cuts = _with_few_cuts(tables_of(costs, cluster, microbatches, replicas)._replace(late=np.array(LATE)))
     network, seen = Network(cluster), set[tuple[Stage, ...]]()
     for label in best_partitions(network):
-        for islands, moves, chosen, steps in _told(tables, network, label, replicas, microbatches):
-            for mixed in (False, True)[: 1 + (replicas == "whole")]:
-                stages = _placed(steps, moves, chosen, islands.devices, cuts, mixed=mixed)
-                if stages not in seen:
-                    seen.add(stages)
-                    yield Plan(costs.model.name, int(cuts[-1]), microbatches, stages, replicas, "spp_plus")
+        placed = [
+            _placed(steps, moves, chosen, islands.devices, cuts, mixed=mixed)
+            for islands, moves, chosen, steps in _told(tables, network, label, replicas, microbatches)
+            for mixed in (False, True)[: 1 + (replicas == "whole")]
+        ]
+        if replicas == "split":
+            placed += _in_a_row(tables, network, label, cuts, microbatches)
+        for stages in placed:
+            if stages not in seen:
+                seen.add(stages)
+                yield Plan(costs.model.name, int(cuts[-1]), microbatches, stages, replicas, "spp_plus")
 
 
 def _told(
@@ -80,6 +89,24 @@ def _told(
         else:
             found = [_stages(tables, moves, around * least) for around in AROUND]
         yield from ((islands, moves, chosen, steps) for steps in found if steps is not None)
+
+
+def _in_a_row(
+    tables: Tables, network: Network, label: Ints, cuts: Ints, microbatches: int
+) -> Iterator[tuple[Stage, ...]]:
+    """Where blocks are larger than a device: stages of any size, one after the other over the islands."""
+    islands = _islands(network, label, len(tables.cut), MORE_WORK)
+    if islands.block == 1 or len(islands.devices) == 1:
+        return
+    moves = by_form(islands.sea, "split", microbatches)
+    devices = [device for island in islands.devices for device in island]
+    for steps in _from_the_least(tables, moves, FINELY, NARROWER)[1]:
+        if steps is not None:
+            ends = np.cumsum(moves.size[[step.place for step in steps]]).tolist()
+            yield tuple(
+                Stage(int(cuts[step.start]), int(cuts[step.stop]), tuple(devices[begin:end]))
+                for step, begin, end in zip(steps, [0, *ends], ends, strict=False)
+            )
 
 
 def _with_few_cuts(tables: Tables) -> tuple[Tables, Ints]:
@@ -135,18 +162,20 @@ def _ways(sea: Sea, block: int) -> int:
     return math.prod(math.comb(math.comb(size + 3, 3) + many - 1, many) for size, many in sizes)
 
 
-def _from_the_least(tables: Tables, moves: Moves) -> tuple[float, list[list[Step] | None]]:
+def _from_the_least(
+    tables: Tables, moves: Moves, factors: tuple[float, ...] = ABOVE, narrow: int = NARROW
+) -> tuple[float, list[list[Step] | None]]:
     """The least T that has a plan, and plans for it and for some that are greater."""
     low = float(tables.area[0]) / max(int(moves.left.max(initial=0) + moves.size.max()), 1)
     high, step = low, STEP
     while (found := _stages(tables, moves, high)) is None:
         low, high = high, high * (1 + step)
         step *= 1.5
-    for _ in range(NARROW):
+    for _ in range(narrow):
         middle = (low + high) / 2
         between = _stages(tables, moves, middle)
         low, high, found = (middle, high, found) if between is None else (low, middle, between)
-    return high, [found, *(_stages(tables, moves, above * high) for above in ABOVE[1:])]
+    return high, [found, *(_stages(tables, moves, factor * high) for factor in factors[1:])]
 
 
 def _stages(tables: Tables, moves: Moves, target: float) -> list[Step] | None:

@@ -19,6 +19,8 @@ def labelled(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain valu
 ) -> tuple[Floats, Ints, Ints, Ints]:  # fmt: skip
     """As `pipesim.bounds.reach.reachable`, but head, full and sent are those of one plan, so that it can be told.
 
+    It keeps fewer inequalities than the bound: with all of them the plans that are told come out worse.
+
     Of two plans that lead to the same state the one stays whose worst of full and sent is less. Returned are that worst
     part of T and the first layer and place of the last stage, [l, s] each, and the move that led to a place, [l, p].
     """
