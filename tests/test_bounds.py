@@ -166,6 +166,17 @@ def test_a_stage_waits_for_the_way_of_its_first_microbatch_there_and_back_transf
     assert plan_bound(costs, cluster, 3) * 1e9 == pytest.approx(reached, abs=20)
 
 
+@pytest.mark.parametrize("warm_up", ["A", "2A", "4A"])
+def test_one_after_the_other_the_first_part_there_can_be_the_last_one_back(warm_up):
+    """Two replicas each, both on a NIC: one of them has its part before the other, and sends it after the other."""
+    costs = costs_of(pipeline_trace([1_765_000, 506_000], [3_097_000, 4_079_000], [3_678_189], 18_221_894))
+    cluster = load_cluster('servers(2, 2, intra="25GB/s", inter="100Gb/s")')
+    there, back = ("node1.gpu1", "node1.gpu0"), ("node0.gpu0", "node0.gpu1")
+    plan = Plan("pipeline", 2, 3, (Stage(0, 1, there), Stage(1, 2, back)))
+    program = lower(plan, one_f_one_b(plan, warm_up=warm_up), costs, cluster, Options("fifo"))
+    assert metrics.iteration_time(run(program)) >= plan_bound(costs, cluster, 3, "fifo")
+
+
 @settings(max_examples=40)
 @given(jobs(calm=True), st.floats(0.1, 3), st.sampled_from(["split", "whole"]), st.data())
 def test_the_compiled_kernel_is_its_plain_twin(job, share, replicas, data):

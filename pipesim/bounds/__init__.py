@@ -23,7 +23,9 @@ all talk to each other the greatest bandwidth at which any r devices hang togeth
 least part anywhere.
 
 That islands and channels are busy one transfer after the other holds where transfers share links (sharing `fair` and
-`fifo`). Otherwise all devices are one island, and channels are never busy.
+`fifo`). Otherwise all devices are one island, and channels are never busy. All parts of a microbatch cross a channel
+together where replicas are alike and share links evenly (`fair`). Otherwise the first part there may be the last one
+back, and cF and cB, one at a time, count as much as a single part at its best.
 
     islands   which devices are close to each other, and what can leave them       tables   layers: seconds and bytes
     moves     where stages can be, and what channels between them cost             reach    the dynamic program
@@ -99,7 +101,8 @@ def plan_bound(costs: Costs, cluster: Cluster, microbatches: int, sharing: Shari
     shared = sharing in {"fair", "fifo"}
     labels = best_partitions(network) if shared else [np.zeros(len(cluster.devices), np.int64)]
     low = max(total_work(costs, cluster, microbatches), single_stage(costs, cluster, microbatches))
-    seas = [sea_of(network, label, shared=shared) for label in labels]
+    together = sharing == "fair" and len(kinds_of(cluster)) == 1
+    seas = [sea_of(network, label, shared=shared, together=together) for label in labels]
     found = np.inf
     for replicas in REPLICAS:
         tables = tables_of(costs, cluster, microbatches, replicas)

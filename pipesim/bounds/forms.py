@@ -121,7 +121,8 @@ def _split(sea: Sea, a: Part, b: Part, microbatches: int) -> tuple[float, ...]:
     (r, k), turns = (a.size, b.size), microbatches if sea.shared else 1
     if _near(a, b):
         through = max(1 / (r * k * float(sea.near[r + k])), 1 / (min(r, k) * sea.device_near))
-        return through, sea.delay_near, turns * through, 0.0
+        one = through if sea.together else 1 / (r * k * float(sea.near[2]))
+        return one, sea.delay_near, turns * through, 0.0
     wide = min(float(sea.far[r + k]), float(sea.across.max()))
     if not wide or not _can_be_elsewhere(sea, b):
         return NEVER
@@ -131,7 +132,8 @@ def _split(sea: Sea, a: Part, b: Part, microbatches: int) -> tuple[float, ...]:
     else:
         worst, out = compiled(least_crossing)(r, k, sea.sizes, sea.capacity).tolist()
     through = max(1 / (r * k * wide), 1 / (min(r, k) * sea.device), worst)
-    return through, sea.delay_across, turns * through, microbatches * out / float(sea.capacity.sum())
+    one = through if sea.together else 1 / (r * k * float(sea.far[2]))
+    return one, sea.delay_across, turns * through, microbatches * out / float(sea.capacity.sum())
 
 
 def _whole(sea: Sea, a: Part, b: Part, microbatches: int) -> tuple[float, ...]:

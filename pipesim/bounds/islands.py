@@ -150,6 +150,7 @@ class Sea(NamedTuple):
     delay_near: float  # seconds before the first byte, within an island
     delay_across: float  # and between two
     shared: bool  # whether transfers share links
+    together: bool  # whether all parts of a microbatch take as long as they take together, and not one after the other
 
     @property
     def group(self) -> Ints:
@@ -174,7 +175,7 @@ class Sea(NamedTuple):
         return least
 
 
-def sea_of(network: Network, label: Ints, *, shared: bool) -> Sea:
+def sea_of(network: Network, label: Ints, *, shared: bool, together: bool = True) -> Sea:
     """What the bounds ask of islands; where links are not shared, there is no limit to what leaves them."""
     same = label[:, None] == label[None, :]
     sizes = np.bincount(label)
@@ -195,6 +196,7 @@ def sea_of(network: Network, label: Ints, *, shared: bool) -> Sea:
         float(network.delay[same & ~np.eye(len(label), dtype=bool)].min(initial=np.inf)),
         float(network.delay[~same].min(initial=np.inf)),
         shared,
+        together,
     )
 
 

@@ -141,6 +141,9 @@ def _links_split(sea: Sea, a: Ints, b: Ints, near: Bools, microbatches: int) -> 
     through = np.maximum(pair, (np.maximum(out, into) / sea.capacity).max(axis=1))
     delay = np.where(near, sea.delay_near, sea.delay_across)
     load = through * (microbatches if sea.shared else 1)
+    if not sea.together:  # a part may be the first one there, and the last one back
+        two = min(2, len(sea.far) - 1)
+        through = 1 / (r * k * np.where(near, sea.near[two], sea.far[two]))
     return Links(through, delay, load, microbatches * out / sea.capacity, microbatches * into / sea.capacity)
 
 
