@@ -13,6 +13,7 @@ CALLING = (
 
 def result(folder):
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python takes its own for the same within one second
     command = [sys.executable, "calling.py"]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
 
