@@ -24,8 +24,9 @@ least part anywhere.
 
 That islands and channels are busy one transfer after the other holds where transfers share links (sharing `fair` and
 `fifo`). Otherwise all devices are one island, and channels are never busy. All parts of a microbatch cross a channel
-together where replicas are alike and share links evenly (`fair`). Otherwise the first part there may be the last one
-back, and cF and cB, one at a time, count as much as a single part at its best.
+together where replicas are alike and share links evenly (`fair`); where an all-reduce or an uneven network disturbs
+that, this is tested and not proven. Otherwise the first part there may be the last one back, and cF and cB, one at a
+time, count as much as a single part at its best.
 
     islands   which devices are close to each other, and what can leave them       tables   layers: seconds and bytes
     moves     where stages can be, and what channels between them cost             reach    the dynamic program
