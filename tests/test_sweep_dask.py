@@ -60,7 +60,7 @@ def test_a_killed_worker_costs_no_row(tmp_path):
     worker = ("distributed.cli.dask_worker", "--scheduler-file", str(place), "--nthreads", "1", "--no-nanny")
     scheduler = ("distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(place))
     with started(*scheduler):
-        until(place.exists)
+        until(lambda: place.exists() and place.stat().st_size > 0)  # it is there before it is written
         address = json.loads(place.read_text())["address"]
         with (
             started(*worker, "--no-dashboard") as first,
