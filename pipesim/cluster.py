@@ -264,6 +264,8 @@ class Cluster:
 
     def timing(self, route: Route, size: float) -> tuple[float, float]:
         """Seconds of delay and of transmission of this many bytes, alone on the route."""
+        if not self.has_tables:
+            return route.delay, size / route.bandwidth
         return route.delay, max((self.links[link].transmission(size) for link in route.links), default=0.0)
 
     @cached_property

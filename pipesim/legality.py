@@ -29,10 +29,16 @@ _IMPOSSIBLE = "the order is impossible: every rank below waits for another (>wai
 
 def _check_stages(schedule: Schedule, plan: Plan) -> None:
     """Every action names a stage that its rank holds."""
+    holds = np.zeros((len(plan.devices), len(plan.stages)), bool)
     for rank, held in enumerate(plan.chunks):
-        wrong = ~np.isin(schedule.stage[_positions(schedule, rank)], held)
-        if wrong.any():
-            raise _bad_cell(schedule, rank, int(np.argmax(wrong)), f"{plan.devices[rank]} does not hold this stage")
+        holds[rank, list(held)] = True
+    known = (schedule.stage >= 0) & (schedule.stage < len(plan.stages))
+    wrong = ~(known & holds[schedule.rank, np.where(known, schedule.stage, 0)])
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        rank = int(schedule.rank[at])
+        reason = f"{plan.devices[rank]} does not hold this stage"
+        raise _bad_cell(schedule, rank, at - int(schedule.starts[rank]), reason)
 
 
 def _check_pairs(schedule: Schedule) -> None:

@@ -90,6 +90,13 @@ def to_ns(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.rint(seconds * NS_PER_S).astype(np.int64)
 
 
+def ns_of(seconds: float) -> int:
+    """As `to_ns`, one number: a twentieth of the time that an array of one takes."""
+    if not seconds <= LONGEST_NS / NS_PER_S:
+        raise InputError(f"{seconds:.3g} s found; at most 146 years were expected of anything")
+    return round(seconds * NS_PER_S)
+
+
 def ns_up(nanoseconds: float) -> int:
     """The first whole nanosecond at which something that takes this long is over.
 

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import contracts
+import strategies
 from pipesim import serial
 from pipesim.cluster import Cluster, Device, Link
 from pipesim.errors import FormatError, InputError
@@ -406,3 +407,14 @@ def test_a_file_of_a_later_version_is_refused(tmp_path):
     file.write_text(WRITTEN.replace("version = 1", "version = 2"))
     with pytest.raises(FormatError, match=r"version 2 is newer"):
         serial.load(Cluster, file)
+
+
+@same
+@given(strategies.clusters(), st.floats(0, 1e12))
+def test_a_transfer_takes_what_it_takes_on_the_slowest_link_of_its_route(cluster, size):
+    """To the last bit: where no link has a table, the least bandwidth of the route tells."""
+    devices = [device.name for device in cluster.devices]
+    for source, target in itertools.permutations(devices, 2):
+        route = cluster.route(source, target)
+        slowest = max(cluster.links[link].transmission(size) for link in route.links)
+        assert cluster.timing(route, size) == (route.delay, slowest)

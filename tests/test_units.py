@@ -94,6 +94,18 @@ def test_seconds_become_the_nearest_nanosecond():
     assert units.to_ns(np.array([1.4e-9, 1.6e-9, 0.0, 3.0])).tolist() == [1, 2, 0, 3_000_000_000]
 
 
+@given(st.floats(0, 146 * 365 * 86400.0))
+def test_one_number_of_seconds_is_rounded_as_an_array_is(seconds):
+    assert units.ns_of(seconds) == units.to_ns(np.array([seconds]))[0]
+
+
+@pytest.mark.parametrize("seconds", [1e10, math.inf, math.nan])
+def test_one_number_of_seconds_that_lasts_for_ever_is_refused_as_an_array_is(seconds):
+    for convert in (units.ns_of, lambda one: units.to_ns(np.array([one]))):
+        with pytest.raises(InputError, match="at most 146 years"):
+            convert(seconds)
+
+
 @pytest.mark.parametrize(
     ("exact", "expected"), [(1000.0, 1000), (1000.0000000001, 1000), (1000.001, 1001), (0.0, 0), (0.5, 1)]
 )

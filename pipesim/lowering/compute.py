@@ -68,8 +68,8 @@ def _memory(job: Job, slot: Ints) -> tuple[Ints, Ints]:
                                       I   + restored for the W too   - its part of both      W   - the rest
     """
     recomputation = Recomputation(job.options.recompute, job.costs, job.kind(0))
-    parts = [(job.plan.stages[n], job.plan.share(n)) for n, _ in job.slots]
-    kept = [recomputation.kept(part.start, part.stop, share) for part, share in parts]
+    stages = job.plan.stages
+    kept = job.by_slot(lambda n, _: recomputation.kept(stages[n].start, stages[n].stop, job.plan.share(n)))
     stash, restored, until_weights = np.array(kept, np.int64)[slot].T
     held = stash + until_weights
     released = (held * RELEASED_BY_INPUT).astype(np.int64)
@@ -93,20 +93,19 @@ def add_own_needs(tasks: Tasks, job: Job) -> None:
 
 def _slot_ns(job: Job) -> Ints:
     """[slot, kind] -> nanoseconds of one action."""
-    seconds = np.zeros((len(job.slots), len(PHASES)))
-    for slot in range(len(job.slots)):
-        for kind, phase in PHASES.items():
-            seconds[slot, kind] = _slot_seconds(job, slot, phase)
-    return units.to_ns(seconds)
+    return units.to_ns(np.stack([_slot_seconds(job, PHASES[kind]) for kind in range(len(PHASES))], axis=1))
 
 
 def _slot_first_ns(job: Job) -> Ints:
-    return units.to_ns(np.array([_slot_seconds(job, slot, "backward_first") for slot in range(len(job.slots))]))
+    return units.to_ns(_slot_seconds(job, "backward_first"))
 
 
-def _slot_seconds(job: Job, slot: int, phase: Phase) -> float:
-    stage, rank = job.slots[slot]
-    part, kind, share = job.plan.stages[stage], job.kind(rank), job.plan.share(stage)
+def _slot_seconds(job: Job, phase: Phase) -> Floats:
+    return np.array(job.by_slot(lambda stage, kind: _seconds(job, stage, kind, phase)))
+
+
+def _seconds(job: Job, stage: int, kind: str, phase: Phase) -> float:
+    part, share = job.plan.stages[stage], job.plan.share(stage)
     seconds = job.costs.seconds(phase, kind, share)
     if phase in WITH_RECOMPUTATION and job.options.recompute != "none":
         again = Recomputation(job.options.recompute, job.costs, job.kind(0)).layers

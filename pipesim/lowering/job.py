@@ -1,8 +1,9 @@
 """What is lowered, with what several passes ask of it, and the columns under construction."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ Floats = NDArray[np.float64]
 Recompute = Literal["none", "full", "selective"]
 RECOMPUTES: tuple[Recompute, ...] = ("none", "full", "selective")
 Column = NDArray[Any]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,18 +143,26 @@ class Job:
         schedule = self.schedule
         table = np.full((2, int(self._first_place[-1])), -1, np.int64)
         slot = self.slot_of[schedule.stage, schedule.rank]
-        for side, kinds in enumerate(([FORWARD], [BACKWARD, INPUT])):
-            rows = np.flatnonzero(np.isin(schedule.kind, kinds))
+        backward = (schedule.kind == BACKWARD) | (schedule.kind == INPUT)
+        for side, chosen in enumerate((schedule.kind == FORWARD, backward)):
+            rows = np.flatnonzero(chosen)
             place = self._first_place[slot[rows]] + schedule.microbatch[rows] // self._step[slot[rows]]
             table[side, place] = rows
         return table
 
-    def last_backward(self, slot: int) -> list[int]:
-        """The action that completes a slot's gradients; none where no microbatch passes."""
-        stage, rank = self.slots[slot]
-        row = np.arange(self.schedule.starts[rank], self.schedule.starts[rank + 1])
-        backward = (self.schedule.stage[row] == stage) & np.isin(self.schedule.kind[row], [BACKWARD, WEIGHT])
-        return row[np.flatnonzero(backward)[-1:]].tolist()  # type: ignore[no-any-return]  # a list of int
+    @cached_property
+    def last_backward(self) -> Ints:
+        """[slot]: the action that completes its gradients; -1 where no microbatch passes."""
+        schedule, last = self.schedule, np.full(len(self.slots), -1, np.int64)
+        rows = np.flatnonzero((schedule.kind == BACKWARD) | (schedule.kind == WEIGHT))
+        np.maximum.at(last, self.slot_of[schedule.stage[rows], schedule.rank[rows]], rows)
+        return last
+
+    def by_slot(self, of: Callable[[int, str], Value]) -> list[Value]:
+        """For each slot what depends on its stage and its kind of device only."""
+        keys = [(stage, self.kind(rank)) for stage, rank in self.slots]
+        known = {key: of(*key) for key in dict.fromkeys(keys)}
+        return [known[key] for key in keys]
 
     def kind(self, rank: int) -> str:
         """The device kind of a rank."""
@@ -180,7 +190,8 @@ class Tasks:
         """Add tasks; returns their indices."""
         values = _BLANK | columns
         for name, value in values.items():
-            self.columns.setdefault(name, []).append(np.broadcast_to(np.asarray(value), (count,)))
+            column = value if isinstance(value, np.ndarray) else np.full(count, value)
+            self.columns.setdefault(name, []).append(column)
         self.count += count
         return np.arange(self.count - count, self.count)
 

@@ -22,7 +22,8 @@ def alone(cluster: Cluster, source: str, target: str, size: float, times: int) -
     """A message of `size` bytes sent `times` times in a row."""
     route = cluster.route(source, target)
     delay, transmission = (times * part for part in cluster.timing(route, size))
-    delay_ns, _ = units.to_ns(np.array([delay, transmission])).tolist()  # refuses what lasts for ever
-    has_table = any(cluster.links[link].table for link in route.links)
+    delay_ns = units.ns_of(delay)
+    units.ns_of(transmission)  # refuses what lasts for ever
+    has_table = cluster.has_tables and any(cluster.links[link].table for link in route.links)
     limit = times * size / (transmission * units.NS_PER_S) if has_table and transmission > 0 else np.inf
     return Alone(delay_ns + units.ns_up(transmission * units.NS_PER_S), delay_ns, times * size, limit, route.media)

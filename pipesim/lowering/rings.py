@@ -19,8 +19,8 @@ def add_all_reduces(tasks: Tasks, job: Job) -> None:
     for n, stage in enumerate(job.plan.stages):
         k, size = len(stage.devices), job.parameter_bytes(n)
         slots = range(job.first_slot[n], job.first_slot[n] + k)
-        last = np.array([action for slot in slots for action in job.last_backward(slot)], np.int64)
-        ends = last
+        last = job.last_backward[slots.start : slots.stop]
+        ends = last = last[last >= 0]
         if k > 1 and size:
             ring = in_ring(stage.devices, job.cluster)
             ends = _add_ring(tasks, job, n, list(zip(ring, (*ring[1:], ring[0]), strict=True)))

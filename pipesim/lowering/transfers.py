@@ -1,5 +1,6 @@
 """The pass that adds transfers: activations and gradients at each cut, between all replicas that share a microbatch."""
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -129,15 +130,15 @@ class Timing(NamedTuple):
         """Each different (source slot, target slot) is looked up once."""
         unique, inverse = np.unique(source * len(job.slots) + target, return_inverse=True)
         towards = np.argsort(unique % len(job.slots), kind="stable")  # routes to one target are found together
-        by_code = {code: _pair_timing(job, *divmod(code, len(job.slots))) for code in unique[towards].tolist()}
+        pair_bytes = functools.cache(functools.partial(_pair_bytes, job))
+        by_code: dict[int, Alone] = {}
+        for code in unique[towards].tolist():
+            (n, rank), (n2, rank2) = (job.slots[slot] for slot in divmod(code, len(job.slots)))
+            ends = job.plan.devices[rank], job.plan.devices[rank2]
+            by_code[code] = alone(job.cluster, *ends, pair_bytes(n, n2), 1)
         found = [by_code[code] for code in unique.tolist()]
         duration, delay, size, limit = (np.array([row[i] for row in found])[inverse] for i in range(4))
         return cls(duration, delay, size, limit, Ragged.of([row.media for row in found]).take(inverse))
-
-
-def _pair_timing(job: Job, source: int, target: int) -> Alone:
-    (n, rank), (n2, rank2) = job.slots[source], job.slots[target]
-    return alone(job.cluster, job.plan.devices[rank], job.plan.devices[rank2], _pair_bytes(job, n, n2), 1)
 
 
 def _pair_bytes(job: Job, stage: int, other: int) -> float:
