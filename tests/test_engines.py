@@ -12,6 +12,7 @@ import strategies
 from contracts import check_engine
 from networks import LATE_BUT_FIRST, late_but_first, pipeline_trace
 from pipesim import experiment, lookup, workbench
+from pipesim.cluster import Cluster, Device, Link
 from pipesim.costs import costs_of
 from pipesim.engines import ENGINES, auto, compiled, event
 from pipesim.engines.compiled import fixed, playing
@@ -130,6 +131,33 @@ def test_what_waits_has_room_however_often_rates_change(seed):
         stages.append(Stage(layer, layer + 1, tuple(names[a:b])))
     plan = Plan("m", 3, microbatches, tuple(stages))
     program = lower(plan, gpipe(plan), costs, cluster)
+    assert compiled.run(program).same_as(event.run(program))
+
+
+@pytest.mark.usefixtures("in_python")
+def test_what_waits_has_room_however_often_ends_change_and_change_back():
+    """Five devices in a chain, 84 microbatches at once over slow links: 169 flows that end within a nanosecond.
+
+    Where an end changes and changes back, it waits twice; a clearance once kept both, until there was no room.
+    """
+    devices = tuple(Device(f"g{i}", "any", f"g{i}") for i in range(5))
+    there = [(22, 1e-4, 4), (93, 5e-4, 2), (396, 1e-4, 4), (623, 5e-4, 1.2)]
+    back = [(11975, 0, 0), (48, 5e-4, 0), (1248, 0, 2), (388, 1e-4, 0)]
+    links = [
+        Link(
+            f"g{a}",
+            f"g{b}",
+            rate * 1e6,
+            delay,
+            "one_way",
+            table=((0, delay), (1e9, delay + slow * 1e3 / rate)) * (slow > 0),
+        )
+        for ends, pairs in ((there, [(0, 1), (1, 2), (2, 3), (3, 4)]), (back, [(1, 0), (2, 1), (3, 2), (4, 3)]))
+        for (rate, delay, slow), (a, b) in zip(ends, pairs, strict=True)
+    ]
+    costs = costs_of(pipeline_trace([12904, 2959283], [4048934, 16391280232], [801178], 110000))
+    plan = Plan("m", 2, 84, (Stage(0, 1, ("g4",)), Stage(1, 2, ("g3", "g0"))))
+    program = lower(plan, gpipe(plan), costs, Cluster("chain", devices, tuple(links)))
     assert compiled.run(program).same_as(event.run(program))
 
 

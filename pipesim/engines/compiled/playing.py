@@ -72,12 +72,21 @@ def shared(  # noqa: PLR0917 - a kernel takes plain values
 
 @compiled
 def cleared(times: Ints, codes: Ints, size: int, over: Ints, tasks: int) -> int:
-    """Drop the ends of flows that are no longer true. Returns the new size."""
+    """Drop the ends of flows that are no longer true, or there twice. Returns the new size.
+
+    An end that changed, and then changed back, is there twice. What is kept is marked in `over`, then unmarked.
+    """
     kept = 0
     for at in range(size):
         time, code = times[at], codes[at]
-        if code // tasks != 2 or over[code % tasks] == time:
+        if code // tasks != 2:
             kept = push(times, codes, kept, time, code)
+        elif over[code % tasks] == time:
+            over[code % tasks] = -2 - time
+            kept = push(times, codes, kept, time, code)
+    for at in range(kept):
+        if codes[at] // tasks == 2:
+            over[codes[at] % tasks] = times[at]
     return kept
 
 
