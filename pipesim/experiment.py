@@ -1,5 +1,6 @@
 """One way through the house, with things called by their names: load, plan, order, lower, replay."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -154,16 +155,28 @@ class Case:
 
     def schedule_bound(self) -> float | None:
         """Seconds that no schedule of this plan can beat which leaves backwards whole; None if this one splits them."""
-        split = np.isin(self.schedule.kind, [INPUT, WEIGHT]).any()
-        return None if split else bounds.schedule_bound(self.plan, self.costs, self.cluster)
+        if np.isin(self.schedule.kind, [INPUT, WEIGHT]).any():
+            return None
+        return self._least_part() * bounds.schedule_bound(self.plan, self.costs, self.cluster)
 
     def weight_share(self) -> float | None:
         """The part of a whole backward taken as the weights' gradient; None if none is split, or both were recorded."""
         return self.costs.weight_share if np.isin(self.schedule.kind, [INPUT, WEIGHT]).any() else None
 
     def bound(self) -> float:
-        """Seconds that no plan and schedule of this sort can beat."""
-        return bounds.bound_for(self.plan, self.schedule, self.costs, self.cluster, self.options.sharing)
+        """Seconds that no plan and schedule of this sort can beat on this cluster, in this scenario or a worse one."""
+        sharing = self.options.sharing
+        if sharing == "fair" and (self.scenario != CALM or self.options.transfers != "eager"):
+            sharing = "fifo"  # replicas may not do all at the same time: something happens to one, or they wait in turn
+        return self._least_part() * bounds.bound_for(self.plan, self.schedule, self.costs, self.cluster, sharing)
+
+    def _least_part(self) -> float:
+        """What part of its time a task takes at the least: devices may be faster, and actions that are one."""
+        part = math.prod(min(1.0, slow.factor) for slow in self.scenario.slow)
+        if not self.schedule.paired.any():
+            return part
+        factor = self.options.pair_factor
+        return part * (1 - self.options.pair_overlap / 2 if factor is None else min(1.0, factor))
 
     def seconds_by_scaling(self, timeline: Timeline) -> dict[str, float] | None:
         """Seconds of this plan and schedule when shares take what was recorded, and when they take just their share.

@@ -17,7 +17,16 @@ Price = Callable[[Plan], float]
 
 # What the exact time is the best of. An estimate asks only the first two: PE is best where messages are small, a long
 # warm-up where they are not.
-SCHEDULES = ("pe", 'one_f_one_b(warm_up="3A")', "eager_1f1b", "one_f_one_b", "gpipe")
+SCHEDULES = (
+    "pe",
+    'one_f_one_b(warm_up="3A")',
+    'one_f_one_b(warm_up="2A")',
+    'one_f_one_b(warm_up="4A")',
+    'one_f_one_b(warm_up="6A")',
+    "eager_1f1b",
+    "one_f_one_b",
+    "gpipe",
+)
 SPLIT_ONLY = frozenset({"pe"})
 FEW = 32  # microbatches; the time of more than twice as many is estimated from those of 32 and 64
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from networks import pipeline_trace
@@ -17,15 +17,16 @@ from pipesim.bounds.tables import tables_of as tables_of_bound
 from pipesim.channels import execute, pipeline_of
 from pipesim.costs import costs_of
 from pipesim.kernels import compiled
-from pipesim.plan import Plan
+from pipesim.plan import Plan, Stage
 from pipesim.planners.spp import spp
 from pipesim.planners.spp.prm import tables_of
 from pipesim.planners.spp_plus import spp_plus
 from pipesim.planners.spp_plus.contention import contended
 from pipesim.planners.spp_plus.filling import least_heads, solutions
-from pipesim.planners.spp_plus.islands import LAYERS, MORE_WORK, _islands, _stages, _with_few_cuts, on_islands
+from pipesim.planners.spp_plus.islands import LAYERS, _islands, _stages, _with_few_cuts, on_islands
 from pipesim.planners.spp_plus.labels import labelled
 from pipesim.planners.spp_plus.polish import moves, polished
+from pipesim.planners.spp_plus.settling import roads_of, settled, swapped
 from pipesim.pricing import simulated_seconds
 from strategies import clusters, even_trace, traces
 from test_spp import every_split
@@ -166,21 +167,41 @@ def test_every_move_gives_a_plan_on_the_same_devices(layers, devices, rng):
         assert set(Plan("m", layers, 1, moved).devices) == set(names)
 
 
-def test_polishing_stops_at_its_budget_and_never_makes_worse():
+def start_and_cost(asked):
+    """A plan that can be improved, and its time on the abstract pipeline; what it is asked for is put into `asked`."""
     costs, cluster = costs_of(even_trace(8)), experiment.load_cluster('flat(4, bandwidth="1GB/s")')
-    start = experiment.plan_with("uniform(stages=2)", costs, cluster, 4)
-    asked = []
 
     def cost(plan):
         asked.append(plan)
         pipeline = pipeline_of(plan, costs, cluster)
         return execute(pipeline).time(pipeline) / 1e9
 
+    return experiment.plan_with("uniform(stages=2)", costs, cluster, 4), cost
+
+
+def test_polishing_stops_at_its_budget_and_never_makes_worse():
+    asked = []
+    start, cost = start_and_cost(asked)
     least = cost(start)
-    better, price, used = polished(start, cost, 7, least)
+    better, price, used = polished(start, cost, lambda _: 0.0, 7, least)
     assert len(asked) == 1 + used <= 8
     assert price <= least
     assert price == cost(better)
+
+
+def test_what_a_floor_rules_out_is_not_asked_for_and_changes_nothing():
+    """With the cost itself as the floor, every plan that is asked for is an improvement."""
+    asked, free = [], []
+    start, cost = start_and_cost(asked)
+    _, exact = start_and_cost(free)
+    least = exact(start)
+    best, price, used = polished(start, cost, lambda _: 0.0, 1000, least)
+    same, as_low, fewer = polished(start, cost, exact, 1000, least)
+    assert (same, as_low) == (best, price)
+    assert fewer < used
+    prices = [least, *map(exact, asked[used:])]
+    assert len(prices) == 1 + fewer
+    assert all(a > b for a, b in itertools.pairwise(prices))
 
 
 # --- plans read off the bound's program ------------------------------------------------------------------------------
@@ -198,7 +219,7 @@ def with_a_slow_server(cluster, times=100):
 
 def program_of(costs, cluster, microbatches, replicas, block=1):
     network = Network(cluster)
-    sea = sea_of(network, best_partitions(network)[0], shared=True)
+    sea = sea_of(network, best_partitions(network)[0])
     return tables_of_bound(costs, cluster, microbatches, replicas), *in_blocks(sea, replicas, microbatches, block)
 
 
@@ -227,13 +248,47 @@ def test_stages_that_are_told_hang_together_and_keep_the_time_told(trace, replic
     head = 0.0
     for step in steps:
         if step.move >= 0:
-            head += 2 * (moves.start[step.move] + tables.cut[step.start] * moves.through[step.move])
+            head += 2 * moves.start[step.move] + tables.cut[step.start] * moves.own[step.move]
         devices, layers = moves.size[step.place], slice(step.start, step.stop + 1, step.stop - step.start)
         weights = np.diff(tables.parameters[layers])[0]
         reduce = weights * moves.ring[step.place] + moves.turns[step.place] * (weights > 0)
         work = np.diff(tables.busy[devices, layers])[0]
         assert work + max(head, tables.early * head + reduce) <= target * (1 + 1e-9)
         head += np.diff(tables.passage[devices, layers])[0]
+
+
+@settings(max_examples=30)
+@given(clusters(), st.data())
+def test_the_compiled_swaps_are_their_plain_twin_and_leave_no_swap_that_helps(cluster, data):
+    count = len(cluster.devices)
+    assume(count > 1 and (cluster.bandwidth_matrix > 0).all())
+    sizes = np.array(data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3).filter(lambda s: sum(s) <= count)))
+    work, one, ring, cut = (
+        np.array(data.draw(st.lists(st.integers(0, 1000), min_size=len(sizes), max_size=len(sizes))), float)
+        for _ in range(4)
+    )
+    first = np.array(data.draw(st.permutations(range(count))))
+    plain, fast = first.copy(), first.copy()
+    asked = sizes, work, one, ring * 1e6, cut * 1e6, 4.0, *roads_of(cluster)
+    least = swapped(plain, *asked)
+    assert compiled(swapped)(fast, *asked) == least
+    assert plain.tolist() == fast.tolist()
+    assert sorted(plain.tolist()) == list(range(count))
+    again = plain.copy()
+    assert swapped(again, *asked) == least
+    assert again.tolist() == plain.tolist()
+
+
+def test_a_stage_settles_where_its_ring_is_wide():
+    """Four of the eight devices have a ring of double links: 0 3 2 1 is none, 0 3 4 7 is."""
+    cluster = experiment.load_cluster("dgx1_v100")
+    costs = costs_of(even_trace(4, output_bytes=1000, parameter_bytes=50_000_000))
+    names = [device.name for device in cluster.devices]
+    stages = (Stage(0, 4, tuple(names[:4])),)
+    (best, *others) = settled(stages, cluster, roads_of(cluster), tables_of_bound(costs, cluster, 4, "split"))
+    ring = [cluster.index[name] for name in best[0].devices]
+    assert min(cluster.bandwidth_matrix[a, b] for a, b in zip(ring, [*ring[1:], ring[0]], strict=True)) == 50e9
+    assert all(len(found[0].devices) == 4 for found in others)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -243,7 +298,7 @@ def test_where_blocks_are_large_stages_may_still_have_any_number_of_devices(seed
     costs = costs_of(pipeline_trace(forward, backward, [1000] * 11, 10**4))
     network = Network(cluster)
     label = best_partitions(network)[0]
-    assert _islands(network, label, 13, MORE_WORK).block > 1
+    assert _islands(network, label, 13)[1].block > 1
     found = list(on_islands(costs, cluster, 32, "split"))
     assert any(len(stage.devices) % 2 for plan in found for stage in plan.stages)
     for plan in found:

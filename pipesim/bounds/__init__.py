@@ -2,31 +2,44 @@
 
 For stages 1..S on disjoint devices, any order of microbatches and any schedule that does not split the backward:
 
-    head_n = sum over k < n of ( F_k + cF_k + cB_k + B_k )    what must pass before stage n starts and after it ends
+    head_n = sum over k < n of ( F_k + 2 cF_k + B_k )         what must pass before stage n starts and after it ends
     tail_n = sum over k > n of ( cF_k-1 + F_k + B_k + cB_k-1 )       what must pass between its forward and its backward
     full_n = max of head_n and, for every stage j < n,        the same from stage j on, which has its all-reduce A_j
              forward part of head_j + ( F_j + ... + B_j ) + A_j      after its last backward
-    last_n = forward part of head_j + M F_j (or M cF_j) + forward way from there to n, for every j < n
+    last_n = forward part of head_j + M F_j (or M wF_j) + forward way' from there to n, for every j < n
     T     >= M (F_n + B_n) + max( full_n , forward part of head_n + A_n )             for every stage n
+    T     >= M (F_n + B_n) + max( full_n-1 + oF_n-1 , forward part of head_n + A_n )
     T     >= F_n + M B_n, or M F_n + B_n, + tail_n + the same max
-    T     >= last_n + F_n + tail_n + B_n + A_n
-    T     >= full_n + M cF_n + cB_n + F_n+1 + B_n+1 + tail_n+1                        for every channel, both directions
+    T     >= last_n + F_n + tail'_n + B_n + A_n
+    T     >= full_n + M wF_n + cB'_n + F_n+1 + B_n+1 + tail'_n+1                      for every channel
     T     >= seconds that all bytes take that leave an island of devices, and forward part of head_n where that began
-    T     >= those of forwards (of backwards), and full_n where that began, and what follows it, as for a channel
-    T     >= those of forwards, forward part of head_n where that began, F_j + tail_j + B_j + A_j for a stage they go to
+    T     >= those of forwards, and full_n where that began, and what follows it, as for a channel
+    T     >= those of backwards, full'_n, and what passes before the first of them
+    T     >= those of forwards, forward part of head_n where that began, F_j + tail'_j + B_j + A_j where they lead to
     T     >= x + those of all-reduces that cannot start before x                      for some x
 
 A number that is smaller is never worse, so for a guessed T a dynamic program over all contiguous plans carries the
 least head, full, last and bytes along, and one from the end the least tail; if no plan is left, none can be as fast,
-and T is bisected. Everything in it is at its best, whichever devices a plan takes: the fastest kind, for r devices that
-all talk to each other the greatest bandwidth at which any r devices hang together, and for the forward part of head its
-least part anywhere.
+and T is looked for from below, first in a coarse way and then in a fine one. Everything in it is at its best, whichever
+devices a plan takes: the fastest kind, for r devices that all talk to each other the greatest bandwidth at which any r
+devices hang together, for an all-reduce the widest ring, and for the forward part of head its least part anywhere.
+
+A microbatch crosses a channel in parts, from each replica to each, and the first there may be the last back. So
+
+    cF, cB    until all replicas of the next stage (cB: of the one before) on some island have their parts
+    oF        there and back, for the island of the next stage that waits longest
+    wF        seconds that all parts of a microbatch take from the links they cross
+    '         on the first channel after it, only what one late replica hands on: the others may have done so before
+
+Of an island counts what one of its replicas waits for: its own parts. What all of them wait for counts only where its
+devices can change places (the same kind, the same links to all others), links are shared evenly (`fair`) and a schedule
+has all replicas of a stage do the same in the same order: equals get equal rates, and a ring of theirs starts when all
+have ended, so that by induction over time all do the same at the same time. On another cluster, under `fifo`, or where
+a scenario or other traffic disturbs some of them, that is not so, and the bound is less: under `fifo` replicas may also
+have microbatches in orders of their own, so that any part may be late alone.
 
 That islands and channels are busy one transfer after the other holds where transfers share links (sharing `fair` and
-`fifo`). Otherwise all devices are one island, and channels are never busy. All parts of a microbatch cross a channel
-together where replicas are alike and share links evenly (`fair`); where an all-reduce or an uneven network disturbs
-that, this is tested and not proven. Otherwise the first part there may be the last one back, and cF and cB, one at a
-time, count as much as a single part at its best.
+`fifo`). Otherwise all devices are one island, and channels are never busy.
 
     islands   which devices are close to each other, and what can leave them       tables   layers: seconds and bytes
     moves     where stages can be, and what channels between them cost             reach    the dynamic program
@@ -36,12 +49,13 @@ time, count as much as a single part at its best.
 import functools
 import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.bounds.forms import by_form, by_shape
-from pipesim.bounds.islands import Network, Sea, best_partitions, group_bandwidths, sea_of
+from pipesim.bounds.islands import Network, Sea, best_partitions, ring_bandwidths, sea_of
 from pipesim.bounds.moves import Moves, by_island
 from pipesim.bounds.reach import reachable
 from pipesim.bounds.tables import Tables, both_ways, kinds_of, tables_of
@@ -57,7 +71,18 @@ Floats = NDArray[np.float64]
 
 TINY = 1e-12  # seconds
 MOST_MOVES, MOST_SHAPES, MOST_ISLANDS = 400_000, 600, 4  # beyond, a bound takes minutes
-PRECISION = 5e-5  # relative; the certificate is the end of the last interval that no plan reaches
+
+
+class Search(NamedTuple):
+    """How T is looked for: the first step, when to end, and the grain of `reach`; all relative."""
+
+    step: float
+    precision: float
+    grain: float
+
+
+LONGEST = 0.08  # relative: a step on the way up; what is far too slow takes long to look at
+SEARCHES = (Search(0.01, 4e-3, 2.0), Search(8e-3, 4e-4, 0.02))  # the certificate is the end of the last interval
 
 
 def stage_seconds(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> Floats:
@@ -65,8 +90,8 @@ def stage_seconds(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> F
     return np.array(
         [
             min(
-                costs.seconds(phase, cluster.devices[cluster.index[device]].kind, plan.share(n))[s.start : s.stop].sum()
-                for device in s.devices
+                costs.seconds(phase, kind, plan.share(n))[s.start : s.stop].sum()
+                for kind in {cluster.devices[cluster.index[device]].kind for device in s.devices}
             )
             for n, s in enumerate(plan.stages)
         ]
@@ -96,24 +121,24 @@ def plan_bound(costs: Costs, cluster: Cluster, microbatches: int, sharing: Shari
     """Seconds that every plan of one stage per device needs, on any order of devices, with any unsplit schedule.
 
     Holds for replicas that split microbatches and for those that take them whole, and for how transfers use links:
-    `sharing`. Times are rounded to nanoseconds in a simulation; what that can gain is taken off.
+    `sharing`. Under `fair` replicas that split microbatches are taken to have them in the same order. Times are rounded
+    to nanoseconds in a simulation, and equals may end one apart; what that can gain is taken off.
     """
     network = Network(cluster)
     shared = sharing in {"fair", "fifo"}
     labels = best_partitions(network) if shared else [np.zeros(len(cluster.devices), np.int64)]
     low = max(total_work(costs, cluster, microbatches), single_stage(costs, cluster, microbatches))
-    together = sharing == "fair" and len(kinds_of(cluster)) == 1
-    seas = [sea_of(network, label, shared=shared, together=together) for label in labels]
+    seas = [sea_of(network, label, sharing) for label in labels]
     found = np.inf
     for replicas in REPLICAS:
         tables = tables_of(costs, cluster, microbatches, replicas)
         moves = [moves_of(sea, replicas, microbatches) for sea in seas]
-        if found == np.inf or all(_reachable(tables, one, found) for one in moves):
+        if found == np.inf or all(_reachable(tables, one, found, SEARCHES[0].grain) for one in moves):
             least = low
             for one in moves:
                 least = _least(tables, one, least, found)
             found = least
-    return max(0.0, found - (2 * microbatches + 4 * len(cluster.devices)) * 1e-9)
+    return max(0.0, found - 2 * (2 * microbatches + 4 * len(cluster.devices)) * 1e-9)
 
 
 def moves_of(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
@@ -128,24 +153,27 @@ def moves_of(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
 
 
 def _least(tables: Tables, moves: Moves, low: float, most: float) -> float:
-    """The end of the last interval that no plan reaches, from `low` on; `most` is reached, or infinite."""
-    step, high = 0.01, low
-    while high < most and not _reachable(tables, moves, high):
-        low, high = high, high * (1 + step) + TINY
-        step *= 2
-    high = min(high, most)
-    while high - low > PRECISION * high:
-        middle = (low + high) / 2
-        if _reachable(tables, moves, middle):
-            high = middle
-        else:
-            low = middle
+    """The end of the last interval that no plan reaches, from `low` on; `most` is reached, or infinite.
+
+    First as one looks at it quickly, and from there on finely: what is far too slow takes long to look at finely.
+    """
+    for first, precision, grain in SEARCHES:
+        high, step = low, first
+        while high < most and not _reachable(tables, moves, high, grain):
+            low, high, step = high, high * (1 + step) + TINY, min(2 * step, LONGEST)
+        high = min(high, most)
+        while high - low > precision * high:
+            middle = (low + high) / 2
+            if _reachable(tables, moves, middle, grain):
+                high = middle
+            else:
+                low = middle
     return low
 
 
-def _reachable(tables: Tables, moves: Moves, target: float) -> bool:
-    onward, tail = compiled(tails)(*tables, *moves, target)
-    return bool(compiled(reachable)(*tables, *moves, onward, tail, target))
+def _reachable(tables: Tables, moves: Moves, target: float, grain: float) -> bool:
+    target = max(target, TINY)  # it is divided by
+    return bool(compiled(reachable)(*tables, *moves, *compiled(tails)(*tables, *moves, target), target, grain))
 
 
 def bound_for(plan: Plan, schedule: Schedule, costs: Costs, cluster: Cluster, sharing: Sharing = "fair") -> float:
@@ -154,9 +182,16 @@ def bound_for(plan: Plan, schedule: Schedule, costs: Costs, cluster: Cluster, sh
     It does not speak of several stages on one device, nor of schedules that split the backward.
     """
     simple = all(len(held) == 1 for held in plan.chunks) and not np.isin(schedule.kind, [INPUT, WEIGHT]).any()
-    if simple:
-        return plan_bound(costs, cluster, plan.microbatches, sharing)
-    return total_work(costs, cluster, plan.microbatches)
+    if not simple:
+        return total_work(costs, cluster, plan.microbatches)
+    less = sharing == "fair" and plan.replicas == "split" and not _in_step(plan, schedule)
+    return plan_bound(costs, cluster, plan.microbatches, "fifo" if less else sharing)
+
+
+def _in_step(plan: Plan, schedule: Schedule) -> bool:
+    """Whether all replicas of a stage do the same in the same order; each device has one stage."""
+    first = dict[int, list[tuple[int, int, int, bool]]]()
+    return all(schedule.part(rank) == first.setdefault(n, schedule.part(rank)) for rank, (n,) in enumerate(plan.chunks))
 
 
 def total_work(costs: Costs, cluster: Cluster, microbatches: int) -> float:
@@ -175,11 +210,13 @@ def total_work(costs: Costs, cluster: Cluster, microbatches: int) -> float:
 def single_stage(costs: Costs, cluster: Cluster, microbatches: int) -> float:
     """The layer that is worst to have in any stage: on as many replicas as suit it best, with their all-reduce."""
     devices, model = len(cluster.devices), costs.model
-    together = group_bandwidths(np.minimum(cluster.bandwidth_matrix, cluster.bandwidth_matrix.T))
+    together = ring_bandwidths(cluster.bandwidth_matrix)
     alone = np.full((devices, len(model)), np.inf)
     whole = np.min([both_ways(costs, kind, 1.0) for kind in kinds_of(cluster)], axis=0)
     for r in range(1, devices + 1):
         split = np.min([both_ways(costs, kind, 1 / r) for kind in kinds_of(cluster)], axis=0)
-        reduce = 2 * (r - 1) / r * np.array(model.parameter_bytes) / together[r]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weights = 2 * (r - 1) / r * np.array(model.parameter_bytes)
+            reduce = np.where(weights > 0, weights / together[r], 0.0)
         alone[r - 1] = microbatches * np.minimum(split, whole / r) + reduce
     return float(alone.min(axis=0).max())

@@ -1,24 +1,26 @@
 """Moves for many islands: taken for equal, the largest and widest, with only the number of used devices counted.
 
-`by_shape` knows how many devices of a stage are in each island, but not which islands those are: two stages that
-follow each other lie upon one another as suits them best. `by_form` only knows whether a stage is in one island or in
-several. A stage in one island also says how many devices are free there: what follows in the same island takes these.
+`by_shape` knows how many devices of a stage are in each island, but not how many are used there. `by_form` only knows
+whether a stage is in one island or in several. A stage in one island also says how many devices are free there: what
+follows in the same island takes these.
 """
 
 import itertools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.bounds.islands import Sea
-from pipesim.bounds.moves import Links, Moves, links_of
+from pipesim.bounds.islands import TINY, Sea
+from pipesim.bounds.moves import Links, Moves, in_order, links_of, rings_of
 from pipesim.kernels import compiled
 from pipesim.plan import Replicas
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+COLUMNS = 8  # of a channel: arrive to load as in `Links`, and what crosses, either way
 
 
 class Part(NamedTuple):
@@ -38,45 +40,34 @@ class Stages(NamedTuple):
 
     size: Ints  # devices
     free: Ints  # devices that others may have in its island; -1: it is in several
-    touched: Ints  # islands
+    ring: Floats  # as in `Moves`
+    turns: Floats
+    circle: Floats
 
 
 def by_shape(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
     """Stages of so many devices in each island, largest part first."""
-    most, islands = int(sea.sizes.max()), len(sea.sizes)
+    most, islands, widest = int(sea.sizes.max()), len(sea.sizes), sea.widest()
     alone = _alone(most)
     parts = itertools.combinations_with_replacement(range(most, -1, -1), islands)
     several = [part for part in parts if part[1] and sum(part) <= sea.sizes.sum()]
     shape = np.array([(k, *[0] * (islands - 1)) for k, _ in alone] + several, np.int64)
     free = np.array([free for _, free in alone] + [-1] * len(several), np.int64)
-    links = np.full((len(shape), len(shape), 4), np.inf)
-    widest = sea.widest()
-    for order in itertools.permutations(range(islands)):
-        a, b = compiled(fitting)(shape, shape[:, order], free, most, int(sea.sizes.sum()))
-        found = links_of(widest, shape[a], shape[b][:, order], replicas, microbatches)
-        crossing = found.ahead.sum(axis=1) * float(sea.capacity.max() / sea.capacity.sum())  # as many go back
-        columns = found.through, found.start, found.load, crossing
-        links[a, b] = np.minimum(links[a, b], np.stack(columns, axis=1))
-    stages = Stages(shape.sum(axis=1), free, (shape > 0).sum(axis=1))
-    return _counted(sea, stages, links)
+    turns = [sorted(set(itertools.permutations(row))) for row in shape.tolist()]
+    which, turned = np.repeat(np.arange(len(shape)), [len(rows) for rows in turns]), np.concatenate(turns)
+    a, row = np.nonzero([_fits(sea, shape[n], free[n], turned, free[which]) for n in range(len(shape))])
+    links = links_of(widest, shape[a], turned[row], replicas, microbatches)
+    places = np.argsort(np.argsort(-turned, axis=1, kind="stable"), axis=1)
+    stages = Stages(shape.sum(axis=1), free, *rings_of(widest, shape))
+    return _counted(sea, stages, a, which[row], links, places[row])
 
 
-def fitting(shape: Ints, turned: Ints, free: Ints, most: int, devices: int) -> tuple[Ints, Ints]:
-    """Which stage can follow which, when the second one's islands are turned like this."""
-    first, second = [], []
-    for i in range(len(shape)):
-        for j in range(len(shape)):
-            fits = shape[i].sum() + turned[j].sum() <= devices
-            for g in range(shape.shape[1]):
-                a, b = shape[i, g], turned[j, g]
-                room = most - a - b
-                if free[i] >= 0 and a > 0:
-                    room = free[i] - b
-                fits = fits and (b == 0 or room >= 0) and (b == 0 or free[j] < 0 or free[j] == room)
-            if fits:
-                first.append(i)
-                second.append(j)
-    return np.array(first), np.array(second)
+def _fits(sea: Sea, shape: Ints, free: int, turned: Ints, frees: Ints) -> Bools:
+    """[row]: whether a stage with its islands turned like this can follow one of this shape."""
+    room = np.where((free >= 0) & (shape > 0), free, sea.sizes.max() - shape) - turned
+    kept = ((turned == 0) | ((room >= 0) & ((frees[:, None] < 0) | (frees[:, None] == room)))).all(axis=1)
+    fits: Bools = kept & (turned.sum(axis=1) + shape.sum() <= sea.sizes.sum())
+    return fits
 
 
 def by_form(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
@@ -85,19 +76,28 @@ def by_form(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
     several = range(2, devices + 1 if len(sea.sizes) > 1 else 0)
     size = np.array([k for k, _ in alone] + list(several), np.int64)
     free = np.array([free for _, free in alone] + [-1] * len(several), np.int64)
-    touched = np.where(free >= 0, 1, np.maximum(2, -(-size // int(sea.sizes.max()))))
     pair = _split if replicas == "split" else _whole
-    links = np.full((len(size), len(size), 4), np.inf)
+    links = np.full((len(size), len(size), COLUMNS), np.inf)
     for i, j in zip(*np.nonzero(size[:, None] + size <= devices), strict=True):
         links[i, j] = pair(sea, Part(int(size[i]), int(free[i])), Part(int(size[j]), int(free[j])), microbatches)
-    return _counted(sea, Stages(size, free, touched), links)
+    a, b = np.nonzero(links[..., 0] < np.inf)
+    columns = list(links[a, b].T.copy())
+    crossing = columns.pop()[:, None]
+    return _counted(
+        sea,
+        Stages(size, free, *_rings(sea, size, free >= 0)),
+        a,
+        b,
+        Links._make([*columns, crossing, crossing]),
+        np.zeros((len(a), 1), np.int64),
+    )
 
 
 def _alone(most: int) -> list[tuple[int, int]]:
     return [(k, free) for k in range(1, most + 1) for free in range(most - k + 1)]
 
 
-NEVER = (np.inf, np.inf, np.inf, np.inf)
+NEVER = (np.inf,) * COLUMNS
 
 
 def _near(a: Part, b: Part) -> bool:
@@ -117,23 +117,57 @@ def _inside(sea: Sea, a: Part, b: Part) -> int:
 
 
 def _split(sea: Sea, a: Part, b: Part, microbatches: int) -> tuple[float, ...]:
-    """through, start, load and what crosses, ahead or back, for replicas that split each microbatch."""
+    """The columns for replicas that split each microbatch."""
     (r, k), turns = (a.size, b.size), microbatches if sea.shared else 1
-    if _near(a, b):
-        through = max(1 / (r * k * float(sea.near[r + k])), 1 / (min(r, k) * sea.device_near))
-        one = through if sea.together else 1 / (r * k * float(sea.near[2]))
-        return one, sea.delay_near, turns * through, 0.0
+    near, inside = _near(a, b), _inside(sea, a, b)
+    if near:
+        arrive, leave = _arrival(sea, a, b, inside, near=near), _arrival(sea, b, a, inside, near=near)
+        whole = max(1 / (r * k * float(sea.near[r + k])), 1 / (min(r, k) * sea.device_near))
+        onto, home = _lone(sea, a, b, float(sea.near[2]), arrive, leave)
+        return arrive, leave, onto, home, home + whole, sea.delay_near, turns * whole, 0.0
     wide = min(float(sea.far[r + k]), float(sea.across.max()))
     if not wide or not _can_be_elsewhere(sea, b):
         return NEVER
+    arrive, leave = _arrival(sea, a, b, inside, near=near), _arrival(sea, b, a, inside, near=near)
     if a.alone or b.alone:
-        out = 1.0 - _inside(sea, a, b) / (k if a.alone else r)
+        out = 1.0 - inside / (k if a.alone else r)
         worst = out / float(sea.capacity.max())
     else:
         worst, out = compiled(least_crossing)(r, k, sea.sizes, sea.capacity).tolist()
-    through = max(1 / (r * k * wide), 1 / (min(r, k) * sea.device), worst)
-    one = through if sea.together else 1 / (r * k * float(sea.far[2]))
-    return one, sea.delay_across, turns * through, microbatches * out / float(sea.capacity.sum())
+    whole = max(1 / (r * k * wide), 1 / (min(r, k) * sea.device), worst)
+    crossing = microbatches * out / float(sea.capacity.sum())
+    parted = inside == 0 and (a.alone or b.alone)
+    delay = sea.delay_across if parted else min(sea.delay_near, sea.delay_across)
+    best = float(sea.across.max()) if a.alone and b.alone else float(sea.far[2])
+    onto, home = _lone(sea, a, b, best, arrive, leave)
+    return arrive, leave, onto, home, home + whole, delay, turns * whole, crossing
+
+
+def _lone(sea: Sea, a: Part, b: Part, wide: float, arrive: float, leave: float) -> tuple[float, float]:  # noqa: PLR0917
+    """What may be late alone, ahead and back, as in `moves`: one part between the widest pair, or all."""
+    part = 1 / (a.size * b.size * wide)
+    as_one = [stage.size == 1 or (stage.alone and bool(sea.together.all())) for stage in (a, b)]
+    return arrive if as_one[0] else part, leave if as_one[1] else part
+
+
+def _arrival(sea: Sea, a: Part, b: Part, inside: int, *, near: bool) -> float:
+    """Until each replica of b has its parts of a microbatch, as in `moves`: in the island where that is first.
+
+    `inside`: devices of the one that is in several islands which can be in the other one's.
+    """
+    r, k = a.size, b.size
+    device = sea.device_near if near else sea.device
+    if near:
+        limits = [1 / (r * k * float(sea.near[2])), 1 / (k * device)]
+        return max(*limits[: 1 + sea.in_step], 1 / (r * device) if sea.together.all() else 0.0)
+    share = 1.0 if b.alone else 1 / k  # of b, in the island where that is first
+    apart = 1 - inside / r if b.alone else float(a.alone and inside == 0)  # of a, elsewhere
+    wide = min(float(sea.far[2]), float(sea.across.max())) if apart else float(sea.far[2])
+    limits = [1 / (r * k * wide) if wide else np.inf, 1 / (k * device)]
+    return max(
+        *limits[: 1 + sea.in_step],
+        max(share * apart / float(sea.capacity.max()), share / (r * device)) if sea.together.all() else 0.0,
+    )
 
 
 def _whole(sea: Sea, a: Part, b: Part, microbatches: int) -> tuple[float, ...]:
@@ -141,18 +175,28 @@ def _whole(sea: Sea, a: Part, b: Part, microbatches: int) -> tuple[float, ...]:
     turns = max(-(-microbatches // a.size), -(-microbatches // b.size))
     if _near(a, b):
         through = 1 / float(sea.near[2])
-        return through, sea.delay_near, max(through, turns / sea.device_near), 0.0
+        return (
+            through,
+            through,
+            through,
+            through,
+            2 * through,
+            sea.delay_near,
+            max(through, turns / sea.device_near),
+            0.0,
+        )
     parted = a.alone and b.alone
     wide = float(sea.across.max() if parted else sea.far[2])
     if not wide or not _can_be_elsewhere(sea, b):
         return NEVER
-    through, crossing = 1 / wide, 0
+    through, crossing = 1 / wide, 0.0
     if a.alone or b.alone:
         most = -(-microbatches // (b.size if a.alone else a.size))
         crossing = max(0, microbatches - _inside(sea, a, b) * most)
-    load = max(through, turns / sea.device, crossing / float(sea.capacity.max()))
+    least, crossing = (crossing / max(float(of), TINY) for of in (sea.capacity.max(), sea.capacity.sum()))
+    load = max(through, turns / sea.device, least)
     delay = sea.delay_across if parted else min(sea.delay_near, sea.delay_across)
-    return through, delay, load, crossing / float(sea.capacity.sum())
+    return through, through, through, through, 2 * through, delay, load, crossing
 
 
 def least_crossing(r: int, k: int, sizes: Ints, capacity: Floats) -> Floats:
@@ -168,51 +212,50 @@ def least_crossing(r: int, k: int, sizes: Ints, capacity: Floats) -> Floats:
                 least, most = np.inf, -np.inf
                 for a in range(min(r - 1, sizes[g], x) + 1):
                     for b in range(min(k - 1, sizes[g] - a, y) + 1):
-                        share = max(a / r * (1 - b / k), b / k * (1 - a / r)) / capacity[g]
+                        share = max(a / r * (1 - b / k), b / k * (1 - a / r))
+                        share = share / capacity[g] if capacity[g] > 0 else np.inf if share > 0 else 0.0
                         least = min(least, max(worst[x - a, y - b], share))
                         most = max(most, stays[x - a, y - b] + a * b / (r * k))
                 worst[x, y], stays[x, y] = least, most
     return np.array([worst[r, k], 1 - stays[r, k]])
 
 
-def _counted(sea: Sea, stages: Stages, links: Floats) -> Moves:
-    """Moves of how many devices are used, and what the last stage is like. What islands carry is added up over all."""
+def _counted(sea: Sea, stages: Stages, a: Ints, b: Ints, links: Links, turn: Ints) -> Moves:  # noqa: PLR0917 - columns
+    """Moves of how many devices are used, and what the last stage is like, from channels between two stages."""
     devices, count, size = int(sea.sizes.sum()), len(stages.size), stages.size
-    u, a, b = np.nonzero(
-        (size[:, None] <= np.arange(devices + 1)[:, None, None])
-        & (size + np.arange(devices + 1)[:, None, None] <= devices)
-        & (links[..., 0] < np.inf)
-    )
-    order = np.lexsort((links[a, b, 2], u * count + a))
-    u, a, b = (axis[order] for axis in (u, a, b))
+    order, links = in_order(links, a, np.arange(len(a)))
+    ends = np.searchsorted(a[order], np.arange(count + 1))
     used, stage = np.divmod(np.arange((devices + 1) * count), count)
     after = used + size[stage]
     fits = after <= devices
-    fresh = (stages.free < 0) | (stages.free == sea.sizes.max() - size)
-    through, start, load, crossing = links[a, b].T.copy()
-    ring, turns, circle = (column[stage] for column in _rings(sea, stages))
     return Moves(
-        np.searchsorted(u * count + a, np.arange((devices + 1) * count + 1)).astype(np.int64),
-        u * count + b,
-        *Links(through, start, load, crossing[:, None], crossing[:, None]),
+        ends[stage].astype(np.int64),
+        np.where(size[stage] <= used, ends[stage + 1], ends[stage]).astype(np.int64),
+        used * count,
+        b[order],
+        *links,
         size[stage],
-        (used == 0) & fresh[stage],
+        (used == 0) & ((stages.free < 0) | (stages.free == sea.sizes.max() - size))[stage],
         np.where(fits, after * count + stage, 0),
-        np.where(fits, devices - after, 0),
-        ring,
-        turns,
-        circle[:, None],
-        np.zeros((len(u), 1), np.int64),
-        np.zeros((len(used), 1), np.int64),
+        np.where(fits, devices - after, -1),
+        stages.ring[stage],
+        stages.turns[stage],
+        stages.circle[stage],
+        turn[order],
+        np.tile(np.arange(turn.shape[1]), (len(used), 1)),
     )
 
 
-def _rings(sea: Sea, stages: Stages) -> tuple[Any, ...]:
-    """Seconds per byte of parameters of an all-reduce, its delays, and what the islands carry."""
-    k, near = stages.size, stages.free >= 0
+def _rings(sea: Sea, k: Ints, near: Bools) -> tuple[Floats, Floats, Floats]:
+    """Seconds per byte of parameters of an all-reduce, its delays, and what the islands carry together."""
     part = 2 * (k - 1) / k
-    wide = np.where(near, sea.near[k], np.minimum(sea.far[k], min(sea.capacity.max(), sea.across.max())))
+    narrow, nearest = min(sea.capacity.max(), sea.across.max()), min(sea.delay_near, sea.delay_across)
+    wide = np.where(near, sea.ring_near[k], np.minimum(sea.ring_far[k], narrow))
+    far = np.where(narrow <= sea.ring_far[k], sea.delay_across, nearest)  # of the edge that is the narrowest
     with np.errstate(divide="ignore", invalid="ignore"):
         ring = np.where(k > 1, part / wide, 0.0)
-    turns = 2 * (k - 1) * np.where(k > 1, np.where(near, sea.delay_near, sea.delay_across), 0.0)
-    return ring, turns, np.where(near, 0.0, stages.touched * part / float(sea.capacity.sum()))
+    delay: Floats = np.where(k > 1, np.where(near, sea.delay_near, far), 0.0)
+    turns: Floats = delay * (2 * (k - 1))
+    touched = np.maximum(2, -(-k // int(sea.sizes.max())))
+    circle: Floats = np.where(near, 0.0, touched * part / max(float(sea.capacity.sum()), TINY))[:, None]
+    return ring, turns, circle

@@ -18,12 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.cluster import Cluster, Route
+from pipesim.kernels import compiled
+from pipesim.program import Sharing
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Pair = tuple[int, int]
 
 TINY = 1e-300
+EXACT_RINGS = 16  # devices; of more there are too many sets
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,8 @@ class Network:
 
     @cached_property
     def bandwidth(self) -> Floats:
-        """Bytes a second between two devices, in the direction where that is less."""
-        return np.minimum(self.cluster.bandwidth_matrix, self.cluster.bandwidth_matrix.T)
+        """Bytes a second between two devices, in the direction where that is more: a bound knows not which it is."""
+        return np.maximum(self.cluster.bandwidth_matrix, self.cluster.bandwidth_matrix.T)
 
     @cached_property
     def delay(self) -> Floats:
@@ -78,6 +82,40 @@ class Network:
             ends.setdefault((1, b), set()).add(media[-1])
         rate = self.cluster.media_bandwidth
         return max((sum(rate[medium] for medium in sorted(media)) for media in ends.values()), default=np.inf)
+
+    def alike(self, label: Ints) -> Bools:
+        """[island]: whether its devices can change places: they are of a kind, and have the same ways to others."""
+        kinds = [device.kind for device in self.cluster.devices]
+        members = [np.flatnonzero(label == island).tolist() for island in range(int(label.max()) + 1)]
+        return np.array(
+            [
+                all(kinds[one] == kinds[other] and self._changed(one, other) for other in others)
+                for one, *others in members
+            ]
+        )
+
+    def _changed(self, one: int, other: int) -> bool:
+        """Whether all routes stay what they are if two devices change places, and perhaps some of their links."""
+        swap = {one: other, other: one}
+        changed: dict[int, int] = {}
+        rate = self.cluster.media_bandwidth
+        for a, b in permutations(range(len(self.cluster.devices)), 2):
+            before, after = self.routes.get((a, b)), self.routes.get((swap.get(a, a), swap.get(b, b)))
+            if before is None or after is None:
+                if before is not after:
+                    return False
+                continue
+            if len(before.media) != len(after.media) or before.delay != after.delay:
+                return False
+            for x, y in zip(before.media, after.media, strict=True):
+                if changed.setdefault(x, y) != y or rate[x] != rate[y]:
+                    return False
+            if self._tables(before) != self._tables(after):
+                return False
+        return len(set(changed.values())) == len(changed)
+
+    def _tables(self, route: Route) -> list[object]:
+        return [self.cluster.links[link].table for link in route.links] if self.cluster.has_tables else []
 
     def island_capacity(self, label: Ints) -> Floats:
         """[island]: bytes a second that leave or enter it at most, whichever is more."""
@@ -131,7 +169,8 @@ def best_partitions(network: Network, most: int = 2) -> list[Ints]:
         sizes = np.bincount(label)
         if 1 < len(sizes) <= count / 2:
             near, _ = network.device_capacity(label)
-            excess = sizes * near / np.maximum(network.island_capacity(label), TINY)
+            with np.errstate(over="ignore"):  # nothing leaves it
+                excess = sizes * near / np.maximum(network.island_capacity(label), TINY)
             found.append((float(np.median(excess)), label))
     found = sorted((one for one in found if one[0] > 1.5), key=lambda one: -one[0])[:most]
     return [label for _, label in found] or [np.zeros(count, np.int64)]
@@ -140,17 +179,21 @@ def best_partitions(network: Network, most: int = 2) -> list[Ints]:
 class Sea(NamedTuple):
     """Islands, and what transfers reach at most inside of one and between two. Equal ones stand together."""
 
+    order: Ints  # [island] -> its label
     sizes: Ints  # [island]
     capacity: Floats  # [island]: bytes a second that leave or enter it
     across: Floats  # [island]: bytes a second of the widest pair with one end in it and one outside
     near: Floats  # [r]: a bandwidth that no r devices of one island exceed between all of them
     far: Floats  # [r]: the same for any r devices
+    ring_near: Floats  # [r]: what no ring of r devices of one island exceeds on all its edges
+    ring_far: Floats  # [r]: the same for any r devices
     device_near: float  # bytes a second that a device sends or receives within its island
     device: float  # and in all
     delay_near: float  # seconds before the first byte, within an island
     delay_across: float  # and between two
     shared: bool  # whether transfers share links
-    together: bool  # whether all parts of a microbatch take as long as they take together, and not one after the other
+    in_step: bool  # whether all replicas of a stage have its microbatches in the same order
+    together: Bools  # [island]: whether its devices do all at the same time if they are of one stage
 
     @property
     def group(self) -> Ints:
@@ -160,13 +203,19 @@ class Sea(NamedTuple):
     @property
     def groups(self) -> list[tuple[int, int]]:
         """(size, number) of islands that are equal."""
-        alike = itertools.groupby(zip(self.sizes.tolist(), self.capacity.tolist(), strict=True))
-        return [(key[0], len(list(group))) for key, group in alike]
+        kinds = zip(
+            self.sizes.tolist(), self.capacity.tolist(), self.across.tolist(), self.together.tolist(), strict=True
+        )
+        return [(kind[0], len(list(group))) for kind, group in itertools.groupby(kinds)]
 
     def widest(self) -> "Sea":
         """All islands as wide as the widest."""
         count = len(self.sizes)
-        return self._replace(capacity=np.full(count, self.capacity.max()), across=np.full(count, self.across.max()))
+        return self._replace(
+            capacity=np.full(count, self.capacity.max()),
+            across=np.full(count, self.across.max()),
+            together=np.full(count, self.together.all()),
+        )
 
     def across_of(self, a: Ints, b: Ints) -> Floats:
         """[row]: bytes a second of the widest pair between two stages in different islands."""
@@ -175,29 +224,69 @@ class Sea(NamedTuple):
         return least
 
 
-def sea_of(network: Network, label: Ints, *, shared: bool, together: bool = True) -> Sea:
+def sea_of(network: Network, label: Ints, sharing: Sharing = "fair") -> Sea:
     """What the bounds ask of islands; where links are not shared, there is no limit to what leaves them."""
+    shared = sharing in {"fair", "fifo"}
     same = label[:, None] == label[None, :]
     sizes = np.bincount(label)
     limited = shared and len(sizes) > 1
     capacity = network.island_capacity(label) if limited else np.full(len(sizes), np.inf)
     apart = np.where(same, 0.0, network.bandwidth)
     across = np.array([apart[label == g].max() for g in range(len(sizes))])
-    order = np.lexsort((capacity, sizes))
+    together = network.alike(label) & (sharing == "fair")
+    order = np.lexsort((together, across, capacity, sizes))
     device_near, device = network.device_capacity(label) if shared else (np.inf, np.inf)
     return Sea(
+        order,
         sizes[order],
         capacity[order],
         across[order],
         group_bandwidths(np.where(same, network.bandwidth, 0.0)),
         group_bandwidths(network.bandwidth),
+        ring_bandwidths(np.where(same, network.cluster.bandwidth_matrix, 0.0)),
+        ring_bandwidths(network.cluster.bandwidth_matrix),
         device_near,
         device,
         float(network.delay[same & ~np.eye(len(label), dtype=bool)].min(initial=np.inf)),
         float(network.delay[~same].min(initial=np.inf)),
         shared,
-        together,
+        sharing != "fifo",
+        together[order],
     )
+
+
+def ring_bandwidths(bandwidth: Floats) -> Floats:
+    """[r]: bytes a second that no ring of r devices exceeds on all its edges; infinite for one."""
+    if len(bandwidth) > EXACT_RINGS:
+        return group_bandwidths(np.maximum(bandwidth, bandwidth.T))
+    found: Floats = compiled(widest_rings)(bandwidth)
+    return found
+
+
+def widest_rings(bandwidth: Floats) -> Floats:
+    """The widest of all rings of r devices: over all sets of devices, paths from the first of them to each other."""
+    count = len(bandwidth)
+    widest = np.zeros((1 << count, count))
+    found = np.zeros(count + 1)
+    found[:2] = np.inf
+    for s in range(count):
+        widest[1 << s, s] = np.inf
+    for chosen in range(1, 1 << count):
+        s, many = 0, 0
+        while not chosen >> s & 1:
+            s += 1
+        for v in range(s, count):
+            many += chosen >> v & 1
+        for v in range(s, count):
+            if widest[chosen, v] == 0:
+                continue
+            if many > 1:
+                found[many] = max(found[many], min(widest[chosen, v], bandwidth[v, s]))
+            for u in range(s + 1, count):
+                if not chosen >> u & 1:
+                    after = chosen | 1 << u
+                    widest[after, u] = max(widest[after, u], min(widest[chosen, v], bandwidth[v, u]))
+    return found
 
 
 def group_bandwidths(bandwidth: Floats) -> Floats:

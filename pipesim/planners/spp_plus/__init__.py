@@ -9,10 +9,12 @@ all are priced by simulation; the best few are polished by local moves
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 
 from pipesim import plan as plans
+from pipesim.bounds import schedule_bound
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
 from pipesim.errors import InputError, RefusedError
@@ -36,6 +38,8 @@ from pipesim.planners.spp_plus.islands import on_islands
 from pipesim.planners.spp_plus.polish import Cost, polished
 
 FEW = 16  # devices
+EVALUATIONS = ((16, 200), (32, 400))  # on up to so many devices; on more, where they take long:
+LESS = 120
 ANNEALED = 1000  # evaluations of the abstract pipeline that a search from another side may take
 JITTER = 0.1  # relative, of the bandwidths of the perturbed order
 POLISHED = 3  # plans that local moves start from
@@ -51,7 +55,7 @@ def spp_plus(
     *,
     estimate: Cost | None = None,
     exact: Cost | None = None,
-    evaluations: int = 96,
+    evaluations: int | None = None,
     seed: int = 0,
 ) -> Plan:
     """Minimises simulated seconds over SPP's plan, other orders and partitions, and local moves on the best of them.
@@ -59,10 +63,13 @@ def spp_plus(
     `estimate` gives the seconds of a plan, `exact` decides between its choice and SPP, so that by it the result is
     never worse than SPP; where they are not given, PE's time on the abstract pipeline stands in. From the command line
     both simulate on the contended network, with the best of some schedules. `evaluations` bounds how often estimates
-    are asked for. Devices that do not help stay idle; replicas split microbatches or, where they are simulated, take
-    them whole. Ignores memory, split backwards, and chunks.
+    are asked for: by default 200 times on up to 16 devices, 400 on up to 32, and 120 on more. Devices that do not
+    help stay idle; replicas split microbatches or, where they are simulated, take them whole. Ignores memory, split
+    backwards, and chunks.
     """
     plans.check_microbatches(microbatches)
+    if evaluations is None:
+        evaluations = next((most for devices, most in EVALUATIONS if len(cluster.devices) <= devices), LESS)
     plans.check_at_least("evaluations", evaluations, 1)
     plans.check_at_least("seed", seed, 0)
     price = estimate or abstract_cost(costs, cluster, evaluations + ANNEALED)
@@ -75,19 +82,26 @@ def spp_plus(
     for plan in candidates:
         if plan.replicas in ways:
             known.setdefault((plan.stages, plan.replicas), plan)
-    chosen = _best(list(known.values())[:evaluations], price, evaluations)
+    floor = partial(schedule_bound, costs=costs, cluster=cluster)
+    chosen = _best(list(known.values()), price, floor, evaluations)
     judge = exact or price
     least, _, plan = min((judge(plan), n, plan) for n, plan in enumerate([*chosen, first]))
     return Plan(model.name, len(model), microbatches, plan.stages, plan.replicas, "spp_plus", least)
 
 
-def _best(candidates: list[Plan], price: Cost, evaluations: int) -> list[Plan]:
-    """The best few of these, each improved by local moves as long as there are evaluations."""
-    priced = sorted((price(plan), n) for n, plan in enumerate(candidates))[:POLISHED]
-    left, found = evaluations - len(candidates), list[Plan]()
+def _best(candidates: list[Plan], price: Cost, floor: Cost, evaluations: int) -> list[Plan]:
+    """The best few of these, each improved by local moves as long as there are evaluations.
+
+    What takes no less than `floor` in any case is not asked for its price where that is too much.
+    """
+    left, priced, found = evaluations, list[tuple[float, int]](), list[Plan]()
+    for n, plan in enumerate(candidates):
+        if left and (len(priced) < POLISHED or floor(plan) < priced[-1][0]):
+            priced = sorted([*priced, (price(plan), n)])[:POLISHED]
+            left -= 1
     for place, (seconds, n) in enumerate(priced):
         share = left // (len(priced) - place)
-        better, _, used = polished(candidates[n], price, share, seconds)
+        better, _, used = polished(candidates[n], price, floor, share, seconds)
         left -= used
         found.append(better)
     return found

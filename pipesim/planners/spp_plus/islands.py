@@ -10,7 +10,7 @@ several, from the least T up: the later ones ask less of links.
 
 import math
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import product, zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from pipesim.costs import Costs
 from pipesim.kernels import compiled
 from pipesim.plan import Plan, Replicas, Stage
 from pipesim.planners.spp_plus.labels import labelled
+from pipesim.planners.spp_plus.settling import roads_of, settled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,9 +35,10 @@ WORK, MORE_WORK = 2_000_000, 20_000_000  # layers times ways to place two stages
 LATE = (0.0, 0.45, 0.55, 0.65, 0.75, 0.85)  # as in the bound's tables, fewer
 STEP = 0.05  # how the search for the least T starts
 FINELY = (1.0, 1.003, 1.006, 1.01, 1.02, 1.03, 1.05, 1.08)  # of the least T, where a stage has any number of devices
+UNEVEN = 32  # devices that may change places where they are not alike
 NARROW, NARROWER = 3, 8  # how often its end is halved
 ABOVE = (1.0, 1.03, 1.07, 1.13, 1.22, 1.35)  # of the least T
-AROUND = (0.8, 0.84, 0.88, 0.92, 0.96, 1.0, 1.06)  # of the least T of larger blocks, for smaller ones
+AROUND = (0.86, 0.92, 0.98)  # of the least T of larger blocks, for smaller ones
 
 
 class Step(NamedTuple):
@@ -61,13 +63,18 @@ def on_islands(costs: Costs, cluster: Cluster, microbatches: int, replicas: Repl
     tables, cuts = _with_few_cuts(tables_of(costs, cluster, microbatches, replicas)._replace(late=np.array(LATE)))
     network, seen = Network(cluster), set[tuple[Stage, ...]]()
     for label in best_partitions(network):
+        coarse, fine = _islands(network, label, len(tables.cut))
         placed = [
             _placed(steps, moves, chosen, islands.devices, cuts, mixed=mixed)
-            for islands, moves, chosen, steps in _told(tables, network, label, replicas, microbatches)
+            for islands, moves, chosen, steps in _told(tables, coarse, fine, replicas, microbatches)
             for mixed in (False, True)[: 1 + (replicas == "whole")]
         ]
         if replicas == "split":
-            placed += _in_a_row(tables, network, label, cuts, microbatches)
+            alike = bool(network.alike(label).all())
+            placed += _in_a_row(tables, fine, cuts, microbatches, alike=alike)
+            if not alike and len(cluster.devices) <= UNEVEN:
+                exact, roads = tables_of(costs, cluster, microbatches, replicas), roads_of(cluster)
+                placed += [better for stages in placed for better in settled(stages, cluster, roads, exact)]
         for stages in placed:
             if stages not in seen:
                 seen.add(stages)
@@ -75,16 +82,18 @@ def on_islands(costs: Costs, cluster: Cluster, microbatches: int, replicas: Repl
 
 
 def _told(
-    tables: Tables, network: Network, label: Ints, replicas: Replicas, microbatches: int
+    tables: Tables, coarse: Islands, fine: Islands, replicas: Replicas, microbatches: int
 ) -> Iterator[tuple[Islands, Moves, Ints, list[Step]]]:
-    """What the program tells with blocks that are quickly searched, then with smaller ones near what that found."""
+    """What the program tells with blocks that are quickly searched, then with smaller ones near what that found.
+
+    Smaller ones take long, and have not helped replicas that take microbatches whole.
+    """
     least = 0.0
-    blocks = [_islands(network, label, len(tables.cut), work) for work in (WORK, MORE_WORK)]
-    for n, islands in enumerate(blocks):
-        if not _can_be_told(islands) or (n and islands.block == blocks[0].block):
+    for islands in (coarse, fine) if fine.block < coarse.block and replicas == "split" else (coarse,):
+        if not _can_be_told(islands):
             continue
         moves, chosen = in_blocks(islands.sea, replicas, microbatches, islands.block)
-        if not n:
+        if islands is coarse:
             least, found = _from_the_least(tables, moves)
         else:
             found = [_stages(tables, moves, around * least) for around in AROUND]
@@ -92,21 +101,33 @@ def _told(
 
 
 def _in_a_row(
-    tables: Tables, network: Network, label: Ints, cuts: Ints, microbatches: int
+    tables: Tables, islands: Islands, cuts: Ints, microbatches: int, *, alike: bool
 ) -> Iterator[tuple[Stage, ...]]:
     """Where blocks are larger than a device: stages of any size, one after the other over the islands."""
-    islands = _islands(network, label, len(tables.cut), MORE_WORK)
     if islands.block == 1 or len(islands.devices) == 1:
         return
     moves = by_form(islands.sea, "split", microbatches)
-    devices = [device for island in islands.devices for device in island]
-    for steps in _from_the_least(tables, moves, FINELY, NARROWER)[1]:
-        if steps is not None:
-            ends = np.cumsum(moves.size[[step.place for step in steps]]).tolist()
-            yield tuple(
-                Stage(int(cuts[step.start]), int(cuts[step.stop]), tuple(devices[begin:end]))
-                for step, begin, end in zip(steps, [0, *ends], ends, strict=False)
-            )
+    told = [steps for steps in _from_the_least(tables, moves, FINELY, NARROWER)[1] if steps is not None]
+    for steps, devices in product(told, _rows_of(islands.devices)[: 1 if alike else None]):
+        ends = np.cumsum(moves.size[[step.place for step in steps]]).tolist()
+        yield tuple(
+            Stage(int(cuts[step.start]), int(cuts[step.stop]), tuple(devices[begin:end]))
+            for step, begin, end in zip(steps, [0, *ends], ends, strict=False)
+        )
+
+
+def _rows_of(islands: list[list[str]]) -> list[list[str]]:
+    """Devices island after island: as they are, every other one first, and shuffled.
+
+    Where devices are not alike, the way a message takes to another island depends on its ends: shared ways are slow.
+    """
+    rng = np.random.default_rng(0)
+    orders = (
+        islands,
+        [island[1::2] + island[::2] for island in islands],
+        [[island[i] for i in rng.permutation(len(island))] for island in islands],
+    )
+    return [[device for island in order for device in island] for order in orders]
 
 
 def _with_few_cuts(tables: Tables) -> tuple[Tables, Ints]:
@@ -136,18 +157,23 @@ def _columns(table: Floats, cuts: Ints) -> Floats:
     return np.ascontiguousarray(table[..., cuts])
 
 
-def _islands(network: Network, label: Ints, layers: int, work: int) -> Islands:
-    """The smallest blocks of devices with which there are not too many ways to place stages."""
-    sea = sea_of(network, label, shared=True)
+def _islands(network: Network, label: Ints, layers: int) -> tuple[Islands, Islands]:
+    """With the smallest blocks of devices with which there are few ways to place stages, and not too many."""
+    sea = sea_of(network, label)
     names = [device.name for device in network.cluster.devices]
-    order = np.lexsort((network.island_capacity(label), np.bincount(label))) if len(sea.sizes) > 1 else np.array([0])
-    devices = [[names[i] for i in np.flatnonzero(label == island)] for island in order]
+    devices = [[names[i] for i in np.flatnonzero(label == island)] for island in sea.order]
+    coarse, fine = (Islands(sea, devices, _block(sea, work // layers)) for work in (WORK, MORE_WORK))
+    return coarse, fine
+
+
+def _block(sea: Sea, most: int) -> int:
+    """The least with which there are at most so many ways to place stages; islands have several whole ones."""
     smallest, block = int(sea.sizes.min()), 1
-    while block < smallest and layers * _ways(sea, block) > work:
+    while block < smallest and _ways(sea, block) > most:
         block += 1
         while smallest % block:
             block += 1
-    return Islands(sea, devices, block)
+    return block
 
 
 def _can_be_told(islands: Islands) -> bool:
@@ -180,7 +206,7 @@ def _from_the_least(
 
 def _stages(tables: Tables, moves: Moves, target: float) -> list[Step] | None:
     """The stages of a plan that keeps every inequality for T = target."""
-    worst, begins, places, came = compiled(labelled)(*tables, *moves, target)
+    worst, begins, places, came, origin = compiled(labelled)(*tables, *moves, target)
     layer = len(tables.cut) - 1
     state = int(np.argmin(worst[layer]))
     if not np.isfinite(worst[layer, state]):
@@ -190,7 +216,7 @@ def _stages(tables: Tables, moves: Moves, target: float) -> list[Step] | None:
         start, place = int(begins[layer, state]), int(places[layer, state])
         move = int(came[start, place])
         steps.append(Step(start, layer, place, move))
-        layer, state = start, int(np.searchsorted(moves.first, move, side="right") - 1)
+        layer, state = start, int(origin[start, place])
     return steps[::-1]
 
 

@@ -8,10 +8,11 @@ from pipesim.plan import Plan, Stage
 Cost = Callable[[Plan], float]
 
 
-def polished(plan: Plan, cost: Cost, evaluations: int, least: float) -> tuple[Plan, float, int]:
+def polished(plan: Plan, cost: Cost, floor: Cost, evaluations: int, least: float) -> tuple[Plan, float, int]:
     """Take the first move that helps, again and again, until none does or the evaluations are used up.
 
-    Returned are the plan, its cost, and how many evaluations were used.
+    Where `floor`, which the cost is never below, is too much already, the cost is not asked for. Returned are the plan,
+    its cost, and how many evaluations were used.
     """
     seen, used = {plan.stages}, 0
     improved = True
@@ -23,8 +24,10 @@ def polished(plan: Plan, cost: Cost, evaluations: int, least: float) -> tuple[Pl
             if used >= evaluations:
                 break
             seen.add(stages)
-            used += 1
             tried = replace(plan, stages=stages)
+            if floor(tried) >= least:
+                continue
+            used += 1
             price = cost(tried)
             if price < least:
                 plan, least, improved = tried, price, True
