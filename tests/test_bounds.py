@@ -636,6 +636,16 @@ def test_actions_that_are_one_are_held_against_what_they_take(options, part):
     assert metrics.iteration_time(run(case.program())) >= case.bound()
 
 
+def test_of_replicas_on_two_servers_one_may_be_late_alone():
+    """After it only its own part crosses; replicas of one server have theirs at the same time, so all of them do."""
+    cluster = load_cluster('servers(2, 4, intra="25GB/s", inter="1GB/s", latency=0, network_latency=0)')
+    rows = np.array([[2, 1], [2, 0]]), np.array([[0, 2], [0, 2]])
+    arrive, leave, onto, *_ = links_of(sea_of(Network(cluster), np.repeat([0, 1], 4)), *rows, "split", 4)
+    assert onto[0] == pytest.approx(1 / (3 * 2 * 25e9))
+    assert onto[0] < arrive[0]
+    assert onto[1] == arrive[1] == leave[1] == pytest.approx(1 / 1e9)
+
+
 def test_islands_of_a_leaf_spine_are_its_leaves_though_all_pairs_are_equally_wide():
     network = Network(load_cluster('leaf_spine(2, 2, 4, bandwidth="10GB/s", uplink="5GB/s")'))
     (label,) = best_partitions(network)
