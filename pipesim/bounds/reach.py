@@ -63,7 +63,7 @@ def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain val
     full        the same both ways, or what ends later: the way there and back from a stage on, and its all-reduce
     last        when the last forward can have come as far, to one replica at least
     owed        what there is to be done beside all that is still to come
-    late        the same, where one replica alone may be so late
+    lone        the same, where one replica alone may be so late
     backed      full where one replica alone may be late on the way back, so that only its part is
     gone, came  when all is done of the last stage if what follows its last forward, or is before its first backward,
                 takes no time
@@ -147,7 +147,7 @@ def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain val
                 )
                 k, s = (0, 0) if going else (size[x], becomes[x])
                 later, more, rounds = table[r, LATER], table[r, MORE], table[r, ROUNDS]
-                late_by, backed = table[r, LONE], table[r, BACKED]
+                lone, backed = table[r, LONE], table[r, BACKED]
                 begin = first[x] if going else max(l + 1, soonest[left[x]])
                 for option in range(begin, stop[x] if going else layers + 1):
                     if going:
@@ -162,7 +162,7 @@ def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain val
                         if full + max(2 * one - room[l, p], start[m] + cut[l] * load[m] + rest_of - target) > 0:
                             continue
                         leaving = start[m] + cut[l] * leave[m]
-                        owing = max(owed + one, late_by + start[m] + cut[l] * onto[m]) + leaving
+                        owing = max(owed + one, lone + start[m] + cut[l] * onto[m]) + leaving
                         lone_owing = full + start[m] + cut[l] * load[m] + back_home
                         if max(owing + onward[l, p], lone_owing + lone_onward[l, p]) > target:
                             continue
@@ -218,7 +218,7 @@ def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain val
                         starts = fore + later
                         gone_on = max(last + f, starts + passing[k] * f)
                         owing = max(owed, table[r, GONE] + rounds * f, table[r, CAME] + rounds * b) + one
-                        owing, lone_owing = max(owing, at_ends + ready), max(late_by + one, gone_on + b + reduce)
+                        owing, lone_owing = max(owing, at_ends + ready), max(lone + one, gone_on + b + reduce)
                         if max(owing + still[s, end], lone_owing + lone_still[s, end]) > target:
                             continue
                         over = max(starts + work, starts + at_ends + still[s, end], gone_on + lone_still[s, end] + b)

@@ -49,7 +49,7 @@ def tails(  # noqa: PLR0917, C901, PLR0912 - kernels take plain values, and call
     onward[l, p]    through a stage at a place and all that follow it
     tail[l, s]      through a channel from a state, and on
     lone_...        the same for a microbatch that one replica alone may have so late
-    room[l, p]      what there may be before a stage at a place, at most (`whole` in `reach`)
+    room[l, p]      what there may be before a stage at a place, at most (`full` in `reach`)
     space[l, s]     what there may be before a channel from a state, at most (`full` in `reach`)
     """
     layers, places, states = cut.shape[0] - 1, size.shape[0], first.shape[0]

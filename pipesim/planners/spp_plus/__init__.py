@@ -38,8 +38,8 @@ from pipesim.planners.spp_plus.islands import on_islands
 from pipesim.planners.spp_plus.polish import Cost, polished
 
 FEW = 16  # devices
-EVALUATIONS = ((16, 200), (32, 400))  # on up to so many devices; on more, where they take long:
-LESS = 120
+EVALUATIONS = ((16, 200), (32, 400))  # on up to so many devices
+LESS = 120  # evaluations on more devices, where each takes long
 ANNEALED = 1000  # evaluations of the abstract pipeline that a search from another side may take
 JITTER = 0.1  # relative, of the bandwidths of the perturbed order
 POLISHED = 3  # plans that local moves start from
