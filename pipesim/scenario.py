@@ -34,15 +34,16 @@ def finish_time(speeds: Speeds, start: int, work: int) -> int:
     """When work that takes `work` ns at speed 1 is over if begun at `start`; rounded up once."""
     if speeds is STEADY or work == 0:
         return start + work
-    now, left = float(start), float(work)
+    # Counted from the start on, as whole numbers until the last step: a float holds no more than 104 days to the ns.
+    gone, left = 0.0, float(work)
     for piece in range(bisect_right(speeds.times, start) - 1, len(speeds.times)):
-        until = speeds.times[piece + 1] if piece + 1 < len(speeds.times) else math.inf
-        if now + left / speeds.values[piece] <= until:
-            now += left / speeds.values[piece]
+        until = speeds.times[piece + 1] - start if piece + 1 < len(speeds.times) else math.inf
+        if gone + left / speeds.values[piece] <= until:
+            gone += left / speeds.values[piece]
             break
-        left -= (until - now) * speeds.values[piece]
-        now = until
-    return units.ns_up(now)
+        left = max(0.0, left - (until - gone) * speeds.values[piece])
+        gone = float(until)
+    return start + units.ns_up(gone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,16 @@ def scenarios(draw, cluster):
         Degraded(*ends, draw(st.sampled_from([0.25, 0.5, 0.3])), *draw(windows))
         for ends in draw(st.lists(st.sampled_from(joined), max_size=2) if joined else st.just([]))
     ]
+    if joined and draw(st.integers(0, 5)) == 0:
+        degraded += _restless(draw(st.sampled_from(joined)), draw(st.sampled_from([40, 400])), draw(st.integers(0, 99)))
     return Scenario(tuple(slow), tuple(degraded))
+
+
+def _restless(ends, changes, seed):
+    """A link whose speed changes more often than there are tasks, as beside the traffic of others."""
+    rng = random.Random(seed)
+    steps = list(itertools.accumulate(rng.choice([1e-5, 5e-5, 1.7e-4]) for _ in range(changes)))
+    return [Degraded(*ends, rng.choice([0.1, 0.5, 0.7, 1.0]), a, b) for a, b in itertools.pairwise([0.0, *steps])]
 
 
 @st.composite

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import strategies
 from contracts import check_engine
-from networks import LATE_BUT_FIRST, late_but_first, pipeline_trace
+from networks import LATE_BUT_FIRST, late_but_first, network, pipeline_trace
 from pipesim import experiment, lookup, workbench
 from pipesim.cluster import Cluster, Device, Link
 from pipesim.costs import costs_of
@@ -23,6 +23,7 @@ from pipesim.lowering import Options, lower
 from pipesim.plan import Plan, Stage
 from pipesim.program import SHARINGS
 from pipesim.ragged import Ragged
+from pipesim.scenario import Speeds
 from pipesim.schedulers.gpipe import gpipe
 
 
@@ -237,3 +238,32 @@ def test_an_order_is_fixed_where_no_link_has_two_senders(sharing, cluster, is_fi
             "bert-large", 'flat(4, bandwidth="1GB/s")', "balanced", "one_f_one_b", 8, options=Options(sharing)
         )
     assert (fixed.order_of(made.program()) is not None) == is_fixed
+
+
+@pytest.mark.parametrize("engine", [event.run, compiled.run])
+@pytest.mark.parametrize("changes", [1, 2, 3, 400])
+def test_a_link_may_change_its_speed_more_often_than_there_are_tasks(engine, changes):
+    """Once, the n-th change of a program of fewer than n tasks was taken for an earlier one.
+
+    100 bytes over 1 byte per ns, half of it from 50 ns on, and said again every ns after that.
+    """
+    program = network([1.0], [(0, 100, [0])], "fair")
+    speeds = Speeds((0, *range(50, 50 + changes)), (1.0, *[0.5] * changes))
+    assert engine(replace(program, media_speeds={0: speeds})).makespan == 150
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_engines_agree_where_speeds_change_all_the_time(sharing, seed):
+    rng = np.random.default_rng(seed)
+    flows = [
+        (int(rng.integers(0, 50)), int(rng.integers(1, 400)), [[0], [1], [0, 1]][rng.integers(3)]) for _ in range(4)
+    ]
+    program = network([1.0, 0.7], flows, sharing)
+    speeds = {}
+    for medium in range(2):
+        times = np.concatenate([[0], np.cumsum(rng.integers(1, 20, 200))]).tolist()
+        speeds[medium] = Speeds(tuple(times), tuple(rng.choice([0.1, 0.3, 0.5, 1.0], len(times)).tolist()))
+    program = replace(program, media_speeds=speeds)
+    assert len(program) < 200
+    check_engine(compiled.run, program)

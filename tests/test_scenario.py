@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 import strategies
 from pipesim import serial
 from pipesim.cluster import Cluster, Device, Link
+from pipesim.engines.compiled.speeds import finish
 from pipesim.errors import FormatError, InputError
 from pipesim.scenario import CALM, STEADY, Degraded, Scenario, Slow, Speeds, finish_time
 
@@ -165,3 +167,14 @@ def test_a_newer_scenario_is_refused(tmp_path):
     path.write_text('format = "pipesim.scenario"\nversion = 7\n')
     with pytest.raises(FormatError, match=r"pipesim\.scenario version 7 is newer"):
         serial.load(Scenario, path)
+
+
+@pytest.mark.parametrize("start", [0, 2**53 + 1, 2**61 + 3])
+def test_work_that_begins_after_years_takes_as_long_as_at_once(start):
+    """A start held as a float is rounded: beyond 104 days such work ended a nanosecond before it began."""
+    speeds = Speeds((0, start + 10, start + 20), (1.0, 0.5, 1.0))
+    assert finish_time(speeds, start, 0) == start
+    assert finish_time(speeds, start, 1) == start + 1
+    assert finish_time(speeds, start, 17) == start + 22
+    profile = np.array([0, 3]), np.array(speeds.times), np.array(speeds.values), 0
+    assert [finish(*profile, start, work) for work in (0, 1, 17)] == [start, start + 1, start + 22]

@@ -20,7 +20,7 @@ from pipesim.errors import InputError, within
 from pipesim.formulas import Template
 
 # Raised whenever the same point would come to other numbers: rows of an older number are made anew.
-SEMANTICS = 6
+SEMANTICS = 7
 
 
 @dataclass(frozen=True, slots=True)

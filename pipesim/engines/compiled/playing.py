@@ -3,8 +3,8 @@
     at each time:   all that ends is finished, and what that sets free begins, until nothing more ends now;
                     then links are granted or rates shared out anew, once; then again, if that ended something now
 
-    code // tasks   0 a task ends   1 a transfer's delay is over   2 a flow may be over   3 a link changes its speed
-    code % tasks    which one
+    code % 4    0 a task ends   1 a transfer's delay is over   2 a flow may be over   3 a link changes its speed
+    code // 4   which one: a task, or a change of speed (there can be more of these than tasks)
 
 As the SimPy engine does, step by step, on arrays: `missing`, `queue`, `taken`, `left`, `rate` are what they are there.
 """
@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 ALONE, QUEUES, SHARES = range(3)
+ENDS, DELAY_OVER, FLOW_OVER, SPEED_CHANGES = range(4)
 NOBODY = np.zeros(0)
 
 push, drop, finish, rates_of = heap.push, heap.drop, speeds.finish, compiled(max_min)
@@ -71,7 +72,7 @@ def shared(  # noqa: PLR0917 - a kernel takes plain values
 
 
 @compiled
-def cleared(times: Ints, codes: Ints, size: int, over: Ints, tasks: int) -> int:
+def cleared(times: Ints, codes: Ints, size: int, over: Ints) -> int:
     """Drop the ends of flows that are no longer true, or there twice. Returns the new size.
 
     An end that changed, and then changed back, is there twice. What is kept is marked in `over`, then unmarked.
@@ -79,14 +80,14 @@ def cleared(times: Ints, codes: Ints, size: int, over: Ints, tasks: int) -> int:
     kept = 0
     for at in range(size):
         time, code = times[at], codes[at]
-        if code // tasks != 2:
+        if code & 3 != FLOW_OVER:
             kept = push(times, codes, kept, time, code)
-        elif over[code % tasks] == time:
-            over[code % tasks] = -2 - time
+        elif over[code >> 2] == time:
+            over[code >> 2] = -2 - time
             kept = push(times, codes, kept, time, code)
     for at in range(kept):
-        if codes[at] // tasks == 2:
-            over[codes[at] % tasks] = times[at]
+        if codes[at] & 3 == FLOW_OVER:
+            over[codes[at] >> 2] = times[at]
     return kept
 
 
@@ -146,7 +147,7 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
             for j in range(first_medium[t], first_medium[t + 1]):
                 flow_of[j] = t
         for n in range(len(change_time)):
-            waiting_size = push(times, codes, waiting_size, change_time[n], 3 * tasks + n)
+            waiting_size = push(times, codes, waiting_size, change_time[n], 4 * n + SPEED_CHANGES)
     for t in range(tasks):
         if missing[t] == 0 and lane[t] < 0:
             asked[asked_count] = t
@@ -158,7 +159,7 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
             start[t] = 0
             busy[n] = True
             over_at = finish(profile_first, profile_time, profile_value, profile[t], 0, duration[t])
-            waiting_size = push(times, codes, waiting_size, over_at, t)
+            waiting_size = push(times, codes, waiting_size, over_at, 4 * t + ENDS)
     while True:
         # --- all that happens now ---
         while True:
@@ -180,7 +181,7 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
                                 over_at = finish(
                                     profile_first, profile_time, profile_value, profile[t2], now, duration[t2]
                                 )
-                            waiting_size = push(times, codes, waiting_size, over_at, t2)
+                            waiting_size = push(times, codes, waiting_size, over_at, 4 * t2 + ENDS)
                     for at in range(first_waiter[t], first_waiter[t + 1]):
                         w = waiter[at]
                         missing[w] -= 1
@@ -198,7 +199,7 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
                                 over_at = finish(
                                     profile_first, profile_time, profile_value, profile[w], now, duration[w]
                                 )
-                            waiting_size = push(times, codes, waiting_size, over_at, w)
+                            waiting_size = push(times, codes, waiting_size, over_at, 4 * w + ENDS)
                     continue
                 asked_count -= 1
                 t = asked[asked_count]
@@ -214,15 +215,15 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
                         over_at = finish(
                             profile_first, profile_time, profile_value, profile[t], at, duration[t] - delay[t]
                         )
-                    waiting_size = push(times, codes, waiting_size, over_at, t)
+                    waiting_size = push(times, codes, waiting_size, over_at, 4 * t + ENDS)
                 else:
-                    waiting_size = push(times, codes, waiting_size, now + delay[t], tasks + t)
+                    waiting_size = push(times, codes, waiting_size, now + delay[t], 4 * t + DELAY_OVER)
             if waiting_size == 0 or times[0] > now:
                 break
             code = codes[0]
             waiting_size = drop(times, codes, waiting_size)
-            what, t = code // tasks, code % tasks
-            if what == 0:
+            what, t = code & 3, code >> 2
+            if what == ENDS:
                 ended[ended_count] = t
                 ended_count += 1
                 if mode == QUEUES and lane[t] < 0:
@@ -232,7 +233,7 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
                         if head[m] < tail[m]:
                             freed[freed_count] = m
                             freed_count += 1
-            elif what == 1:
+            elif what == DELAY_OVER:
                 if left[t] == 0 or first_medium[t] == first_medium[t + 1]:
                     ended[ended_count] = t
                     ended_count += 1
@@ -248,7 +249,7 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
                         is_touched[m] = True
                         touched[touched_count] = m
                         touched_count += 1
-            elif what == 2:
+            elif what == FLOW_OVER:
                 if over[t] != now:
                     continue
                 over[t] = -1
@@ -316,7 +317,7 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
                             profile_first, profile_time, profile_value, profile[t],
                             now + delay[t], duration[t] - delay[t],
                         )  # fmt: skip
-                    waiting_size = push(times, codes, waiting_size, over_at, t)
+                    waiting_size = push(times, codes, waiting_size, over_at, 4 * t + ENDS)
                 elif fresh:
                     for j in range(first_medium[t], first_medium[t + 1]):
                         m = medium[j]
@@ -372,8 +373,8 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
                     over[t] = now + math.ceil(left[t] / share - 1e-6)
                     log.append((t, now, share))
                     if waiting_size >= most:  # without the ends that have changed since
-                        waiting_size = cleared(times, codes, waiting_size, over, tasks)
-                    waiting_size = push(times, codes, waiting_size, over[t], 2 * tasks + t)
+                        waiting_size = cleared(times, codes, waiting_size, over)
+                    waiting_size = push(times, codes, waiting_size, over[t], 4 * t + FLOW_OVER)
         elif waiting_size == 0:
             break
         if waiting_size > 0 and times[0] > now:

@@ -62,14 +62,15 @@ def finish(first: Ints, time: Ints, value: Floats, profile: int, start: int, wor
     piece = begin
     while piece + 1 < end and time[piece + 1] <= start:
         piece += 1
-    now, left = float(start), float(work)
+    # Counted from the start on, as whole numbers until the last step: a float holds no more than 104 days to the ns.
+    gone, left = 0.0, float(work)
     while True:
         needed = left / value[piece]
-        if piece + 1 == end or now + needed <= time[piece + 1]:
-            now += needed
+        if piece + 1 == end or gone + needed <= time[piece + 1] - start:
+            gone += needed
             break
-        left -= (time[piece + 1] - now) * value[piece]
-        now = float(time[piece + 1])
+        left = max(0.0, left - (time[piece + 1] - start - gone) * value[piece])
+        gone = float(time[piece + 1] - start)
         piece += 1
-    ended: int = math.ceil(now - 1e-6)
+    ended: int = start + math.ceil(gone - 1e-6)
     return ended
