@@ -13,7 +13,7 @@ Rooms, top to bottom. A room imports only rooms above it or to its left; those m
 
     errors units files · serial lookup formulas ragged tables tracks kernels trees · devices trace model cluster
     costs spread trace_diff · chains plan schedule scenario background stepping keeping legality recording
-    program lowering · timeline
+    program lowering · rates timeline
     metrics curves channels bounds · importers* recorders* architectures* topologies* planners* schedulers* engines*
     report* plot* export* trace_report · pricing ordering experiment comparison documents whatif workbench rebuilding
     store sweep · cli

@@ -13,7 +13,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.timeline import Rates, Timeline
+from pipesim.rates import Rates
+from pipesim.timeline import Timeline
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

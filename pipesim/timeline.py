@@ -3,6 +3,7 @@
 `verify` re-checks a timeline from scratch against the rules of the simulation, without asking the engine that made it.
 """
 
+import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import tables, units
+from pipesim import rates, tables
 from pipesim.errors import CorruptTimelineError, FormatError, InputError, shown, within
 from pipesim.program import KINDS, Program
+from pipesim.rates import Rates
 from pipesim.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -34,15 +36,6 @@ COLUMNS = (
     Column("end_ns", int),
     Column("bytes", float),
 )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rates:
-    """Every change of a transfer's rate, in time order: from `time` ns on, `task` runs at `rate` bytes per ns."""
-
-    task: Ints
-    time: Ints
-    rate: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +145,13 @@ class Timeline:
             _verify_rates(self)
 
 
+def verified_if_asked(timeline: Timeline) -> Timeline:
+    """The timeline, verified if the environment says PIPESIM_VERIFY=1. Every engine returns through here."""
+    if os.environ.get("PIPESIM_VERIFY", "0") not in {"", "0"}:
+        timeline.verify()
+    return timeline
+
+
 def _corrupt(timeline: Timeline, task: int, message: str) -> CorruptTimelineError:
     span = f"{timeline.start[task]} to {timeline.end[task]} ns"
     return CorruptTimelineError(f"task {task} ({timeline.program.label(task)}, {span}): {message}")
@@ -194,11 +194,6 @@ def _verify_starts(timeline: Timeline, task: Ints, free: Ints | np.int64, cause:
         raise _corrupt(timeline, int(task[row]), f"a start at {expected[row]} ns was expected, when {cause}")
 
 
-def _flows(program: Program) -> NDArray[np.bool_]:
-    """The transfers that share links fairly: they last as long as their rates say."""
-    return ~program.is_compute & (program.sharing == "fair") & (program.size > 0) & (program.route.lengths > 0)
-
-
 def _verify_durations(timeline: Timeline) -> None:
     """Computation takes its time; so do transfers, unless they share links fairly."""
     program = timeline.program
@@ -206,7 +201,7 @@ def _verify_durations(timeline: Timeline) -> None:
         expected = np.array([program.finish(task, int(start)) for task, start in enumerate(timeline.start)])
     else:
         expected = timeline.start + program.duration
-    wrong = (timeline.end != expected) & ~_flows(program)
+    wrong = (timeline.end != expected) & ~rates.flows(program)
     if wrong.any():
         task = int(np.argmax(wrong))
         raise _corrupt(timeline, task, f"an end at {expected[task]} ns was expected")
@@ -232,64 +227,6 @@ def _verify_one_at_a_time(timeline: Timeline) -> None:
 
 
 def _verify_rates(timeline: Timeline) -> None:
-    """Rates begin after the delay, carry every transfer's bytes, and fit limits and links at all times."""
-    program, rates = timeline.program, timeline.rates
-    if rates is None:
+    if timeline.rates is None:
         raise CorruptTimelineError("no rates were kept; a timeline with fair sharing cannot be checked without them")
-    order = np.lexsort((np.arange(len(rates.task)), rates.time, rates.task))
-    task, time, rate = rates.task[order], rates.time[order], rates.rate[order]
-    last = np.append(task[1:] != task[:-1], np.ones(len(task[:1]), bool))
-    until = np.where(last, timeline.end[task], np.append(time[1:], 0))
-    carried = np.bincount(task, rate * (until - time), minlength=len(program))
-    flows = _flows(program)
-    begun = np.full(len(program), -1, np.int64)
-    begun[task[::-1]] = time[::-1]  # of equal keys the last written stays: the first change of each
-    late = flows & (begun != timeline.start + program.delay)
-    if late.any():
-        at = int(np.argmax(late))
-        raise _corrupt(timeline, at, f"its rates begin at {begun[at]} ns, which is not the end of its delay")
-    if (rate > program.limit[task] * (1 + 1e-9)).any():
-        at = int(np.argmax(rate > program.limit[task] * (1 + 1e-9)))
-        raise _corrupt(
-            timeline, int(task[at]), f"runs at {rate[at]} bytes per ns; its limit is {program.limit[task[at]]}"
-        )
-    # A completion is rounded up to the next ns: at most one ns at the last rate is carried too much.
-    slack = np.bincount(task[last], rate[last], minlength=len(program)) * (1 + 1e-6) + 1e-9 * program.size
-    wrong = flows & ((carried < program.size * (1 - 1e-9) - 1e-6 * slack) | (carried > program.size + slack))
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise _corrupt(timeline, at, f"its rates carry {carried[at]} bytes; {program.size[at]} were expected")
-    _verify_capacity(timeline, task, time, until, rate)
-
-
-def _verify_capacity(timeline: Timeline, task: Ints, time: Ints, until: Ints, rate: Floats) -> None:
-    """Sweep over time, link by link, adding rates that begin and taking away rates that end."""
-    program = timeline.program
-    lengths = program.route.lengths[task]
-    piece = np.repeat(np.arange(len(task)), lengths)
-    offset = np.arange(len(piece)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    medium = program.route.values[program.route.starts[task[piece]] + offset]
-    lasting = until[piece] > time[piece]
-    piece, medium = piece[lasting], medium[lasting]
-    # Where a link's own speed changes its load must fit anew: a change of nothing makes that moment looked at.
-    turns = [(m, t) for m, speeds in program.media_speeds.items() for t in speeds.times]
-    turn = np.array(turns, np.int64).reshape(-1, 2)
-    link = np.concatenate([medium, medium, turn[:, 0]])
-    when = np.concatenate([time[piece], until[piece], turn[:, 1]])
-    change = np.concatenate([rate[piece], -rate[piece], np.zeros(len(turn))])
-    order = np.lexsort((when, link))
-    link, when = link[order], when[order]
-    load = np.cumsum(change[order])  # every rate that begins also ends, so each link's sum starts anew at 0
-    settled = np.append((link[1:] != link[:-1]) | (when[1:] != when[:-1]), np.ones(len(link[:1]), bool))
-    link, when, load = link[settled], when[settled], load[settled]  # what holds once all of an instant has happened
-    capacity = program.capacity[link]
-    if turns:
-        speed = [program.media_speed(m, t) for m, t in zip(link.tolist(), when.tolist(), strict=True)]
-        capacity = capacity * np.array(speed)
-    over = load > capacity * (1 + 1e-6)
-    if over.any():
-        at = int(np.argmax(over))
-        raise CorruptTimelineError(
-            f"link {program.media[link[at]]} carries {load[at] * units.NS_PER_S:.6g} bytes/s at {when[at]} ns; "
-            f"its capacity is {capacity[at] * units.NS_PER_S:.6g}"
-        )
+    rates.check(timeline.program, timeline.start, timeline.end, timeline.rates)

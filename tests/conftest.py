@@ -1,8 +1,13 @@
 """What several files of tests ask for by name."""
 
+import os
+
 import pytest
 
 from pipesim.cli import main
+
+# Every timeline that a test makes, in this process or in one that it starts, is checked from scratch.
+os.environ["PIPESIM_VERIFY"] = "1"
 
 
 @pytest.fixture

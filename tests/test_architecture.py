@@ -21,7 +21,7 @@ devices trace model cluster
 costs spread trace_diff
 chains plan schedule scenario background stepping keeping legality recording
 program lowering
-timeline
+rates timeline
 metrics curves channels bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 report* plot* export* trace_report

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 
 from networks import network, pipeline
+from pipesim.engines import compiled
 from pipesim.engines.event import run
 from pipesim.errors import CorruptTimelineError
+from pipesim.rates import Rates
 from pipesim.scenario import Speeds
-from pipesim.timeline import Rates
+from pipesim.timeline import Timeline
 from strategies import jobs
 
 
@@ -172,3 +174,50 @@ def test_flows_that_go_on_as_if_their_link_had_not_dropped_are_found():
     rates = Rates(np.array([2, 3]), np.array([0, 0]), np.array([0.5, 0.5]))
     with pytest.raises(CorruptTimelineError, match=r"carries 1e[+]09 bytes/s at 500 ns; its capacity is 6e[+]08"):
         replace(timeline, end=np.array([0, 0, 2000, 2000]), rates=rates).verify()
+
+
+def test_a_transfer_that_uses_half_of_a_free_link_is_found():
+    """Its bytes arrive, its limit and the link's capacity are kept; yet nothing holds it back."""
+    timeline = run(network([1.0], [(0, 100, [0])], "fair"))
+    slow = Rates(np.array([1]), np.array([0]), np.array([0.5]))
+    with pytest.raises(CorruptTimelineError, match=r"runs at 0.5 bytes per ns at 0 ns, below its fair share"):
+        replace(timeline, end=np.array([0, 200]), rates=slow).verify()
+
+
+def test_equal_transfers_with_unequal_shares_of_a_full_link_are_found():
+    """One at 0.1 and one at 0.9, until the faster is over: the link is full at all times, but not shared fairly."""
+    timeline = run(network([1.0], [(0, 90, [0]), (0, 90, [0])], "fair"))
+    rates = Rates(np.array([2, 3, 2]), np.array([0, 0, 100]), np.array([0.1, 0.9, 1.0]))
+    with pytest.raises(CorruptTimelineError, match=r"task 2 .*below its fair share"):
+        replace(timeline, end=np.array([0, 0, 180, 100]), rates=rates).verify()
+
+
+def test_a_transfer_may_be_slower_than_others_where_its_own_link_is_full():
+    """Flow 0 is held back by the narrow link 1, so that flow 1 has the rest of link 0."""
+    timeline = run(network([1.0, 0.25], [(0, 100, [0, 1]), (0, 100, [0])], "fair"))
+    assert timeline.rates.rate.tolist() == [0.25, 0.75]
+    timeline.verify()
+
+
+def test_links_a_thousand_million_times_apart_are_each_checked_on_their_own():
+    """Summed over all links at once, the widest drowned the narrowest: false alarms, and excess that went unseen."""
+    wide, narrow = 1e9, 1e-8
+    flows = [(n, 3_000_000_007, [0]) for n in range(5)] + [(0, 3, [1]), (1, 5, [1])]
+    timeline = run(network([wide, narrow], flows, "fair"))
+    timeline.verify()
+    rates = replace(timeline.rates, rate=np.where(timeline.rates.task == 12, 1.5e-8, timeline.rates.rate))
+    with pytest.raises(CorruptTimelineError):
+        replace(timeline, rates=rates).verify()
+
+
+@pytest.mark.parametrize("engine", [run, compiled.run])
+def test_where_the_environment_asks_for_it_every_engine_s_timeline_is_verified(engine, monkeypatch):
+    def refuse(timeline):
+        raise CorruptTimelineError(f"made by {timeline.engine}")
+
+    monkeypatch.setattr(Timeline, "verify", refuse)
+    program = network([1.0], [(0, 100, [0])], "fair")
+    with pytest.raises(CorruptTimelineError, match="made by"):
+        engine(program)
+    monkeypatch.setenv("PIPESIM_VERIFY", "0")
+    assert engine(program).makespan == 100

@@ -17,8 +17,9 @@ from pipesim.engines.deadlock import stuck
 from pipesim.engines.fabric import fabric_for
 from pipesim.errors import DeadlockError
 from pipesim.program import Program
+from pipesim.rates import Rates
 from pipesim.scenario import finish_time
-from pipesim.timeline import Rates, Timeline
+from pipesim.timeline import Timeline, verified_if_asked
 
 NAME = "event"
 
@@ -38,12 +39,14 @@ def run(program: Program, lanes: Sequence[int] | None = None, watch: Callable[[i
     if replay.running:
         raise DeadlockError(stuck(program, replay.end))
     rates = replay.fabric.rates()
-    return Timeline(
-        program,
-        np.array(replay.start, np.int64),
-        np.array(replay.end, np.int64),
-        NAME,
-        _rates(rates) if program.sharing == "fair" else None,
+    return verified_if_asked(
+        Timeline(
+            program,
+            np.array(replay.start, np.int64),
+            np.array(replay.end, np.int64),
+            NAME,
+            _rates(rates) if program.sharing == "fair" else None,
+        )
     )
 
 

@@ -23,7 +23,8 @@ from pipesim.engines.compiled.waiters import turned
 from pipesim.engines.deadlock import stuck
 from pipesim.errors import DeadlockError, RefusedError
 from pipesim.program import Program
-from pipesim.timeline import Rates, Timeline
+from pipesim.rates import Rates
+from pipesim.timeline import Timeline, verified_if_asked
 
 Ints = NDArray[np.int64]
 
@@ -43,7 +44,7 @@ def run(program: Program, watch: Callable[[int], None] | None = None) -> Timelin
     if watch is not None:
         watch(len(program))
     rates = Rates(task.copy(), time.copy(), rate.copy()) if program.sharing == "fair" else None
-    return Timeline(program, start, end, NAME, rates)
+    return verified_if_asked(Timeline(program, start, end, NAME, rates))
 
 
 def in_fixed_order(program: Program) -> Timeline | None:
@@ -52,7 +53,10 @@ def in_fixed_order(program: Program) -> Timeline | None:
     if order is None:
         return None
     start, end = fixed.times(*order, program.duration)
-    return Timeline(program, start, end, NAME)
+    # Under `fair` there is such an order only where nothing is transferred, so no rate ever changes.
+    nothing = np.zeros(0, np.int64)
+    rates = Rates(nothing, nothing, np.zeros(0)) if program.sharing == "fair" else None
+    return verified_if_asked(Timeline(program, start, end, NAME, rates))
 
 
 def makespans(program: Program, sort: Ints, durations: Ints) -> Ints:
