@@ -29,8 +29,8 @@ check: $(STAMP)  ## ruff, formatting, mypy --strict, architecture test
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_architecture.py
 
-fuzz: $(STAMP)   ## spoil files of every importable format 10,000 times each (minutes; make test does so 60 times)
-	PIPESIM_FUZZ=10000 $(BIN)/python -m pytest tests/test_importers_fuzz.py -n auto --durations=0
+fuzz: $(STAMP)   ## attack it with drawn input for an hour (MINUTES=5: for five; resumable), and say what was covered
+	$(BIN)/python tests/fuzz/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(PROCESSES),--processes $(PROCESSES))
 
 bench: $(STAMP)  ## measure; prints the tables that benchmarks/README.md keeps
 	$(BIN)/python benchmarks/run.py
@@ -42,7 +42,7 @@ traces: $(DEMO)  ## make the bundled roofline traces anew, byte for byte
 	$(BIN)/python traces/roofline/make.py
 
 clean:           ## remove the environment and everything made
-	rm -rf $(VENV) $(TORCH) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TORCH) demo fuzz build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

@@ -1,0 +1,64 @@
+"""Spoilt files of every format that pipesim imports, read as traces and as programs: read, or refused in few words."""
+
+import functools
+import random
+import tempfile
+from pathlib import Path
+
+from pipesim import lookup
+from pipesim.engines import event
+from pipesim.errors import InputError
+from pipesim.importers import IMPORTERS, PROGRAMS
+from pipesim.importers.detect import importer_for
+from pipesim.importers.opening import open_trace
+from pipesim.topologies.flat import flat
+from spoiling import spoilt
+from test_importers_fuzz import FILES, judge
+
+FILES_OF_A_SEED = 10
+
+
+@functools.cache
+def import_all_readers() -> None:
+    """Read a sound file of each format: modules imported on the way are no memory that a spoilt file needs."""
+    for make in FILES.values():
+        with tempfile.TemporaryDirectory() as folder:
+            forms, paths = make(Path(folder))
+            for form in forms:
+                open_trace(paths, form)
+
+
+def attempt(seed: int) -> str:
+    """Some spoilt files of one format, each by itself."""
+    import_all_readers()
+    rng = random.Random(seed)
+    name = rng.choice(list(FILES))
+    way = rng.choice(["trace", "trace", "guess", *(["run"] if name in PROGRAMS else [])])
+    with tempfile.TemporaryDirectory() as folder:
+        forms, paths = FILES[name](Path(folder))
+        targets = [paths[0] / file for file in ("layers.csv", "trace.toml")] if name == "native" else paths
+        whole = {path: path.read_bytes() for path in targets}
+        for turn in range(FILES_OF_A_SEED):
+            path = rng.choice(targets)
+            data = spoilt(whole[path], rng)
+            path.write_bytes(data)
+            if way == "guess":
+                _guess(path)
+            else:
+                judge(_reader(way, name, rng.choice(forms), paths, rng), paths[0], data, f"{name} {turn}")
+            path.write_bytes(whole[path])
+    return f"{name}, as a {way}: {FILES_OF_A_SEED} files"
+
+
+def _guess(path: Path) -> None:
+    try:
+        assert importer_for(path) in IMPORTERS
+    except InputError as error:
+        assert path.stem.partition(".")[0] in str(error), f"names no file: {error}"  # noqa: PT017 - either is right
+
+
+def _reader(way: str, name: str, form: str, paths: list[Path], rng: random.Random):
+    if way == "trace":
+        return lambda: open_trace(paths, form)
+    make, transfers = lookup.resolve(name, PROGRAMS, "format"), rng.choice(["eager", "rendezvous"])
+    return lambda: event.run(make(paths, flat(2, bandwidth="1GB/s"), transfers=transfers)).verify()
