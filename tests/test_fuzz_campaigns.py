@@ -1,0 +1,23 @@
+"""A few seeds of the campaigns of `make fuzz`, and that they would see what they look for."""
+
+import pytest
+
+from fuzz import bound, climb, importers
+from pipesim import bounds
+
+CAMPAIGNS = (bound, climb, importers)
+
+
+@pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.__name__)
+def test_the_first_seeds_find_nothing_and_say_the_same_twice(campaign):
+    assert [campaign.attempt(seed) for seed in range(2)] == [campaign.attempt(seed) for seed in range(2)]
+
+
+@pytest.mark.parametrize("campaign", [bound, climb], ids=lambda campaign: campaign.__name__)
+@pytest.mark.parametrize("function", ["plan_bound", "schedule_bound"])
+def test_a_bound_too_high_by_half_a_per_cent_is_found(campaign, function, monkeypatch):
+    """Among twelve instances there is one whose best plan comes that near to it."""
+    right = getattr(bounds, function)
+    monkeypatch.setattr(bounds, function, lambda *given: 1.005 * right(*given))
+    with pytest.raises(AssertionError, match="lies above"):
+        _ = [campaign.attempt(seed) for seed in range(12)]
