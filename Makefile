@@ -7,9 +7,11 @@ STAMP  := $(VENV)/.installed-dev
 DEMO   := $(VENV)/.installed
 # PyTorch is large and only recorders need it, so it has an environment of its own.
 TORCH  := .venv-torch
+# SimGrid is a package of the system, for the system's Python; tests start that beside their own.
+SIMGRID ?= /usr/bin/python3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch check fuzz bench paper traces clean
+.PHONY: help demo test test-torch test-simgrid check fuzz bench paper traces clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -22,6 +24,11 @@ test: check      ## lint, types, architecture, then all tests
 
 test-torch: $(TORCH)/.installed  ## the recorders' tests, with PyTorch, in an environment of their own
 	$(TORCH)/bin/python -m pytest tests/with_torch
+
+test-simgrid: $(STAMP)  ## shares of links beside SimGrid's, which the system's Python has (Debian: python3-simgrid)
+	@$(SIMGRID) -c 'import simgrid' 2>/dev/null || { echo "test-simgrid: $(SIMGRID) has no module simgrid; it comes with" \
+	  "Debian's package python3-simgrid (apt-get install python3-simgrid); SIMGRID=... names another Python" >&2; exit 1; }
+	PIPESIM_SIMGRID=$(SIMGRID) $(BIN)/python -m pytest tests/with_simgrid -s
 
 check: $(STAMP)  ## ruff, formatting, mypy --strict, architecture test
 	$(BIN)/ruff check .

@@ -1,9 +1,12 @@
 """Fair and first-come sharing of links: by hand, against the definition, and over time."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ortools.linear_solver import pywraplp
 
 from networks import network
 from pipesim.engines.event import run
@@ -82,6 +85,68 @@ def test_no_link_is_over_capacity_and_each_flow_has_a_bottleneck(seed):
         full = [m for m in route if load[m] >= capacity[m] * (1 - 1e-9)]
         most_there = [max(rate[j] for j in range(flows) if m in routes[j]) for m in full]
         assert rate[i] == limit[i] or any(rate[i] >= most * (1 - 1e-9) for most in most_there)
+
+
+def filled_by_linear_programs(routes, capacity, limit):
+    """Max-min rates from their definition, by linear programs: no filling, no order in which links become full.
+
+    The least rate is made as large as can be; flows that cannot have more than that are settled at it; again.
+    """
+    settled, flows = {}, range(len(routes))
+    while len(settled) < len(routes):
+        solver = pywraplp.Solver.CreateSolver("GLOP")
+        least = solver.NumVar(0, solver.infinity(), "least")
+        rate = [solver.NumVar(0, min(limit[i], solver.infinity()), f"rate{i}") for i in flows]
+        for i in flows:
+            solver.Add(rate[i] == settled[i] if i in settled else rate[i] >= least)
+        for m, most in enumerate(capacity):
+            solver.Add(sum((rate[i] for i in flows if m in routes[i]), solver.Sum([])) <= most)
+        solver.Maximize(least)
+        assert solver.Solve() == pywraplp.Solver.OPTIMAL
+        share = least.solution_value()
+        least.SetBounds(share * (1 - 1e-9), solver.infinity())
+        for i in sorted(set(flows) - set(settled)):
+            solver.Maximize(rate[i])
+            assert solver.Solve() == pywraplp.Solver.OPTIMAL
+            if rate[i].solution_value() <= share * (1 + 1e-6):
+                settled[i] = share
+    return [settled[i] for i in flows]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_rates_are_those_that_linear_programs_find(seed):
+    rng = np.random.default_rng(seed)
+    links, flows = int(rng.integers(1, 6)), int(rng.integers(1, 10))
+    capacity = rng.choice([1.0, 2.0, rng.uniform(0.1, 10)], links).tolist()
+    routes = [rng.permutation(links)[: rng.integers(1, links + 1)].tolist() for _ in range(flows)]
+    limit = np.where(rng.random(flows) < 0.3, rng.uniform(0.05, 2, flows), np.inf).tolist()
+    first = [0, *np.cumsum([len(route) for route in routes]).tolist()]
+    found = max_min(first, [m for route in routes for m in route], capacity, limit)
+    assert found == pytest.approx(filled_by_linear_programs(routes, capacity, limit), rel=1e-5)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.integers(0, 20_000), BYTE_SIZES), min_size=1, max_size=12))
+def test_flows_that_arrive_at_any_time_end_as_processor_sharing_says(arrivals):
+    """On one link there is a clock that runs at 1 / (number of flows): a flow ends when it has gone on by its bytes.
+
+    In fractions; each flow that ends is rounded up to a nanosecond, which can only make the others later.
+    """
+    arrivals = sorted(arrivals)
+    found = ends([1.0], [(time, size, [0]) for time, size in arrivals], "fair")
+    now, clock, waiting, here, expected = Fraction(0), Fraction(0), list(enumerate(arrivals)), {}, {}
+    while waiting or here:
+        ends_at = now + (min(here.values()) - clock) * len(here) if here else None
+        if waiting and (ends_at is None or waiting[0][1][0] <= ends_at):
+            i, (time, size) = waiting.pop(0)
+            clock += (time - now) / Fraction(len(here)) if here else 0
+            now, here[i] = Fraction(time), clock + size
+        else:
+            first = min(here, key=here.get)
+            now, clock = ends_at, here.pop(first)
+            expected[first] = now
+    for i, end in enumerate(found):
+        assert expected[i] <= end <= expected[i] + len(arrivals)
 
 
 flows_over_links = st.lists(
