@@ -261,8 +261,13 @@ def tightness(ratio: float) -> str:
     return "looser"
 
 
+def stages(case: Case) -> str:
+    """Whether it is a pipeline, or mere replicas of the whole model."""
+    return "a pipeline" if len(case.plan.stages) > 1 else "one stage"
+
+
 def conditions(case: Case) -> str:
-    """What decides which bound is taken, and whether a pipeline or mere replicas came nearest, in a few words."""
+    """What decides which bound is taken, in a few words."""
     waiting = "" if case.options.transfers == "eager" else ", waiting in turn"
     scenario = "" if case.scenario == CALM else ", in a scenario"
-    return f"{case.options.sharing}{waiting}{scenario}, {'a pipeline' if len(case.plan.stages) > 1 else 'one stage'}"
+    return f"{case.options.sharing}{waiting}{scenario}, {stages(case)}"

@@ -65,14 +65,13 @@ class Record:
 
     def resume(self) -> None:
         """What an interruption cut off is done again, and so is what failed: it may be repaired by now."""
-        self.done -= len(self.failures)
         self.again = sorted({*self.again, *self.begun, *self.failures})
-        self.begun, self.failures = [], {}
+        self.begun = []
 
     def end(self, seed: int, answer: dict) -> None:
         """Keep what came of a seed."""
         self.begun.remove(seed)
-        self.done += 1
+        self.done += 0 if self.failures.pop(seed, None) else 1
         self.seconds += answer["seconds"]
         if answer["seconds"] > self.slowest:
             self.slowest, self.slowest_seed = answer["seconds"], seed

@@ -6,7 +6,7 @@ for few instances only is not met by drawing; this goes towards them.
 
 import random
 
-from instances import Instance, case_of, changed, check, conditions, drawn, seconds, tightness, tried
+from instances import Instance, case_of, changed, check, drawn, seconds, stages, tightness, tried
 from pipesim.experiment import Case
 
 STEPS, PLANS, KEPT = 60, 60, 3
@@ -27,7 +27,7 @@ def attempt(seed: int) -> str:
         ratio = min(_ratio(other, case) for case in cases)
         if ratio < least:
             instance, least = other, ratio
-    return f"{conditions(cases[0])}: from {tightness(first)} to {tightness(least)}"
+    return f"{instance.options.sharing}, {stages(cases[0])}: from {tightness(first)} to {tightness(least)}"
 
 
 def _ratio(instance: Instance, case: Case) -> float:

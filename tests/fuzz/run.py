@@ -2,7 +2,9 @@
 
     python tests/fuzz/run.py                        an hour of all campaigns on two processes
     python tests/fuzz/run.py --minutes 5 bound      five minutes of one
+    python tests/fuzz/run.py bound --seeds 1000     a thousand seeds of it
     python tests/fuzz/run.py bound --seed 123       one seed again, with its traceback
+    python tests/fuzz/run.py --minutes 0            what was covered and what failed so far
 
 A campaign is a file in this folder with a function `attempt(seed) -> label` that draws something from the seed, checks
 it, and returns in a few words what was covered. Whatever it raises is a failure, and so is an attempt that takes too
@@ -23,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -93,23 +96,23 @@ class Worker:
 class Run:
     """Campaigns attempted in turn on some processes until the time is up."""
 
-    def __init__(self, campaigns: list[_state.Campaign], path: Path, folder: Path, seconds: float, *, owing: bool):
+    def __init__(self, campaigns: list[_state.Campaign], path: Path, folder: Path, seconds: float):
         self.campaigns, self.path, self.folder = campaigns, path, folder
         self.records = _state.load(path)
         self.mine = [self.records.setdefault(campaign.name, _state.Record()) for campaign in campaigns]
-        self.before = [(record.done, record.seconds) for record in self.mine]
+        self.before = [(record.done, record.seconds, len(record.failures)) for record in self.mine]
         self.began = time.monotonic()
         self.ends = self.began + seconds
-        self.owing = owing
 
     def next(self) -> _state.Campaign | None:
         """The campaign that has had the least of its share in this run; none if there is nothing to do any more."""
         late, best = time.monotonic() >= self.ends, None
-        for campaign, record, (_, before) in zip(self.campaigns, self.mine, self.before, strict=True):
-            owes = self.owing and record.done + len(record.begun) < campaign.SEEDS
-            if len(record.failures) >= MOST_FAILURES or (late and not owes):
+        for campaign, record, (_, before, failed) in zip(self.campaigns, self.mine, self.before, strict=True):
+            owes = record.done + len(record.begun) < campaign.SEEDS or (record.again and campaign.SEEDS)
+            hopeless = len(record.failures) >= MOST_FAILURES and not record.again
+            if hopeless or (late and not owes):
                 continue
-            restarts = len(record.failures)  # each ends a process, and costs about a second
+            restarts = max(0, len(record.failures) - failed)  # each ends a process, and costs about a second
             spent = (record.seconds - before + restarts + len(record.begun) * record.mean()) / campaign.WEIGHT
             if best is None or spent < best[0]:
                 best = spent, campaign
@@ -169,7 +172,7 @@ class Run:
     def report(self) -> str:
         """A table for each campaign, over all runs on this file; then every failure, and how to see it again."""
         lines = []
-        for campaign, record, (done, seconds) in zip(self.campaigns, self.mine, self.before, strict=True):
+        for campaign, record, (done, seconds, _) in zip(self.campaigns, self.mine, self.before, strict=True):
             least = f" of {campaign.SEEDS}" if record.done < campaign.SEEDS else ""
             lines += [f"{campaign.name}: {record.done} seeds{least}, {record.seconds:.0f} s, "]
             lines[-1] += f"failures {len(record.failures)}"
@@ -211,6 +214,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("campaigns", nargs="*", help="which; all, if none is named")
     parser.add_argument("--minutes", type=float, help=f"when to stop; {MINUTES:g}, and then what is owed, if not given")
+    parser.add_argument("--seeds", type=int, help="go on until each has done so many in all runs, whatever the time")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, help="attempt this one only")
     parser.add_argument("--restart", action="store_true", help="forget what was done before")
@@ -224,7 +228,11 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.restart:
         asked.state.unlink(missing_ok=True)
     minutes = MINUTES if asked.minutes is None else asked.minutes
-    run = Run(campaigns, asked.state, asked.folder, 60 * minutes, owing=asked.minutes is None)
+    if asked.seeds is not None:
+        minutes, campaigns = 0.0, [replace(campaign, SEEDS=asked.seeds) for campaign in campaigns]
+    elif asked.minutes is not None:
+        campaigns = [replace(campaign, SEEDS=0) for campaign in campaigns]
+    run = Run(campaigns, asked.state, asked.folder, 60 * minutes)
     try:
         run.play(asked.processes)
     except KeyboardInterrupt:
