@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
 Points = tuple[tuple[float, float], ...]
-
+# Of the seconds of a point at least this part is for its bytes: without it, one that is all delay would take no time.
+_FOR_BYTES = 0.05
 
 DUPLEX = ("full", "half", "one_way", "shared")
 
@@ -56,7 +57,8 @@ class Link:
     `full`: each direction has the whole bandwidth. `half`: both directions take turns on it. `one_way`: only from
     source to target. `shared`: all links that name the same `medium` share one bandwidth. A `table` of recorded
     (bytes, seconds) says how long one transfer takes alone, in place of latency + bytes / bandwidth; the bandwidth is
-    then what no transfer exceeds, and what transfers share.
+    then what transfers share. A small message that buffers take at once may be faster alone than the bandwidth: it
+    then occupies the whole bandwidth for as long as it takes, so that two of them take twice as long.
     """
 
     source: str
@@ -88,10 +90,18 @@ class Link:
         """Seconds before the first byte arrives."""
         return max(0.0, _interpolate(self.table, 0.0)) if self.table else self.latency
 
+    @property
+    def fastest(self) -> float:
+        """The most bytes/s that a transfer alone reaches after the delay; by the table it may exceed the bandwidth."""
+        delay = self.delay
+        rates = (size / max(seconds - delay, _FOR_BYTES * seconds) for size, seconds in self.table if seconds)
+        return max(self.bandwidth, max(rates, default=0.0))
+
     def transmission(self, size: float) -> float:
         """Seconds that this many bytes take after the first one, alone on the link."""
-        alone = size / self.bandwidth
-        return max(alone, _interpolate(self.table, size) - self.delay) if self.table else alone
+        if not self.table:
+            return size / self.bandwidth
+        return max(size / self.fastest, _interpolate(self.table, size) - self.delay)
 
 
 def _check_table(table: Points) -> None:

@@ -63,7 +63,7 @@ def _memory(timeline: Timeline, task: Ints) -> Steps[np.int64]:
 
 
 def load_steps(timeline: Timeline, medium: int) -> tuple[Ints, Floats]:
-    """Bytes per ns that a medium (its position in the program) carries over time.
+    """Bytes per ns of a medium's capacity (its position in the program) that are used over time.
 
     Where rates were kept (fair sharing) these are the rates. Otherwise a transfer loads its route at its average rate,
     from the end of its delay to its end; a channel's capacity counts the delay in, so there from its start.
@@ -99,7 +99,7 @@ def _pieces(timeline: Timeline) -> tuple[Ints, Ints, Ints, Floats]:
         task = np.flatnonzero(~program.is_compute)
         delay = np.int64(0) if program.sharing == "channel" else program.delay[task]
         begin, end = timeline.start[task] + delay, timeline.end[task]
-        rate = program.size[task] / np.maximum(end - begin, 1)
+        rate = program.used[task] / np.maximum(end - begin, 1)
     lasting = (end > begin) & (rate > 0)
     return task[lasting], begin[lasting], end[lasting], rate[lasting]
 

@@ -280,11 +280,16 @@ def _links(timeline: Timeline) -> dict[str, dict[str, float]]:
     """Only links that carried something."""
     program, span = timeline.program, max(timeline.makespan, 1)
     columns = zip(
-        program.media, timeline.moved.tolist(), link_busy(timeline).tolist(), program.capacity.tolist(), strict=True
+        program.media,
+        timeline.moved.tolist(),
+        timeline.used.tolist(),
+        link_busy(timeline).tolist(),
+        program.capacity.tolist(),
+        strict=True,
     )
     return {
-        name: {"bytes": moved, "busy_share": occupied / span, "load_share": moved / (capacity * span)}
-        for name, moved, occupied, capacity in columns
+        name: {"bytes": moved, "busy_share": occupied / span, "load_share": used / (capacity * span)}
+        for name, moved, used, occupied, capacity in columns
         if occupied
     }
 

@@ -15,6 +15,7 @@ A lane runs its tasks one at a time in the order of `order`; any task waits for 
 
 import itertools
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -34,6 +35,8 @@ TRANSFERS: tuple[Transfers, ...] = ("eager", "rendezvous", "blocking")
 
 KINDS = ("forward", "backward", "input", "weight", "optimizer", "activation", "gradient", "all_reduce")
 LETTERS = "FBIWO><A"
+# A limit that is above a capacity by less than this part is the same.
+_ROUNDING = 1e-9
 FORWARD, BACKWARD, INPUT, WEIGHT, OPTIMIZER, ACTIVATION, GRADIENT, ALL_REDUCE = range(8)
 
 Ints = NDArray[np.int64]
@@ -62,7 +65,9 @@ class Program:
     duration: Ints  # ns, alone and at full speed, delay included
     delay: Ints  # ns before the first byte
     size: Floats  # bytes
-    limit: Floats  # bytes per ns that this transfer cannot exceed on its own; infinite unless links have tables
+    limit: (
+        Floats  # bytes per ns of this transfer alone, more than a link's capacity for bursts; infinite without tables
+    )
     order: Ragged  # lane -> its tasks, one after the other
     needs: Ragged  # task -> tasks that must have ended
     route: Ragged  # task -> media
@@ -86,6 +91,19 @@ class Program:
     def is_compute(self) -> NDArray[np.bool_]:
         """Which tasks run on a lane."""
         return self.lane >= 0
+
+    @cached_property
+    def used(self) -> Floats:
+        """Bytes of its links' capacity that each transfer uses up.
+
+        These are its bytes, but for one that by a link's table is faster alone than the least capacity of its route:
+        it uses all of that capacity for as long as it takes alone.
+        """
+        least = np.full(len(self), np.inf)
+        np.minimum.at(least, self.route.row_of_value(), self.capacity[self.route.values])
+        bursts = np.isfinite(self.limit) & (self.limit > least * (1 + _ROUNDING))
+        share: Floats = np.divide(least, self.limit, out=np.ones(len(self)), where=bursts)
+        return self.size * share
 
     def label(self, task: int) -> str:
         """A task as people write it: 0F2, or 0>2 for the activations of microbatch 2 that leave stage 0."""

@@ -58,11 +58,12 @@ def _check_bytes(program: Program, end: Ints, task: Ints, time: Ints, rate: Floa
     last = np.append(task[1:] != task[:-1], np.ones(len(task[:1]), bool))
     until = np.where(last, end[task], np.append(time[1:], 0))
     carried = np.bincount(task, rate * (until - time), minlength=len(program))
-    slack = np.bincount(task[last], rate[last], minlength=len(program)) * (1 + SLACK) + 1e-9 * program.size
-    wrong = flows(program) & ((carried < program.size * (1 - 1e-9) - SLACK * slack) | (carried > program.size + slack))
+    load = program.used
+    slack = np.bincount(task[last], rate[last], minlength=len(program)) * (1 + SLACK) + 1e-9 * load
+    wrong = flows(program) & ((carried < load * (1 - 1e-9) - SLACK * slack) | (carried > load + slack))
     if wrong.any():
         at = int(np.argmax(wrong))
-        raise _wrong(program, at, f"its rates carry {carried[at]} bytes; {program.size[at]} were expected")
+        raise _wrong(program, at, f"its rates carry {carried[at]} bytes; {load[at]} were expected")
 
 
 def _check_shares(program: Program, end: Ints, task: Ints, time: Ints, rate: Floats) -> None:

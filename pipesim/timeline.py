@@ -70,6 +70,13 @@ class Timeline:
         size = self.program.size[route.row_of_value()]
         return np.bincount(route.values, size, minlength=len(self.program.media)).astype(np.float64)
 
+    @cached_property
+    def used(self) -> Floats:
+        """Bytes of the capacity of each medium that were used up: those moved, bursts as `Program.used` has them."""
+        route = self.program.route
+        load = self.program.used[route.row_of_value()]
+        return np.bincount(route.values, load, minlength=len(self.program.media)).astype(np.float64)
+
     def same_as(self, other: "Timeline") -> bool:
         """Whether every task starts and ends at the same nanosecond."""
         return np.array_equal(self.start, other.start) and np.array_equal(self.end, other.end)

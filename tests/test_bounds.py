@@ -131,6 +131,17 @@ def test_a_thousand_smaller_instances_keep_the_certificate(seed):
         assert plan_bound(costs, cluster, 2, "none") <= best
 
 
+@pytest.mark.parametrize("sharing", ["none", "fair", "fifo"])
+def test_messages_that_are_faster_alone_than_their_link_keep_the_certificate(sharing):
+    """A link of 1e8 bytes/s whose buffers take 40 bytes in 10 ns: over a bound that only knows the bandwidth, 400."""
+    costs = costs_of(pipeline_trace([50, 50], [50, 50], [40], 10**6))
+    plain = load_cluster("flat(2, bandwidth=1e8, latency=0)")
+    burst = ((0.0, 0.0), (40.0, 10e-9), (1040.0, 10.01e-6))
+    cluster = replace(plain, links=tuple(replace(link, table=burst) for link in plain.links))
+    best = min(best_schedule(plan, costs, cluster, sharing) for plan in every_plan(2, 2, 2))
+    assert plan_bound(costs, cluster, 2, sharing) <= best < plan_bound(costs, plain, 2, sharing)
+
+
 @settings(max_examples=400)
 @given(st.booleans().flatmap(lambda large: jobs(calm=True, split_backwards=False, large=large)))
 def test_no_drawn_plan_and_schedule_beats_the_certificate(job):

@@ -144,10 +144,18 @@ def test_a_table_that_does_not_start_at_nothing_is_continued_to_there():
     assert (steep.delay, steep.transmission(20.0), steep.transmission(0.0)) == (0.0, 5.0, 0.0)
 
 
-def test_no_transfer_exceeds_the_bandwidth_whatever_was_recorded():
-    """1 s before the first byte, then 10 bytes/s recorded on a link of 2 bytes/s."""
-    link = Link("a", "b", 2.0, table=((0.0, 1.0), (10.0, 2.0)))
-    assert (link.delay, link.transmission(10.0)) == (1.0, 5.0)
+def test_one_transfer_alone_takes_what_was_recorded_also_where_that_is_faster_than_the_bandwidth():
+    """1 s before the first byte, then a burst of 10 bytes/s up to 10 bytes; a link of 2 bytes/s from there on."""
+    link = Link("a", "b", 2.0, table=((0.0, 1.0), (10.0, 2.0), (20.0, 7.0)))
+    assert (link.delay, link.fastest) == (1.0, 10.0)
+    assert [link.transmission(size) for size in (5.0, 10.0, 20.0, 30.0)] == [0.5, 1.0, 6.0, 11.0]
+
+
+def test_bytes_that_by_the_table_take_no_time_take_a_twentieth_of_what_it_says():
+    """As long for 10 bytes as for 1, 3 s: all of it is delay, and nothing may be infinitely fast."""
+    link = Link("a", "b", 2.0, table=((1.0, 3.0), (10.0, 3.0)))
+    assert (link.delay, link.transmission(10.0)) == (3.0, pytest.approx(0.15))
+    assert Link("a", "b", 2.0, table=((1.0, 0.0), (10.0, 0.0))).transmission(10.0) == 5.0
 
 
 def test_the_slowest_table_of_a_route_sets_its_time():

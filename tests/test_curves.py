@@ -103,12 +103,12 @@ def test_transfers_one_right_after_the_other_at_one_rate_are_one_step():
 
 
 @given(programs)
-def test_what_curves_carry_is_what_was_moved(program):
+def test_what_curves_carry_is_what_was_used(program):
     timeline = run(program)
     for medium, (time, load) in enumerate(curves.load_curves(timeline)):
         carried = float((load * np.diff(np.append(time, timeline.makespan))).sum())
         rounding = 1e-9 + 2 * len(program) * float(program.capacity[medium])  # of an end to a whole ns
-        assert timeline.moved[medium] == pytest.approx(carried, rel=1e-6, abs=rounding)
+        assert timeline.used[medium] == pytest.approx(carried, rel=1e-6, abs=rounding)
         assert load.min() >= 0
         assert load[-1] == 0
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from networks import chain, pipeline, pipeline_trace
 from pipesim.cluster import Cluster, Device, Link
 from pipesim.costs import costs_of
+from pipesim.engines import compiled, event
 from pipesim.engines.event import run
 from pipesim.errors import InputError, PlanError, ScheduleError
 from pipesim.experiment import load_cluster
@@ -138,6 +139,26 @@ def test_a_recorded_table_sets_delay_pace_and_limit():
         timeline.verify()
         transfer = timeline.program.kind == ACTIVATION
         assert (timeline.end - timeline.start)[transfer].tolist() == [135]
+
+
+@pytest.mark.parametrize(("sharing", "ends"), [("none", [30, 30]), ("fifo", [30, 60]), ("fair", [50, 50])])
+@pytest.mark.parametrize("engine", [event.run, compiled.run], ids=["event", "compiled"])
+def test_a_burst_that_is_faster_alone_than_the_link_takes_turns_with_others_all_the_same(sharing, ends, engine):
+    """A half-duplex link of 1 byte/ns takes 100 bytes in 10 + 20 ns alone, out of a buffer; two at once meet on it.
+
+    Recorders used to write the rate of such a burst as what the link has, so that nothing ever met on it.
+    """
+    link = Link("g0", "g1", 1e9, duplex="half", table=((0.0, 10e-9), (100.0, 30e-9), (1100.0, 1030e-9)))
+    cluster = Cluster("burst", (Device("g0", "any"), Device("g1", "any")), (link,))
+    costs = costs_of(pipeline_trace([1, 1], [1, 1], [100]))
+    plan = Plan("by hand", 2, 2, (Stage(0, 1, ("g0",)), Stage(1, 2, ("g1",))))
+    program = lower(plan, gpipe(plan), costs, cluster, Options(sharing))
+    transfers = np.flatnonzero(program.kind == ACTIVATION)
+    timeline = engine(program.with_durations(np.where(program.is_compute, 0, program.duration)))
+    timeline.verify()
+    assert timeline.end[transfers].tolist() == ends
+    assert timeline.moved.sum() == 4 * 100, "the bytes that pass are those of the messages"
+    assert timeline.used.sum() == pytest.approx(4 * 20), "each uses the whole link for 20 ns"
 
 
 # --- all-reduce, optimizer -------------------------------------------------------------------------------------------

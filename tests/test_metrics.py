@@ -98,7 +98,7 @@ def test_no_link_is_busy_longer_than_the_iteration_or_carries_more_than_it_can(j
     timeline = run(job.program)
     assert (metrics.link_busy(timeline) <= timeline.makespan).all()
     if timeline.program.sharing in {"fifo", "fair"}:
-        assert (timeline.moved <= timeline.program.capacity * (metrics.link_busy(timeline) + 1e-6)).all()
+        assert (timeline.used <= timeline.program.capacity * (metrics.link_busy(timeline) + 1e-6)).all()
 
 
 # --- what is waited for ----------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.bounds.forms import by_form, by_shape
-from pipesim.bounds.islands import Network, Sea, best_partitions, ring_bandwidths, sea_of
+from pipesim.bounds.islands import Network, Sea, best_partitions, loosened, ring_bandwidths, sea_of
 from pipesim.bounds.moves import Moves, by_island
 from pipesim.bounds.reach import reachable
 from pipesim.bounds.tables import Tables, both_ways, kinds_of, tables_of
@@ -124,6 +124,7 @@ def plan_bound(costs: Costs, cluster: Cluster, microbatches: int, sharing: Shari
     `sharing`. Under `fair` replicas that split microbatches are taken to have them in the same order. Times are rounded
     to nanoseconds in a simulation, and equals may end one apart; what that can gain is taken off.
     """
+    cluster = loosened(cluster)
     network = Network(cluster)
     shared = sharing in {"fair", "fifo"}
     labels = best_partitions(network) if shared else [np.zeros(len(cluster.devices), np.int64)]

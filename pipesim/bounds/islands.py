@@ -9,7 +9,7 @@ Any partition gives a valid bound; what is looked for is one whose islands can s
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import permutations
 from typing import NamedTuple
@@ -27,7 +27,21 @@ Bools = NDArray[np.bool_]
 Pair = tuple[int, int]
 
 TINY = 1e-300
+_MOST = 1e300  # bytes/s; a table may say that a message takes no time
 EXACT_RINGS = 16  # devices; of more there are too many sets
+
+
+def loosened(cluster: Cluster) -> Cluster:
+    """The cluster with all bandwidths raised by the most that any message, by its link's table, is faster than them.
+
+    A message that is faster alone than the bandwidth uses up less of it than its bytes: at least its bytes over this
+    factor. So no more bytes than these pass any link. All are raised alike, so that routes stay what they are.
+    """
+    factor = max((link.fastest / link.bandwidth for link in cluster.links), default=1.0)
+    if factor == 1.0:
+        return cluster
+    links = (replace(link, bandwidth=min(link.bandwidth * factor, _MOST)) for link in cluster.links)
+    return replace(cluster, links=tuple(links))
 
 
 @dataclass(frozen=True)

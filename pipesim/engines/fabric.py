@@ -152,7 +152,7 @@ class Shares(Fabric):
         self.delay: list[int] = program.delay.tolist()
         self.limit: list[float] = program.limit.tolist()
         self.capacity: list[float] = program.capacity.tolist()
-        self.left: list[float] = program.size.tolist()  # bytes to go
+        self.left: list[float] = program.used.tolist()  # bytes to go
         self.rate: dict[int, float] = {}  # of the flows under way
         self.since: dict[int, int] = {}  # when `left` was right
         self.finish: dict[int, int] = {}

@@ -99,7 +99,7 @@ def _columns(program: Program) -> tuple[object, ...]:
         program.lane.astype(small),
         program.duration,
         program.delay,
-        program.size,
+        program.used,
         program.limit,
         program.needs.lengths.astype(small),
         first_waiter,
