@@ -46,6 +46,7 @@ TRANSFER_COLUMNS = (
     Column("kind", str, "p2p"),
     Column("participants", int, 2),
     Column("sample", int, 0),
+    Column("round", int, 0),
 )
 # No layer takes longer than this (11 days): such a time was not meant as seconds.
 _LONGEST_S = 1e6

@@ -11,6 +11,7 @@ from pipesim.cli import options
 from pipesim.errors import InputError
 
 if TYPE_CHECKING:
+    from pipesim.recorders.fitting import Fit
     from pipesim.recorders.link_files import Links
     from pipesim.recorders.links import LinkSettings
 
@@ -21,7 +22,8 @@ PROCESSES = 2
 @click.option("--output", "-o", type=click.Path(), required=True, help="Folder to write to; may be that of a trace.")
 @click.option("--processes", "-n", type=int, default=PROCESSES, show_default=True, help="Processes to start here.")
 @click.option("--backend", default="auto", show_default=True, help="gloo or nccl; auto: nccl if each has a GPU.")
-@click.option("--samples", type=int, default=15, show_default=True, help="Samples of each size.")
+@click.option("--samples", type=int, default=15, show_default=True, help="Samples of each size, over all rounds.")
+@click.option("--rounds", type=int, default=3, show_default=True, help="Times to go through all sizes.")
 @click.option("--smallest", default="4 B", show_default=True, help="The smallest message.")
 @click.option("--largest", default="64 MiB", show_default=True, help="The largest message.")
 @click.option("--patience", type=float, default=60.0, show_default=True, help="Seconds to wait for a quiet CPU.")
@@ -31,13 +33,30 @@ def record_links(output: str, processes: int, as_json: bool, **given: Any) -> No
     """Time transfers and all-reduces between processes, and write a cluster file.
 
     Starts processes on this machine, joined over its loopback. Under torchrun, the processes that it started are used,
-    on all their nodes; start it once per node as for training.
+    on all their nodes; start it once per node as for training. On the CPU each process is kept on a core of its own
+    where there are enough.
+
+    \b
+    What is recorded, once per round
+      one way       a message there and back, halved: what one transfer takes alone. Of a round the lower quartile
+                    counts, of the rounds their median
+      both ways     two processes send to each other at once, at the largest sizes
+      all-reduces   for comparison only
+
+    \b
+    What is decided from it, and said in the files
+      table         a size whose rounds differ (half of them by more than 20 %), or that takes over 20 % longer than
+                    a larger one, is left out and named; over a quarter left out, or a large one, is an error
+      bandwidth     what transfers share: bytes per second of the slope over sizes from a sixteenth of the largest on.
+                    One transfer alone takes what the table says, also where a buffer makes it faster than that
+      duplex        half where both ways at once take 1.5 times as long as one way or longer, else full;
+                    within 0.15 of that, or where rounds disagree, the nearer one, and it is said to be unclear
 
     \b
     Writes into the folder
       transfers.csv    seconds of every message sent and of every all-reduce
       cluster.toml     a cluster whose links take as long as was recorded
-      links.toml       devices, backend, machine, command
+      links.toml       devices, backend, machine, cores, command, and how bandwidth and duplex were decided
 
     \b
     Examples:
@@ -67,9 +86,8 @@ def _settings(given: dict[str, Any]) -> "LinkSettings":
     from pipesim import units
     from pipesim.recorders.links import LinkSettings
 
-    return LinkSettings(
-        given["samples"], int(units.size(given["smallest"])), int(units.size(given["largest"])), given["patience"]
-    )
+    smallest, largest = (int(units.size(given[name])) for name in ("smallest", "largest"))
+    return LinkSettings(given["samples"], smallest, largest, given["patience"], rounds=given["rounds"])
 
 
 def _check(folder: Path, *, force: bool) -> None:
@@ -87,13 +105,22 @@ def _has(folder: Path, names: tuple[str, ...]) -> bool:
 
 
 def _keep(links: "Links", folder: Path, *, as_json: bool) -> None:
-    from pipesim import serial
-    from pipesim.recorders.fitting import cluster_of
+    from pipesim import files, serial
+    from pipesim.errors import RefusedError
+    from pipesim.recorders.fitting import cluster_of, fits
 
     links = replace(links, about=replace(links.about, command=shlex.join(["pipesim", *options.words()])))
-    cluster = cluster_of(links)
     links.save(folder)
-    serial.save(cluster, folder / "cluster.toml")
+    try:
+        cluster, found = cluster_of(links), [line for fit in fits(links).values() for line in _decided(fit)]
+    except RefusedError as error:
+        raise RefusedError(
+            f"{error}. No cluster is written; the samples are kept in {folder} (--force replaces them)"
+        ) from None
+    links = replace(links, about=replace(links.about, found=tuple(found)))
+    links.save(folder)
+    head = "".join(f"# {line}\n" for line in ("Recorded by pipesim record-links.", *found))
+    files.write_text(folder / "cluster.toml", head + serial.dumps(cluster, ".toml"))
     if as_json:
         options.echo_json(_data(links))
     else:
@@ -113,8 +140,12 @@ def _data(links: "Links") -> dict[str, Any]:
         "links": {
             name: {
                 "points": serial.to_data(fit.points),
+                "left_out": serial.to_data(fit.left_out),
                 "bandwidth": fit.bandwidth,
                 "delay_s": fit.delay,
+                "duplex": fit.duplex.kind,
+                "duplex_is_clear": fit.duplex.is_clear,
+                "both_ways_over_one_way": list(fit.duplex.rounds),
                 "mean_error_of_table": fit.table_error,
                 "mean_error_of_straight_line": fit.line_error,
             }
@@ -124,10 +155,33 @@ def _data(links: "Links") -> dict[str, Any]:
     }
 
 
+def _decided(fit: "Fit") -> list[str]:
+    """How the capacity and the duplex of a class of links were decided, and what its table lacks."""
+    from pipesim import report
+    from pipesim.recorders.capacity import HALF_FROM, large
+
+    left_out = {one.bytes for one in fit.left_out}
+    ends = large([point for point in fit.points if point.bytes not in left_out])
+    sizes = " to ".join(report.size(point.bytes) for point in (ends[0], ends[-1]))
+    lines = [f"{fit.name}: bandwidth {report.rate(fit.bandwidth)}, the slope from {sizes}"]
+    duplex = fit.duplex
+    if duplex.rounds:
+        span = f"{min(duplex.rounds):.2f} to {max(duplex.rounds):.2f} in {len(duplex.rounds)} rounds"
+        unclear = "" if duplex.is_clear else "; not clear: record again, or set duplex by hand"
+        lines.append(
+            f"{fit.name}: {duplex.kind} duplex, both ways at once took {duplex.ratio:.2f} times as long as one way "
+            f"({span}; half from {HALF_FROM} on{unclear})"
+        )
+    else:
+        lines.append(f"{fit.name}: full duplex, not measured")
+    return [*lines, *(f"{fit.name}: left out of the table: {one.why}" for one in fit.left_out)]
+
+
 def _all_reduces(links: "Links") -> list[dict[str, Any]]:
     """What all-reduces took, beside what a ring over the recorded links would."""
     from pipesim import serial
-    from pipesim.recorders.fitting import INTER, INTRA, fits, points
+    from pipesim.recorders.fitting import INTER, INTRA, fits
+    from pipesim.recorders.points import points
 
     found = fits(links)
     table = links.transfers
@@ -153,7 +207,8 @@ def _text(links: "Links") -> str:
         [str(p["participants"]), report.size(p["bytes"]), *map(report.seconds, (p["seconds"], p["mad_s"], p["ring_s"]))]
         for p in data["all_reduces"]
     ]
-    facts = [("machine", links.about.machine), ("backend", links.about.backend)]
+    facts = [("machine", links.about.machine), ("backend", links.about.backend), ("cores", links.about.cores)]
+    facts += [(name, words) for name, _, words in (line.partition(": ") for line in links.about.found)]
     for name, fit in data["links"].items():
         errors = (report.percent(fit[f"mean_error_of_{how}"]) for how in ("table", "straight_line"))
         facts.append((name, "mean error of the table {}, of a straight line {}".format(*errors)))

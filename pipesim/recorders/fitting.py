@@ -6,38 +6,26 @@
                        ║                           as its table says: delays are shared out over the links of the
                      core ═══ node1.switch ══ ...  route, and each link of it is as slow as the whole
 
-A table holds the medians, made not to shrink where larger messages happened to be faster. One straight line (latency +
-bytes / bandwidth) is fitted too, only to say how far off it is.
+A table says what one transfer takes alone; what several share is the capacity, from the large end of the table, and
+whether both directions share it, from messages sent both ways at once. One straight line (latency + bytes / bandwidth)
+is fitted too, only to say how far off it is.
 """
 
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.cluster import Cluster, Device, Link, Points
 from pipesim.errors import InputError, RefusedError
-from pipesim.recorders.link_files import Links
-from pipesim.recorders.noise import mad
-from pipesim.tables import Table
+from pipesim.recorders.capacity import Duplex, capacity, duplex
+from pipesim.recorders.link_files import BOTH_WAYS, P2P, Links
+from pipesim.recorders.points import LeftOut, Point, points, reliable, rising
 
 Floats = NDArray[np.float64]
 
 INTRA, INTER = "intra", "inter"
 SWITCH, CORE = "switch", "core"
-# A point that is this much delay says little of the bandwidth.
-MOST_DELAY = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """What one size of message took."""
-
-    bytes: int
-    seconds: float
-    mad_s: float
-    samples: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +34,10 @@ class Fit:
 
     name: str
     points: tuple[Point, ...]
+    left_out: tuple[LeftOut, ...]
     table: Points
     bandwidth: float
+    duplex: Duplex
     table_error: float
     line_error: float
 
@@ -61,7 +51,7 @@ class Fit:
         own = Link("a", "b", self.bandwidth, table=self.table).delay
         delay = own if delay is None else delay
         table = tuple((size, seconds - own + delay) for size, seconds in self.table)
-        return Link(source, target, self.bandwidth, delay, table=table)
+        return Link(source, target, self.bandwidth, delay, self.duplex.kind, table=table)
 
     def seconds(self, size: float) -> float:
         """What a message takes, by the table."""
@@ -69,9 +59,15 @@ class Fit:
         return link.delay + link.transmission(size)
 
     def ring(self, participants: int, size: float) -> float:
-        """What an all-reduce would take as a ring over such links, as the simulator has it."""
-        link = self.link("a", "b")
-        return 2 * (participants - 1) * (link.delay + link.transmission(size / participants))
+        """What an all-reduce would take as a ring over such links, as the simulator has it.
+
+        Every process sends and receives at once; on half-duplex links these two share the capacity.
+        """
+        link, part = self.link("a", "b"), size / participants
+        alone = link.transmission(part)
+        used = min(part / self.bandwidth, alone)  # seconds of the whole capacity
+        each = max(alone, 2 * used) if link.duplex == "half" else alone
+        return 2 * (participants - 1) * (link.delay + each)
 
 
 def fits(links: Links) -> dict[str, Fit]:
@@ -80,60 +76,33 @@ def fits(links: Links) -> dict[str, Fit]:
     table = links.transfers
     ends = zip(table["source"].tolist(), table["target"].tolist(), strict=True)
     within = np.array([node[source] == node[target] for source, target in ends], np.bool_)
-    p2p = table["kind"] == "p2p"
-    classes = {INTRA: p2p & within, INTER: p2p & ~within}
-    missing = [what for what in links.about.not_measured if what.startswith("p2p")]
+    p2p, both_ways = table["kind"] == P2P, table["kind"] == BOTH_WAYS
+    missing = [what for what in links.about.not_measured if what.startswith(P2P)]
     if missing or not p2p.any():
         raise RefusedError(
             f"not everything that a cluster needs could be measured in quiet: {'; '.join(missing) or 'nothing'}. Stop "
             "what else is running, or wait longer for a quiet moment with --patience"
         )
-    return {name: fit(name, points(table, rows)) for name, rows in classes.items() if rows.any()}
+    return {
+        name: fit(name, points(table, p2p & chosen), points(table, both_ways & chosen))
+        for name, chosen in ((INTRA, within), (INTER, ~within))
+        if (p2p & chosen).any()
+    }
 
 
-def points(table: Table, rows: NDArray[np.bool_]) -> list[Point]:
-    """The median and the noise of each size of message, over all pairs and samples."""
-    sizes, seconds = table["bytes"][rows], table["seconds"][rows]
-    found = []
-    for size in np.unique(sizes).tolist():
-        taken = seconds[sizes == size]
-        found.append(Point(size, float(np.median(taken)), float(mad(taken)), len(taken)))
-    return found
-
-
-def fit(name: str, recorded: list[Point]) -> Fit:
-    """The table of a class of links."""
+def fit(name: str, recorded: list[Point], both_ways: list[Point]) -> Fit:
+    """The table of a class of links, its capacity, and whether its directions share that."""
     if len(recorded) < 2:
         raise InputError(f"{name} links: {len(recorded)} sizes of messages found; at least two were expected")
-    sizes = np.array([point.bytes for point in recorded], np.float64)
-    seconds = np.array([point.seconds for point in recorded])
+    kept, left_out = reliable(name, recorded)
+    bandwidth = capacity(name, kept)
+    sizes = np.array([point.bytes for point in kept], np.float64)
+    seconds = np.array([point.seconds for point in kept])
     table = tuple(zip(sizes.tolist(), rising(seconds).tolist(), strict=True))
-    bandwidth = _bandwidth(table)
     link = Link("a", "b", bandwidth, table=table)
     modelled = np.array([link.delay + link.transmission(size) for size in sizes.tolist()])
     errors = [float(np.mean(np.abs(values / seconds - 1))) for values in (modelled, _line(sizes, seconds))]
-    return Fit(name, tuple(recorded), table, bandwidth, *errors)
-
-
-def rising(values: Floats) -> Floats:
-    """The nearest values that never fall: where they would, neighbours are pooled into their median.
-
-    The sum of the distances is least, not that of their squares: one disturbed point does not lift its neighbours.
-    """
-    pools: list[list[float]] = []
-    for value in values.tolist():
-        pools.append([value])
-        while len(pools) > 1 and median(pools[-2]) > median(pools[-1]):
-            pools[-2:] = [pools[-2] + pools[-1]]
-    return np.repeat([median(pool) for pool in pools], [len(pool) for pool in pools])
-
-
-def _bandwidth(table: Points) -> float:
-    """The most bytes/s that any message reached after the delay; small ones, which are all delay, have no say."""
-    delay = Link("a", "b", 1e300, table=table).delay
-    rates = [size / (seconds - delay) for size, seconds in table if delay < MOST_DELAY * seconds]
-    size, seconds = table[-1]
-    return max(rates, default=size / seconds)
+    return Fit(name, tuple(recorded), left_out, table, bandwidth, duplex(kept, both_ways), *errors)
 
 
 def _line(sizes: Floats, seconds: Floats) -> Floats:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipesim.errors import InputError, RefusedError
+from pipesim.recorders import pinning
 from pipesim.recorders.link_files import Links
 from pipesim.recorders.links import LinkSettings, record_links
 
@@ -44,13 +45,15 @@ def in_started_group(settings: LinkSettings, backend: str) -> Links | None:
     import torch.distributed as dist
 
     local = int(os.environ.get("LOCAL_RANK", "0"))
-    chosen = backend_of(backend, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    count = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    chosen = backend_of(backend, count)
     device = _device(chosen, local)
-    dist.init_process_group(chosen)
-    try:
-        return record_links(settings, device)
-    finally:
-        dist.destroy_process_group()
+    with pinning.pinned(local, count):
+        dist.init_process_group(chosen)
+        try:
+            return record_links(settings, device)
+        finally:
+            dist.destroy_process_group()
 
 
 def in_new_processes(processes: int, settings: LinkSettings, backend: str) -> Links:
@@ -89,11 +92,12 @@ def _work(
     torch.set_num_threads(1)
     device = _device(backend, rank)
     store = Path(folder) / "store"
-    dist.init_process_group(backend, init_method=store.as_uri(), rank=rank, world_size=processes)
-    try:
-        links = record_links(settings, device)
-    finally:
-        dist.destroy_process_group()
+    with pinning.pinned(rank, processes):
+        dist.init_process_group(backend, init_method=store.as_uri(), rank=rank, world_size=processes)
+        try:
+            links = record_links(settings, device)
+        finally:
+            dist.destroy_process_group()
     if links:
         links.save(Path(folder))
 

@@ -1,6 +1,6 @@
 """What was recorded of links, as a folder.
 
-links.toml       where and how: devices and their nodes, backend, machine, command
+links.toml       where and how: devices and their nodes, backend, machine, cores, command; what was found
 transfers.csv    every sample, as in a trace; a trace's folder may have it beside its own files
 """
 
@@ -14,6 +14,7 @@ from pipesim.tables import Table
 from pipesim.trace import TRANSFER_COLUMNS
 
 HEADER, TRANSFERS = "links.toml", "transfers.csv"
+P2P, BOTH_WAYS, ALL_REDUCE = "p2p", "both_ways", "all_reduce"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class About:
     machine: str
     command: str = ""
     not_measured: tuple[str, ...] = ()
+    cores: str = ""  # which process was on which core
+    found: tuple[str, ...] = ()  # how the cluster's capacities and duplexes were decided
 
 
 @dataclass(frozen=True, slots=True, eq=False)

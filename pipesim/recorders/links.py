@@ -1,55 +1,62 @@
 """A live process group, recorded: how long messages take between two processes, and all-reduces among several.
 
-    p2p           rank 0 sends to rank k, which sends the same back: half of the time there and back is a transfer
-    all_reduce    ranks 0 .. k-1 together, one after the other without a pause; timed on rank 0
+    round 0    p2p 4 B  p2p 8 B ...  both ways 4 MiB ...  all-reduce 4 B ...
+    round 1    the same again, so that what disturbs for a while disturbs one round; see `points`
+    round 2
 
     quiet?  p2p 4 B  quiet?  p2p 8 B  quiet?  ...        on the CPU: as many processes as there are cores are busy for
                                                          200 ms before and after; unless all had a core to themselves,
                                                          what was measured between is measured again
 
-All ranks run the same steps; rank 0 keeps what was measured.
+All ranks run the same steps; rank 0 keeps what was measured. Messages go both ways at once at the largest sizes only,
+which decide whether a link is half duplex.
 """
 
 import os
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pipesim import tables
 from pipesim.cluster import Device
 from pipesim.errors import InputError, RefusedError
+from pipesim.recorders import exchanges, pinning
 from pipesim.recorders import machine as machines
-from pipesim.recorders.link_files import About, Links
+from pipesim.recorders.exchanges import Row, Take
+from pipesim.recorders.link_files import ALL_REDUCE, BOTH_WAYS, P2P, About, Links
+from pipesim.recorders.points import LARGE
 from pipesim.recorders.quiet import LIMIT, PAUSE_S, REAL, WINDOW_S, Clocks, Window
 from pipesim.trace import TRANSFER_COLUMNS
 
 if TYPE_CHECKING:
     import torch
 
-P2P, ALL_REDUCE = "p2p", "all_reduce"
 SMALLEST, LARGEST = 4, 64 * 2**20
-WARMUP = 3
+WARMUP, WARMUP_LATER = 3, 1  # in the first round, and in those after it
 FEW = 8  # ranks up to which all-reduces of every number of participants are timed; above, powers of two
-
-Row = tuple[str, str, int, float, str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """What to time. `patience_s`: how long, in all, to wait for the machine to be quiet."""
+    """What to time. `samples` in all, over the rounds; `patience_s`: how long, in all, to wait for quiet."""
 
     samples: int = 15
     smallest: int = SMALLEST
     largest: int = LARGEST
     patience_s: float = 60.0
     gated: bool = True
+    rounds: int = 3
 
     def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise InputError(f"samples {self.samples} found; at least 1 was expected")
+        if not 1 <= self.rounds <= self.samples:
+            raise InputError(
+                f"samples {self.samples} in {self.rounds} rounds found; at least 1 round, and 1 sample in each, "
+                "were expected"
+            )
         if not SMALLEST <= self.smallest < self.largest:
             raise InputError(
                 f"sizes from {self.smallest} to {self.largest} bytes found; at least {SMALLEST}, and two, were expected"
@@ -62,6 +69,20 @@ class LinkSettings:
             found.append(found[-1] * factor)
         return [*found, self.largest]
 
+    def large_sizes(self) -> list[int]:
+        """Those of the sizes that tell the bandwidth: every other one from the large end, and at least two."""
+        found = self.sizes(2)[::-1]
+        large = [size for size in found[::2] if size * LARGE >= self.largest]
+        return large[::-1] if len(large) > 1 else found[1::-1]
+
+    def takes(self) -> list[Take]:
+        """The rounds: each has its share of the samples, the first ones more where it is uneven."""
+        firsts = [-(-self.samples * number // self.rounds) for number in range(self.rounds + 1)]
+        return [
+            Take(WARMUP_LATER if number else WARMUP, first, until - first, number)
+            for number, (first, until) in enumerate(pairwise(firsts))
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class _Here:
@@ -72,6 +93,7 @@ class _Here:
     devices: tuple[Device, ...]
     device: "torch.device"
     takes_part: bool  # in the test for quiet: a node has no more such processes than cores
+    cores: str
 
 
 def record_links(settings: LinkSettings, device: "torch.device", clocks: Clocks = REAL) -> Links | None:
@@ -83,17 +105,22 @@ def record_links(settings: LinkSettings, device: "torch.device", clocks: Clocks 
         raise RefusedError("a process group of one has no links; at least two processes were expected")
     gate = _Gate(here, settings, clocks) if settings.gated and device.type == "cpu" else None
     rows: list[Row] = []
-    missing = []
-    for run in _runs(here, settings):
-        found = gate.quietly(run) if gate else run()
-        if found is None:
-            missing.append(run)
-        else:
-            rows += found
+    times: Counter[tuple[str, int]] = Counter()
+    runs = _runs(here, settings)
+    for take in settings.takes():
+        for run in runs:
+            timed = partial(run.time, run.size, take)
+            found = gate.quietly(timed) if gate else timed()
+            if found is not None:
+                rows += found
+                times[run.what, run.size] += 1
     dist.barrier()
     if here.rank:
         return None
-    about = About(here.devices, dist.get_backend(), machines.machine(device, 1), not_measured=_grouped(missing))
+    # What only one of several rounds found quiet cannot be compared with itself.
+    missing = [run for run in runs if times[run.what, run.size] < min(2, settings.rounds)]
+    kind = machines.machine(device, 1)
+    about = About(here.devices, dist.get_backend(), kind, not_measured=_grouped(missing), cores=here.cores)
     cells = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in TRANSFER_COLUMNS]
     columns = {column.name: values for column, values in zip(TRANSFER_COLUMNS, cells, strict=True)}
     return Links(about, tables.checked(TRANSFER_COLUMNS, columns))
@@ -104,14 +131,16 @@ def _here(device: "torch.device") -> _Here:
     import torch.distributed as dist
 
     rank, count = dist.get_rank(), dist.get_world_size()
-    hosts: list[Any] = [None] * count
-    dist.all_gather_object(hosts, socket.gethostname())
+    everyone: list[Any] = [None] * count
+    dist.all_gather_object(everyone, (socket.gethostname(), pinning.core()))
+    hosts = [host for host, _ in everyone]
     order = list(dict.fromkeys(hosts))
     places = [(order.index(host), hosts[:r].count(host)) for r, host in enumerate(hosts)]
     noun = "gpu" if device.type == "cuda" else "cpu"
     kind, memory = machines.device_kind(device), machines.memory(device)
     devices = tuple(Device(f"node{node}.{noun}{local}", kind, f"node{node}", memory) for node, local in places)
-    return _Here(rank, count, devices, device, places[rank][1] < (os.cpu_count() or 1))
+    cores = pinning.described([(devices[r].name, node, everyone[r][1]) for r, (node, _) in enumerate(places)])
+    return _Here(rank, count, devices, device, places[rank][1] < (os.cpu_count() or 1), cores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,22 +149,23 @@ class _Run:
 
     what: str
     size: int
-    time: Callable[[int], list[Row]]
-
-    def __call__(self) -> list[Row]:
-        return self.time(self.size)
+    time: Callable[[int, Take], list[Row]]
 
 
-def _runs(here: _Here, settings: LinkSettings) -> Iterator[_Run]:
-    """Everything to time, in the same order on all ranks."""
+def _runs(here: _Here, settings: LinkSettings) -> list[_Run]:
+    """Everything to time in one round, in the same order on all ranks."""
     import torch.distributed as dist
 
+    found = []
     for other in range(1, here.count):
-        ping_pong = partial(_ping_pong, here, settings.samples, other)
-        yield from (_Run(f"p2p with {here.devices[other].name}", size, ping_pong) for size in settings.sizes(2))
+        name = here.devices[other].name
+        one_way, both_ways = partial(_pair, here, P2P, other), partial(_pair, here, BOTH_WAYS, other)
+        found += [_Run(f"p2p with {name}", size, one_way) for size in settings.sizes(2)]
+        found += [_Run(f"p2p both ways with {name}", size, both_ways) for size in settings.large_sizes()]
     for k in _participants(here.count):
-        all_reduce = partial(_all_reduce, here, settings.samples, k, dist.new_group(list(range(k))))
-        yield from (_Run(f"all-reduce among {k}", size, all_reduce) for size in settings.sizes(4))
+        all_reduce = partial(_all_reduce, here, k, dist.new_group(list(range(k))))
+        found += [_Run(f"all-reduce among {k}", size, all_reduce) for size in settings.sizes(4)]
+    return found
 
 
 def _grouped(runs: list[_Run]) -> tuple[str, ...]:
@@ -154,51 +184,20 @@ def _participants(count: int) -> list[int]:
     return [*powers, count]
 
 
-def _ping_pong(here: _Here, samples: int, other: int, size: int) -> list[Row]:
-    import torch
-    import torch.distributed as dist
-
+def _pair(here: _Here, kind: str, other: int, size: int, take: Take) -> list[Row]:
     if here.rank not in {0, other}:
         return []
-    message = torch.zeros(size, dtype=torch.uint8, device=here.device)
-    taken = []
-    for _ in range(WARMUP + samples):
-        _settle(here.device)
-        begin = time.perf_counter_ns()
-        if here.rank == 0:
-            dist.send(message, other)
-            dist.recv(message, other)
-        else:
-            dist.recv(message, 0)
-            dist.send(message, 0)
-        _settle(here.device)
-        taken.append((time.perf_counter_ns() - begin) / 2e9)
-    ends = here.devices[0].name, here.devices[other].name
-    return [(*ends, size, seconds, P2P, 2, sample) for sample, seconds in enumerate(taken[WARMUP:])]
+    timed = exchanges.ping_pong if kind == P2P else exchanges.both_ways
+    taken = timed(here.rank, other, here.device, size, take)
+    return exchanges.rows((here.devices[0].name, here.devices[other].name, size), kind, 2, take, taken)
 
 
-def _all_reduce(here: _Here, samples: int, k: int, group: Any, size: int) -> list[Row]:  # noqa: ANN401 - a group
-    import torch
-    import torch.distributed as dist
-
+def _all_reduce(here: _Here, k: int, group: Any, size: int, take: Take) -> list[Row]:  # noqa: ANN401 - a group
     if here.rank >= k:
         return []
-    message = torch.zeros(-(-size // 4), dtype=torch.float32, device=here.device)  # whole values
-    taken = []
-    for _ in range(WARMUP + samples):
-        begin = time.perf_counter_ns()
-        dist.all_reduce(message, group=group)
-        _settle(here.device)
-        taken.append((time.perf_counter_ns() - begin) / 1e9)
-    ends = here.devices[0].name, here.devices[k - 1].name
-    return [(*ends, message.nbytes, seconds, ALL_REDUCE, k, sample) for sample, seconds in enumerate(taken[WARMUP:])]
-
-
-def _settle(device: "torch.device") -> None:
-    import torch
-
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    taken = exchanges.all_reduce(group, here.device, size, take)
+    message = here.devices[0].name, here.devices[k - 1].name, 4 * exchanges.values(size)
+    return exchanges.rows(message, ALL_REDUCE, k, take, taken)
 
 
 class _Gate:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,12 +15,13 @@ from pipesim import experiment, serial
 from pipesim.cli import main
 from pipesim.cluster import Cluster
 from pipesim.errors import InputError, RefusedError
-from pipesim.recorders import fitting, launch, links
+from pipesim.recorders import fitting, launch, links, pinning
 from pipesim.recorders.link_files import Links
 from pipesim.recorders.links import LinkSettings
 from pipesim.recorders.quiet import Clocks
 
 QUICK = LinkSettings(samples=3, largest=64, gated=False)
+MIB = 2**20
 
 pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="this PyTorch was built without gloo")
 
@@ -33,28 +35,44 @@ def three():
 @pytest.fixture(scope="module")
 def two():
     """What two processes recorded of large messages too."""
-    return launch.in_new_processes(2, LinkSettings(samples=3, largest=2**24, gated=False), "gloo")
+    return launch.in_new_processes(2, LinkSettings(samples=3, largest=16 * MIB, gated=False), "gloo")
+
+
+def as_if(recorded, one_way, both_ways):
+    """The recording with these seconds in place of those of a machine that may be busy."""
+    table = recorded.transfers
+    seconds = [
+        {"p2p": one_way, "both_ways": both_ways, "all_reduce": one_way}[kind](size)
+        for kind, size in zip(table["kind"], table["bytes"], strict=True)
+    ]
+    return replace(recorded, transfers=table | {"seconds": np.array(seconds)})
 
 
 def test_every_size_is_timed_to_every_process_and_among_every_number_of_them(three):
     table = three.transfers
-    p2p = table["kind"] == "p2p"
+    p2p, both_ways, reduced = (table["kind"] == kind for kind in ("p2p", "both_ways", "all_reduce"))
     sizes = [4, 8, 16, 32, 64]
     assert sorted(set(zip(table["target"][p2p], table["bytes"][p2p], strict=True))) == [
         (target, size) for target in ("node0.cpu1", "node0.cpu2") for size in sizes
     ]
-    assert sorted(set(zip(table["participants"][~p2p], table["bytes"][~p2p], strict=True))) == [
+    assert sorted(set(zip(table["target"][both_ways], table["bytes"][both_ways], strict=True))) == [
+        (target, size) for target in ("node0.cpu1", "node0.cpu2") for size in (4, 16, 64)
+    ]
+    assert sorted(set(zip(table["participants"][reduced], table["bytes"][reduced], strict=True))) == [
         (k, size) for k in (2, 3) for size in (4, 16, 64)
     ]
-    assert len(table["bytes"]) == 3 * (2 * 5 + 2 * 3), "all samples are kept"
+    assert len(table["bytes"]) == 3 * (2 * 5 + 2 * 3 + 2 * 3), "all samples are kept"
+    assert table["sample"].tolist() == table["round"].tolist(), "one of three samples in each of three rounds"
+    assert table["round"].tolist() == sorted(table["round"]), "rounds are one after the other"
     assert set(table["source"]) == {"node0.cpu0"}
 
 
 def test_bytes_of_an_all_reduce_are_those_of_the_whole_values_that_were_added_up():
     """From 6 to 10 bytes: of 2 and 3 values, 8 and 12 bytes; as they are, between two processes."""
-    table = launch.in_new_processes(2, LinkSettings(samples=1, smallest=6, largest=10, gated=False), "gloo").transfers
-    p2p = table["kind"] == "p2p"
-    assert (table["bytes"][p2p].tolist(), table["bytes"][~p2p].tolist()) == ([6, 10], [8, 12])
+    settings = LinkSettings(samples=1, smallest=6, largest=10, gated=False, rounds=1)
+    table = launch.in_new_processes(2, settings, "gloo").transfers
+    for kind, sizes in (("p2p", [6, 10]), ("both_ways", [6, 10]), ("all_reduce", [8, 12])):
+        assert table["bytes"][table["kind"] == kind].tolist() == sizes
 
 
 def test_times_are_those_of_messages_between_processes(three):
@@ -64,7 +82,9 @@ def test_times_are_those_of_messages_between_processes(three):
 
 
 def test_the_recorded_cluster_has_the_processes_as_devices(three):
+    three = as_if(three, lambda size: size / 1e9, lambda size: 2 * size / 1e9)
     cluster = fitting.cluster_of(three)
+    assert {link.duplex for link in cluster.links} == {"half"}
     assert [device.name for device in cluster.devices] == ["node0.cpu0", "node0.cpu1", "node0.cpu2"]
     assert {device.kind for device in cluster.devices} == {"cpu"}
     fit = fitting.fits(three)["intra"]
@@ -76,6 +96,23 @@ def test_it_is_said_where_it_was_recorded(three):
     assert three.about.backend == "gloo"
     assert "torch" in three.about.machine
     assert three.about.not_measured == ()
+
+
+@pytest.mark.skipif(len(pinning.allowed_cores()) < 2, reason="there are no two cores to choose from here")
+def test_each_of_two_processes_is_on_a_core_of_its_own(two):
+    """Two that shared one now and then took 4 ms for 64 KiB, which was in the table."""
+    first, second = two.about.cores.split(", ")
+    assert first.startswith("node0.cpu0 on core ")
+    assert second.startswith("node0.cpu1 on core ")
+    assert first.rpartition(" ")[2] != second.rpartition(" ")[2]
+
+
+def test_messages_that_go_both_ways_at_once_have_arrived_when_the_clock_stops(two):
+    """16 MiB each way cannot be there in less than a quarter of the time of one way."""
+    table = two.transfers
+    large = table["bytes"] == 16 * MIB
+    one, both = (table["seconds"][large & (table["kind"] == kind)].min() for kind in ("p2p", "both_ways"))
+    assert both > one / 4
 
 
 def test_a_message_of_many_bytes_takes_longer_than_one_of_few(two):
@@ -128,7 +165,7 @@ def test_processes_that_torchrun_started_record_too_and_rank_0_alone_has_the_res
         "from pipesim.recorders import launch\n"
         "from pipesim.recorders.links import LinkSettings\n"
         "assert launch.is_started()\n"
-        "links = launch.in_started_group(LinkSettings(samples=2, largest=8, gated=False), 'gloo')\n"
+        "links = launch.in_started_group(LinkSettings(samples=3, largest=8, gated=False), 'gloo')\n"
         "assert (links is None) == (os.environ['RANK'] != '0')\n"
         f"links and links.save(Path({str(tmp_path)!r}))\n"
     )
@@ -140,7 +177,8 @@ def test_processes_that_torchrun_started_record_too_and_rank_0_alone_has_the_res
 
 
 def test_the_command_writes_transfers_and_a_cluster_that_loads(tmp_path, capsys, monkeypatch, two):
-    monkeypatch.setattr(launch, "in_new_processes", lambda *_: two)
+    quiet = as_if(two, lambda size: 1e-4 + size / 1e9, lambda size: 1e-4 + size / 1e9)
+    monkeypatch.setattr(launch, "in_new_processes", lambda *_: quiet)
     main(["record-links", "-o", str(tmp_path / "made"), "--json"])
     told = json.loads(capsys.readouterr().out)
     assert told["links"]["intra"]["points"][0]["bytes"] == 4
@@ -153,5 +191,5 @@ def test_the_command_writes_transfers_and_a_cluster_that_loads(tmp_path, capsys,
     assert about.command == f"pipesim record-links -o {tmp_path / 'made'} --json"
     main(["record-links", "-o", str(tmp_path / "made"), "--force"])
     text = capsys.readouterr().out
-    for words in ("intra", "± MAD", "ring over these links", "of a straight line", "cluster written to"):
+    for words in ("full duplex", "± MAD", "ring over these links", "of a straight line", "cluster written to"):
         assert words in text

@@ -1,0 +1,77 @@
+"""What messages share on a link: its capacity, and whether the two directions share it.
+
+seconds                                   capacity = bytes / seconds of the slope at the large end: what every further
+   │                     .·'              byte takes. A small message may be faster (a buffer takes it at once) or
+   │               .·''                   slower (it is all delay); neither says what two of them share.
+   │   . . .·''
+   └───────────|─────────────| bytes      half duplex if both directions at once take HALF_FROM times as long as one,
+        largest / 16      largest         or longer, at the large end; twice is the ideal, once that of full duplex
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
+from typing import Literal
+
+from pipesim.errors import RefusedError
+from pipesim.recorders.points import LARGE, Point
+
+HALF_FROM = 1.5
+MARGIN = 0.15  # nearer to HALF_FROM than this it is not clear
+# The largest message must take at least this part of its time for its bytes.
+LEAST_BYTES = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Duplex:
+    """Of each round, how many times as long both directions at once took as one alone; none if that was not timed."""
+
+    rounds: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Of the rounds the median."""
+        return median(self.rounds)
+
+    @property
+    def kind(self) -> Literal["full", "half"]:
+        """Whether two directions share the capacity; each has its own where that is not known."""
+        return "half" if self.rounds and self.ratio >= HALF_FROM else "full"
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether all rounds say the same, and the ratio is not near the threshold."""
+        sides = {ratio >= HALF_FROM for ratio in self.rounds}
+        return len(sides) == 1 and abs(self.ratio - HALF_FROM) >= MARGIN
+
+
+def large(recorded: list[Point]) -> list[Point]:
+    """The points from a sixteenth of the largest size on; two at least."""
+    found = [point for point in recorded if point.bytes >= recorded[-1].bytes / LARGE]
+    return found if len(found) > 1 else recorded[-2:]
+
+
+def capacity(name: str, recorded: list[Point]) -> float:
+    """Bytes/s by the median of all slopes between two points of the large end (Theil and Sen)."""
+    ends = large(recorded)
+    slope = median((b.seconds - a.seconds) / (b.bytes - a.bytes) for a, b in combinations(ends, 2))
+    last = ends[-1]
+    if slope * last.bytes < LEAST_BYTES * last.seconds:
+        raise RefusedError(
+            f"{name} links: the largest messages do not tell the bandwidth: {last} takes hardly longer than {ends[0]}; "
+            f"at least {LEAST_BYTES:.0%} of the largest one's time for its bytes was expected. Record larger ones with "
+            "--largest"
+        )
+    return 1 / slope
+
+
+def duplex(one_way: list[Point], both_ways: list[Point]) -> Duplex:
+    """Compare, round by round, the times of the sizes that were sent both one way and both ways at once."""
+    alone = {point.bytes: point for point in one_way}
+    pairs = [
+        (alone[both.bytes].rounds, both.rounds)
+        for both in both_ways
+        if both.bytes in alone and len(alone[both.bytes].rounds) == len(both.rounds)
+    ]
+    counts = range(min((len(both) for _, both in pairs), default=0))
+    return Duplex(tuple(median(both[n] / one[n] for one, both in pairs) for n in counts))
