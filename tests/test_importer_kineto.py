@@ -542,10 +542,10 @@ def test_a_pipelined_run_is_referred_to_replay(imported):
 
 
 def rows(trace):
-    table = trace.transfers
+    names = ("source", "target", "bytes", "seconds", "kind", "participants", "sample")
     return [
         (s, t, int(b), round(float(x) * 1e6, 3), k, int(n), int(i))
-        for s, t, b, x, k, n, i in zip(*(table[name] for name in table), strict=True)
+        for s, t, b, x, k, n, i in zip(*(trace.transfers[name] for name in names), strict=True)
     ]
 
 

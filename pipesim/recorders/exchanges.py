@@ -54,7 +54,9 @@ def both_ways(rank: int, other: int, device: "torch.device", size: int, take: Ta
     peer = 0 if rank else other
 
     def at_once() -> None:
-        operations = [dist.P2POp(dist.isend, leaving, peer), dist.P2POp(dist.irecv, arriving, peer)]
+        # Receives first: gloo announces one over the same connection, where it would wait behind a message that is
+        # leaving already, so that the two would go one after the other on any link.
+        operations = [dist.P2POp(dist.irecv, arriving, peer), dist.P2POp(dist.isend, leaving, peer)]
         for request in dist.batch_isend_irecv(operations):
             request.wait()
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 dist = pytest.importorskip("torch.distributed", reason="PyTorch is not installed; make test-torch runs these tests")
+import torch
 
 from pipesim import experiment, serial
 from pipesim.cli import main
 from pipesim.cluster import Cluster
 from pipesim.errors import InputError, RefusedError
-from pipesim.recorders import fitting, launch, links, pinning
+from pipesim.recorders import exchanges, fitting, launch, links, pinning
 from pipesim.recorders.link_files import Links
 from pipesim.recorders.links import LinkSettings
 from pipesim.recorders.quiet import Clocks
@@ -120,6 +121,17 @@ def test_a_message_of_many_bytes_takes_longer_than_one_of_few(two):
     table = two.transfers
     few, many = (table["seconds"][(table["kind"] == "p2p") & (table["bytes"] == size)].min() for size in (4, 2**24))
     assert many > 2 * few
+
+
+@pytest.mark.parametrize(("rank", "peer"), [(0, 3), (3, 0)])
+def test_both_receive_before_either_sends(monkeypatch, rank, peer):
+    """With the send first, gloo's word that a receive is posted waited behind it: a full-duplex link took twice."""
+    posted = []
+    monkeypatch.setattr(dist, "P2POp", lambda operation, _, peer: (operation, peer))
+    monkeypatch.setattr(dist, "batch_isend_irecv", lambda operations: posted.append(operations) or [])
+    taken = exchanges.both_ways(rank, 3, torch.device("cpu"), 8, exchanges.Take(1, 0, 2, 0))
+    assert len(taken) == 2
+    assert posted == [[(dist.irecv, peer), (dist.isend, peer)]] * 3
 
 
 def test_beside_a_neighbour_nothing_is_timed_and_everything_is_named(monkeypatch):
