@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Points = tuple[tuple[float, float], ...]
 # Of the seconds of a point at least this part is for its bytes: without it, one that is all delay would take no time.
 _FOR_BYTES = 0.05
+_TINY = 1e-300  # seconds, more than 0 also after rounding
 
 DUPLEX = ("full", "half", "one_way", "shared")
 
@@ -94,7 +95,7 @@ class Link:
     def fastest(self) -> float:
         """The most bytes/s that a transfer alone reaches after the delay; by the table it may exceed the bandwidth."""
         delay = self.delay
-        rates = (size / max(seconds - delay, _FOR_BYTES * seconds) for size, seconds in self.table if seconds)
+        rates = (size / max(seconds - delay, _FOR_BYTES * seconds, _TINY) for size, seconds in self.table if seconds)
         return max(self.bandwidth, max(rates, default=0.0))
 
     def transmission(self, size: float) -> float:

@@ -156,6 +156,7 @@ def test_bytes_that_by_the_table_take_no_time_take_a_twentieth_of_what_it_says()
     link = Link("a", "b", 2.0, table=((1.0, 3.0), (10.0, 3.0)))
     assert (link.delay, link.transmission(10.0)) == (3.0, pytest.approx(0.15))
     assert Link("a", "b", 2.0, table=((1.0, 0.0), (10.0, 0.0))).transmission(10.0) == 5.0
+    assert Link("a", "b", 2.0, table=((1.0, 5e-324), (10.0, 5e-324))).transmission(10.0) < 1e-200
 
 
 def test_the_slowest_table_of_a_route_sets_its_time():
