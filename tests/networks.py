@@ -24,7 +24,9 @@ def network(capacity, flows, sharing, limits=None):
     capacity = np.asarray(capacity, np.float64)
     delay = np.array([flow[3] if len(flow) > 3 else 0 for flow in flows], np.int64)
     limit = np.full(count, np.inf) if limits is None else np.asarray(limits, np.float64)
-    rates = [min([limit[i], *capacity[list(flow[2])]]) for i, flow in enumerate(flows)]
+    least = [capacity[list(flow[2])].min(initial=np.inf) for flow in flows]
+    limit = np.where(limit > least, np.inf, limit)  # a limit above the links would be a burst out of a buffer
+    rates = np.minimum(limit, least).tolist()
     alone = [int(np.ceil(flow[1] / rate - 1e-6)) for flow, rate in zip(flows, rates, strict=True)]
     return Program(
         sharing=sharing,

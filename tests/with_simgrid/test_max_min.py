@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from networks import network
-from pipesim.engines.event import run
+from pipesim.engines import compiled, event
 from pipesim.scenario import Speeds
 
 GROUPS, NETWORKS = 6, 100
@@ -55,7 +55,9 @@ def drawn(seed):
 
 
 def in_pipesim(capacity, flows, limits, changes):
-    timeline = run(replace(network(capacity, flows, "fair", limits), media_speeds=changes))
+    program = replace(network(capacity, flows, "fair", limits), media_speeds=changes)
+    timeline = event.run(program)
+    assert timeline.same_as(compiled.run(program))
     timeline.verify()
     return timeline
 
