@@ -173,8 +173,11 @@ def _around(schedule: Schedule, rank: int, at: int, around: int = 3) -> str:
     begin, end = max(int(schedule.starts[rank]), at - around), min(int(schedule.starts[rank + 1]), at + around + 1)
     if begin and schedule.paired[begin - 1] and begin > schedule.starts[rank]:
         begin += 1  # not the second half of a pair alone
-    part = Schedule.of_arrays([np.stack([getattr(schedule, name)[begin:end] for name in _COLUMNS], axis=1)])
-    cells, place = part.cells[0], begin
+    if end < schedule.starts[rank + 1] and schedule.paired[end - 1]:
+        end += 1  # nor the first
+    columns = np.stack([getattr(schedule, name)[begin:end] for name in _COLUMNS], axis=1)
+    columns[-1:, _COLUMNS.index("paired")] = False  # nothing follows the last action of a rank, whatever it says
+    cells, place = Schedule.of_arrays([columns]).cells[0], begin
     for index, cell in enumerate(cells):
         if place == at:
             cells[index] = f">{cell}<"

@@ -169,6 +169,21 @@ def test_a_backward_cannot_be_one_with_a_forward_that_must_come_before_it():
         legality.check(parse("0F0,0B0,(0F1;0B1)OVERLAP_F_B\n1F0,1B0,1F1,1B1"), PAIR)
 
 
+def test_what_waits_is_shown_with_whole_pairs_around_it():
+    """A pair that began three actions after the waiting one was cut in two, which ended in an IndexError."""
+    plan = Plan("m", 2, 3, PAIR.stages)
+    with pytest.raises(DeadlockError) as caught:
+        legality.check(parse("0F0,0F1,0F2,0B0,0B1,0B2\n1B0,1F0,1F1,(1F2;1B1)OVERLAP_F_B,1B2"), plan)
+    assert "rank 1: >1B0< 1F0 1F1 (1F2;1B1)OVERLAP_F_B   waits for 1F0" in str(caught.value)
+
+
+def test_a_pair_without_its_second_half_is_refused():
+    """Only arrays can say so; the text form has both halves in one cell."""
+    rows = [[(0, 0, 0, 0), (0, 1, 0, 0), (0, 1, 1, 0), (0, 0, 1, 1)], [(1, 0, 0, 0)]]
+    with pytest.raises(ScheduleError, match="rank 0, cell 4: 0F1 found; a forward and then a backward can be one"):
+        legality.check(Schedule.of_arrays([np.array(row) for row in rows]), PAIR)
+
+
 def test_what_is_missing_is_shown_with_whom_it_keeps_waiting():
     with pytest.raises(ScheduleError) as caught:
         legality.check(parse("0F0,0F1,0B0,0B1\n1B0,1F1,1B1"), PAIR)
