@@ -1,0 +1,269 @@
+"""What has to be done: one task per action, message, ring edge and optimizer step, by name.
+
+Names are what people see on a timeline: ("F", stage, microbatch, device), (">", stage, microbatch, source, target),
+("A", stage, source, target), ("O", stage, device).
+"""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from oracle.costs import Recorded
+from oracle.rounding import NS_PER_S, Rounding
+from oracle.routes import Message, Roads
+
+PHASE = {"F": "forward", "B": "backward", "I": "backward_input", "W": "backward_weight"}
+
+
+@dataclass
+class Task:
+    """A computation of `work` ns, or a message; `turn` settles who is first of messages that are ready together."""
+
+    needs: set = field(default_factory=set)
+    work: int = 0
+    message: Message | None = None
+    turn: tuple = ()
+
+
+@dataclass
+class Work:
+    """All tasks by name, and the names on each device in order."""
+
+    tasks: dict
+    lanes: dict
+
+
+def work_of(  # noqa: PLR0917 - what a job consists of
+    plan, schedule: str, recorded: Recorded, roads: Roads, options, rounding: Rounding
+) -> Work:
+    """The tasks of one iteration."""
+    return _Builder(plan, schedule, recorded, roads, options, rounding).build()
+
+
+def ranks(plan) -> list[str]:
+    """The device of each row of a schedule.
+
+    In the order of their first place as (stage, replica); where replicas take whole microbatches, a device that is
+    replica 0 of a stage stands at the first such place.
+    """
+    place, first = {}, {}
+    for n, stage in enumerate(plan.stages):
+        for i, device in enumerate(stage.devices):
+            place.setdefault(device, (n, i))
+            if i == 0:
+                first.setdefault(device, (n, i))
+    return sorted(place, key=lambda device: first.get(device, place[device]) if _whole(plan) else place[device])
+
+
+def cells(text: str, devices: list[str]) -> dict[str, list[list[tuple]]]:
+    """For each device its cells: names of one action, or of two that are one."""
+    rows = text.split("\n")
+    return {
+        device: [
+            [(kind, int(n), int(m), device) for n, kind, m in re.findall(r"(\d+)([FBIW])(\d+)", cell)]
+            for cell in row.split(",")
+            if cell.strip()
+        ]
+        for device, row in zip(devices, rows, strict=True)
+    }
+
+
+def _whole(plan) -> bool:
+    return plan.replicas == "whole"
+
+
+class _Builder:
+    def __init__(self, plan, schedule, recorded, roads, options, rounding):  # noqa: PLR0917 - what a job consists of
+        self.plan, self.recorded, self.roads = plan, recorded, roads
+        self.options, self.rounding = options, rounding
+        self.devices = ranks(plan)
+        self.rows = cells(schedule, self.devices)
+        self.tasks = {}
+        self.lanes = {device: [] for device in self.devices}
+        self.cell_of = {name: cell for row in self.rows.values() for cell in row for name in cell}
+        whole = all(size.denominator == 1 for size in recorded.output)  # then sums are exact in floating point too
+        self.largest = Fraction(0) if whole else sum(recorded.output, Fraction(0))
+
+    def build(self) -> Work:
+        self._add_actions()
+        self._add_optimizer()
+        self._add_messages()
+        self._add_rings()
+        return Work(self.tasks, self.lanes)
+
+    # --- computation ---
+
+    def _add_actions(self) -> None:
+        for device, row in self.rows.items():
+            written = set()  # stages whose gradients a whole backward has written
+            for cell in row:
+                took = []
+                for kind, n, *_ in cell:
+                    first = kind == "B" and n not in written
+                    took.append(self._ns("backward_first" if first else PHASE[kind], n, device))
+                    written |= {n} if kind == "B" else set()
+                took = took if len(took) == 1 else self._together(*took)
+                for name, work in zip(cell, took, strict=True):
+                    self.tasks[name] = Task(work=work)
+                    self.lanes[device].append(name)
+        for name in list(self.tasks):
+            kind, n, m, device = name
+            for own in {"F": (), "B": "F", "I": "F", "W": "I"}[kind]:
+                self._wait(name, (own, n, m, device))
+
+    def _ns(self, phase: str, n: int, device: str) -> int:
+        kind = self.roads.devices[device].kind
+        stage, share = self.plan.stages[n], self._share(n)
+        seconds = self.recorded.seconds(phase, kind, share)[stage.start : stage.stop]
+        if phase in {"backward", "backward_first", "backward_input"} and self.options.recompute != "none":
+            chosen = self._again()[stage.start : stage.stop]
+            more = self.recorded.seconds("recompute", kind, share)[stage.start : stage.stop]
+            seconds = [a + b * c for a, b, c in zip(seconds, more, chosen, strict=True)]
+        return self.rounding.nearest(sum(seconds, Fraction(0)) * NS_PER_S)
+
+    def _again(self) -> list[bool]:
+        kind = self.roads.devices[self.devices[0]].kind
+        if self.options.recompute == "selective" and self.recorded.close_choice(kind):
+            self.rounding.doubts += 1
+        return self.recorded.again(self.options.recompute, kind)
+
+    def _together(self, first: int, second: int) -> list[int]:
+        """A pair takes a factor on the sum, or the sum without what hides; each has its part of that."""
+        options = self.options
+        if options.pair_factor is not None:
+            together = self.rounding.nearest((first + second) * Fraction(options.pair_factor))
+        else:
+            together = self.rounding.nearest(first + second - Fraction(options.pair_overlap) * min(first, second))
+        part = self.rounding.nearest(Fraction(first * together, first + second)) if first + second else 0
+        return [part, together - part]
+
+    def _share(self, n: int) -> Fraction:
+        return Fraction(1) if _whole(self.plan) else Fraction(1, len(self.plan.stages[n].devices))
+
+    def _wait(self, name: tuple, awaited: tuple) -> None:
+        """The first action of a cell waits, for the last one of a cell."""
+        self.tasks[self.cell_of[name][0]].needs.add(self.cell_of[awaited][-1])
+
+    # --- optimizer ---
+
+    def _held(self, device: str) -> list[int]:
+        return [n for n, stage in enumerate(self.plan.stages) if device in stage.devices]
+
+    def _parameters(self, n: int) -> int:
+        stage = self.plan.stages[n]
+        return sum(self.recorded.parameters[stage.start : stage.stop])
+
+    def _add_optimizer(self) -> None:
+        if not self.options.optimizer_s_per_byte:
+            return
+        for device in self.devices:
+            for n in reversed(self._held(device)):
+                ns = self._parameters(n) * Fraction(self.options.optimizer_s_per_byte) * NS_PER_S
+                self.tasks["O", n, device] = Task(work=self.rounding.nearest(ns))
+                self.lanes[device].append(("O", n, device))
+
+    def _last_backwards(self, n: int) -> set:
+        """The actions that complete the gradients of each replica through which a microbatch passes."""
+        found = set()
+        for device in self.plan.stages[n].devices:
+            last = [name for name in self.lanes[device] if name[0] in "BW" and name[1] == n]
+            found |= set(last[-1:])
+        return found
+
+    def _add_rings(self) -> None:
+        for n, stage in enumerate(self.plan.stages):
+            awaited = self._last_backwards(n)
+            if len(stage.devices) > 1 and self._parameters(n):
+                ring = self._ring(n)
+                for task in ring.values():
+                    task.needs |= awaited
+                self.tasks |= ring
+                awaited = set(ring)
+            for device in stage.devices:
+                if ("O", n, device) in self.tasks:
+                    self.tasks["O", n, device].needs |= awaited
+
+    def _ring(self, n: int) -> dict:
+        """Node after node, each node where its first replica stands."""
+        devices = self.plan.stages[n].devices
+        nodes = list(dict.fromkeys(self.roads.devices[device].node for device in devices))
+        ring = [device for node in nodes for device in devices if self.roads.devices[device].node == node]
+        edges = list(zip(ring, ring[1:] + ring[:1], strict=True))
+        k = len(ring)
+        part, steps = Fraction(self._parameters(n), k), 2 * (k - 1)
+        if self.options.sharing == "channel":
+            pairs = [(a, b) for a in devices for b in devices if a != b]
+            slowest = max(self.roads.message(a, b, part, steps, Fraction(0)).duration for a, b in pairs)
+            whole = Message((), slowest, 0, part * steps, None, 0.0)
+            return {("A", n, *edges[0]): Task(message=whole, turn=(1, n, 0))}
+        return {
+            ("A", n, a, b): Task(message=self.roads.message(a, b, part, steps, Fraction(0)), turn=(1, n, place))
+            for place, (a, b) in enumerate(edges)
+        }
+
+    # --- messages ---
+
+    def _holders(self, n: int, m: int) -> list[str]:
+        """Who works on a microbatch."""
+        devices = self.plan.stages[n].devices
+        return [devices[m % len(devices)]] if _whole(self.plan) else list(devices)
+
+    def _add_messages(self) -> None:
+        """From the receivers' side: what each action reads, from everyone who makes a part of it."""
+        blocks = defaultdict(list)
+        for device, row in self.rows.items():
+            for place, cell in enumerate(row):
+                previous = row[place - 1][-1] if place else None
+                for kind, n, m, _ in cell:
+                    sender = n + {"F": -1, "B": 1, "I": 1, "W": len(self.plan.stages)}[kind]
+                    if 0 <= sender < len(self.plan.stages):
+                        for source in self._holders(sender, m):
+                            self._hand_over(blocks, (kind, n, m, device), sender, source, previous)
+        if self.options.sharing == "channel":
+            self._add_blocks(blocks)
+
+    def _hand_over(self, blocks, reader: tuple, sender: int, source: str, previous) -> None:
+        kind, n, m, device = reader
+        forward = kind == "F"
+        maker = next(name for name in self._made(forward, sender, m, source) if name in self.tasks)
+        if source == device:
+            self._wait(reader, maker)
+            return
+        size = self.recorded.cut(self.plan.stages[min(n, sender)].stop - 1) * self._share(n) * self._share(sender)
+        message = self.roads.message(source, device, size, 1, self.largest)
+        slots = [(s, self.plan.stages[s].devices.index(name)) for s, name in ((sender, source), (n, device))]
+        name = (">" if forward else "<", sender, m, source, device)
+        task = Task({self.cell_of[maker][-1]}, message=message, turn=(0, m, forward, *slots))
+        if self.options.transfers != "eager" and previous is not None:
+            task.needs.add(previous)
+        follower = self._follower(maker) if self.options.transfers == "blocking" else None
+        waiting = [self.cell_of[reader][0]] + ([follower] if follower else [])
+        if self.options.sharing == "channel":
+            blocks[min(n, sender), m, forward].append((slots, name, task, waiting))
+        else:
+            self._place(name, task, waiting)
+
+    def _made(self, forward: bool, n: int, m: int, device: str) -> list[tuple]:  # noqa: FBT001 - which way
+        return [(kind, n, m, device) for kind in ("F" if forward else "BI")]
+
+    def _follower(self, maker: tuple):
+        """What the device does after the cell of this action, an optimizer step included."""
+        lane = self.lanes[maker[-1]]
+        at = lane.index(self.cell_of[maker][-1]) + 1
+        return lane[at] if at < len(lane) else None
+
+    def _place(self, name: tuple, task: Task, waiting: list) -> None:
+        self.tasks[name] = task
+        for waiter in waiting:
+            self.tasks[waiter].needs.add(name)
+
+    def _add_blocks(self, blocks) -> None:
+        """On a channel all messages of a microbatch and a direction are one, at the pace of the slowest."""
+        for (boundary, m, forward), parts in blocks.items():
+            _, name, first, _ = min(parts, key=lambda part: part[0])
+            slowest = max(task.message.duration for _, _, task, _ in parts)
+            needs = set().union(*(task.needs for _, _, task, _ in parts))
+            message = Message((f"channel {boundary}",), slowest, 0, first.message.size, None, 0.0)
+            waiting = [waiter for *_, waiters in parts for waiter in waiters]
+            self._place(name, Task(needs, message=message, turn=(0, m, forward, boundary)), waiting)
