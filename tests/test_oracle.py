@@ -43,10 +43,10 @@ def case(
 
 def check(made, expected):
     """The oracle finds these times, on all replicas or on those named, and both engines find what the oracle finds."""
-    found, doubts = simulate(*made[:-1])
-    assert not doubts
+    found = simulate(*made[:-1])
+    assert not found.doubts
     spans = {}
-    for (kind, stage, *rest), span in found.items():
+    for (kind, stage, *rest), span in found.spans.items():
         label = f"{stage}{kind}{''.join(str(part) for part in rest if isinstance(part, int))}"
         for name in (label, (label, *(part for part in rest if isinstance(part, str)))):
             spans.setdefault(name, set()).add(span)

@@ -2,7 +2,7 @@
 
 from oracle.loop import Stuck
 from oracle.rounding import Refused
-from oracle.simulate import simulate
+from oracle.simulate import Result, simulate
 from pipesim.engines import compiled, event
 from pipesim.errors import DeadlockError, InputError, RefusedError
 from pipesim.program import LETTERS
@@ -18,38 +18,42 @@ def judged(case) -> str:
         return _refused(case, error)
     names = names_of(program)
     assert len(set(names)) == len(names), "two tasks have one name"
-    outcome, found, doubts = _expected(case, {} if case.drawn is None else _work_of(program, names))
+    found = _expected(case, {} if case.drawn is None else _work_of(program, names))
     timelines = played(program)
     if isinstance(timelines, str):
         left = int(timelines.split()[0])
-        assert outcome == "stuck", f"the engines say that {left} tasks cannot start; the oracle: {outcome}"
-        assert found == left, f"the engines say that {left} tasks cannot start; the oracle: {found}"
+        assert found == Stuck(left), f"the engines say that {left} tasks cannot start; the oracle: {found}"
         return f"stuck: {case.options.transfers}"
-    assert outcome == "done", f"pipesim simulates it; the oracle: {outcome}, {found}"
-    if doubts:
+    assert isinstance(found, Result), f"pipesim simulates it; the oracle: {found!r}"
+    _check_bytes(program, names, found.carried)
+    if found.doubts:
         return "undecided: rounding"
-    check_equal(timelines[0], dict(zip(names, _spans(timelines[0]), strict=True)), found)
+    check_equal(timelines[0], dict(zip(names, _spans(timelines[0]), strict=True)), found.spans)
     return "equal"
 
 
 def _refused(case, error) -> str:
     """What pipesim refuses, the oracle refuses or cannot finish."""
-    outcome, found, _ = _expected(case, {})
+    found = _expected(case, {})
     if isinstance(error, DeadlockError):
-        assert outcome != "done", f"pipesim finds the order impossible, the oracle comes to its end: {error}"
+        assert not isinstance(found, Result), f"the oracle comes to the end of an impossible order: {error}"
         return "stuck: impossible order"
-    assert outcome == "refused", f"pipesim refuses what the oracle simulates: {error}"
+    assert isinstance(found, Refused), f"pipesim refuses what the oracle simulates: {error}"
     return f"refused: {found}"
 
 
-def _expected(case, work_ns):
+def _expected(case, work_ns) -> Result | Stuck | Refused:
     try:
-        found, doubts = simulate(*case[:-1], work_ns=work_ns)
-    except Stuck as stuck:
-        return "stuck", stuck.args[0], 0
-    except Refused as refused:
-        return "refused", refused.args[0], 0
-    return "done", found, doubts
+        return simulate(*case[:-1], work_ns=work_ns)
+    except (Stuck, Refused) as found:
+        return found
+
+
+def _check_bytes(program, names, carried) -> None:
+    """Every message has its bytes."""
+    for name, size in zip(names, program.size.tolist(), strict=True):
+        expected, error = carried.get(name, (0, 0.0))
+        assert abs(size - expected) <= error, f"{name}: {size} bytes; the oracle says {float(expected)}"
 
 
 def played(program):

@@ -16,6 +16,11 @@ from oracle.tasks import Work
 class Stuck(Exception):  # noqa: N818 - a result that pipesim must find too
     """So many tasks can never start."""
 
+    def __eq__(self, other):
+        return isinstance(other, Stuck) and self.args == other.args
+
+    __hash__ = Exception.__hash__
+
 
 @dataclass
 class Flow:

@@ -1,5 +1,8 @@
 """From what a user gives to when everything happens."""
 
+from fractions import Fraction
+from typing import NamedTuple
+
 from oracle import speeds
 from oracle.costs import Recorded
 from oracle.loop import Network, play
@@ -8,10 +11,21 @@ from oracle.routes import Roads
 from oracle.tasks import work_of
 
 
+class Result(NamedTuple):
+    """Start and end in ns and, of messages, bytes and what floating point may be off by, of each name.
+
+    `doubts` is how many roundings were in doubt: if any was, times decide nothing.
+    """
+
+    spans: dict[tuple, tuple[int, int]]
+    carried: dict[tuple, tuple[Fraction, float]]
+    doubts: int
+
+
 def simulate(  # noqa: PLR0917 - what a simulation consists of
     trace, cluster, plan, schedule: str, options, scenario, background: str = "", reading=None, work_ns=None
-):
-    """Name -> (start, end) in ns, and how many roundings were in doubt.
+) -> Result:
+    """Everything that happens.
 
     `schedule` is in text form, `background` a CSV, `reading` what is said of the trace (microbatch size, statistic,
     share of the weights, scaling), `work_ns` computation times by name in place of the trace's, where they were drawn.
@@ -26,4 +40,7 @@ def simulate(  # noqa: PLR0917 - what a simulation consists of
     for name, ns in (work_ns or {}).items():
         work.tasks[name].work = ns
     network = Network(options.sharing, roads.bandwidth, media_speeds)
-    return play(work, network, lane_speeds, rounding), rounding.doubts
+    spans = play(work, network, lane_speeds, rounding)
+    messages = {name: task.message for name, task in work.tasks.items() if task.message}
+    carried = {name: (message.size, message.error) for name, message in messages.items()}
+    return Result(spans, carried, rounding.doubts)

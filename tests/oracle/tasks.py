@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from oracle.costs import Recorded
-from oracle.rounding import NS_PER_S, Rounding
+from oracle.rounding import DERIVED, NS_PER_S, ULP, Rounding
 from oracle.routes import Message, Roads
 
 PHASE = {"F": "forward", "B": "backward", "I": "backward_input", "W": "backward_weight"}
@@ -195,7 +195,7 @@ class _Builder:
         if self.options.sharing == "channel":
             pairs = [(a, b) for a in devices for b in devices if a != b]
             slowest = max(self.roads.message(a, b, part, steps, Fraction(0)).duration for a, b in pairs)
-            whole = Message((), slowest, 0, part * steps, None, 0.0)
+            whole = Message((), slowest, 0, part * steps, None, float(DERIVED * ULP * part * steps))
             return {("A", n, *edges[0]): Task(message=whole, turn=(1, n, 0))}
         return {
             ("A", n, a, b): Task(message=self.roads.message(a, b, part, steps, Fraction(0)), turn=(1, n, place))
@@ -261,9 +261,10 @@ class _Builder:
     def _add_blocks(self, blocks) -> None:
         """On a channel all messages of a microbatch and a direction are one, at the pace of the slowest."""
         for (boundary, m, forward), parts in blocks.items():
-            _, name, first, _ = min(parts, key=lambda part: part[0])
+            name = min(parts, key=lambda part: part[0])[1]
             slowest = max(task.message.duration for _, _, task, _ in parts)
             needs = set().union(*(task.needs for _, _, task, _ in parts))
-            message = Message((f"channel {boundary}",), slowest, 0, first.message.size, None, 0.0)
+            size, error = (sum(getattr(task.message, of) for _, _, task, _ in parts) for of in ("size", "error"))
+            message = Message((f"channel {boundary}",), slowest, 0, size, None, len(parts) * error)
             waiting = [waiter for *_, waiters in parts for waiter in waiters]
             self._place(name, Task(needs, message=message, turn=(0, m, forward, boundary)), waiting)
