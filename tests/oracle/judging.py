@@ -1,5 +1,7 @@
 """Both engines before the oracle."""
 
+import numpy as np
+
 from oracle.loop import Stuck
 from oracle.rounding import Refused
 from oracle.simulate import Result, simulate
@@ -57,7 +59,7 @@ def _check_bytes(program, names, carried) -> None:
 
 
 def played(program):
-    """The timelines of all engines, which are the same and keep the rules; or why none comes to its end."""
+    """The timelines of all engines, the same to the last bit, that keep the rules; or why none comes to its end."""
     timelines, stuck = [], []
     for engine in ENGINES:
         try:
@@ -68,11 +70,17 @@ def played(program):
     if stuck:
         assert len(set(stuck)) == 1, "engines say different things about the same deadlock"
         return stuck[0]
+    ordered = compiled.in_fixed_order(program)
+    timelines += [ordered] if ordered is not None else []
     reference = timelines[0]
     for other in timelines[1:]:
         check_equal(other, dict(enumerate(_spans(other))), dict(enumerate(_spans(reference))), "the event engine")
     for timeline in timelines:
         timeline.verify()
+    if reference.rates is not None:
+        for name in ("task", "time", "rate"):
+            same = np.array_equal(getattr(reference.rates, name), getattr(timelines[1].rates, name))
+            assert same, f"engines keep different rates: {name}"
     return timelines
 
 
