@@ -1,6 +1,8 @@
 """What is trained: layers in topological order with their sizes and inputs; no times."""
 
+import itertools
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -76,11 +78,14 @@ class Model:
         for layer in range(len(self.layers)):
             for source in self.inputs(layer):
                 last_reader[source] = max(last_reader[source], layer)
-        change = np.zeros(len(self.layers) + 1)
+        # Exactly, since what is taken away must be what was added: in floating point a cut that nothing crosses would
+        # keep a rest of either sign.
+        change = [Fraction(0)] * len(self.layers)
         for layer, reader in enumerate(last_reader):
-            change[layer] += self.layers[layer].output_bytes
-            change[reader] -= self.layers[layer].output_bytes
-        return np.cumsum(change)[:-1]
+            size = Fraction(self.layers[layer].output_bytes)
+            change[layer] += size
+            change[reader] -= size
+        return np.array([float(crossing) for crossing in itertools.accumulate(change)], np.float64)
 
     @cached_property
     def parameter_bytes(self) -> Floats:
@@ -90,7 +95,7 @@ class Model:
     @cached_property
     def kept_bytes(self) -> Floats:
         """What each layer must keep to do its forward once more: what it reads, if that is less than its stash."""
-        reads = [sum(self.layers[i].output_bytes for i in self.inputs(n)) for n in range(len(self))]
+        reads = [sum(self.layers[i].output_bytes for i in dict.fromkeys(self.inputs(n))) for n in range(len(self))]
         return np.minimum(self.stash_bytes, np.array(reads, np.float64))
 
     @cached_property

@@ -403,6 +403,29 @@ def test_what_the_weights_gradient_needs_stays_restored_until_then():
     assert program.memory_end.tolist() == [0, -80, -80]
 
 
+@pytest.mark.parametrize("forward", [1000, 3000, 4000, 7000])
+def test_of_equal_layers_none_is_better_than_the_whole_so_none_is_recomputed(forward):
+    """In floating point it depended on the last bit: of 4 us each all were recomputed, of 3 us none."""
+    layers = pipeline_trace([forward] * 3, [forward] * 3, [1000] * 2).layers | {"stash_bytes": np.array([5000] * 3)}
+    layers["inputs"] = np.array(["-"] * 3, object)
+    layers["output_bytes"] = np.array([1000] * 3)
+    plan = Plan("m", 3, 1, (Stage(0, 3, ("g0",)),))
+    costs = costs_of(Trace("m", "test", 1, layers))
+    program = lower(plan, parse("0F0,0B0"), costs, chain(1), Options(recompute="selective"))
+    assert program.duration[:2].tolist() == [3 * forward, 3 * forward]
+
+
+def test_a_message_on_a_channel_that_takes_no_time_leaves_a_finite_capacity():
+    """One byte at 10^16 bytes/s takes 0 ns: its channel's rate was a division by zero."""
+    link = Link("g0", "g1", 1e16)
+    cluster = Cluster("fast", (Device("g0", "any"), Device("g1", "any")), (link,))
+    plan = Plan("by hand", 2, 1, (Stage(0, 1, ("g0",)), Stage(1, 2, ("g1",))))
+    costs = costs_of(pipeline_trace([1, 1], [1, 1], [1]))
+    program = lower(plan, gpipe(plan), costs, cluster, Options("channel"))
+    assert np.isfinite(program.capacity).all()
+    assert run(program).makespan == 4
+
+
 @pytest.mark.parametrize("options", [{"pair_overlap": 1.5}, {"pair_factor": -1.0}, {"recompute": "some"}])
 def test_options_about_pairs_and_recomputation_are_checked(options):
     with pytest.raises(InputError, match="was expected"):

@@ -11,6 +11,9 @@ from pipesim.lowering.job import Recompute
 
 Floats = NDArray[np.float64]
 
+# A layer that is better than the whole by less than this part is as good: equal layers must not differ by rounding.
+_AS_GOOD = 1e-9
+
 
 class Kept(NamedTuple):
     """Bytes of one microbatch on one replica of a stage.
@@ -31,7 +34,7 @@ def chosen_layers(recompute: Recompute, costs: Costs, kind: str) -> NDArray[np.b
     if recompute != "selective":
         return np.full(len(freed), recompute == "full")
     seconds = costs.seconds("recompute", kind)
-    return np.asarray((freed > 0) & (freed * seconds.sum() > freed.sum() * seconds))
+    return np.asarray((freed > 0) & (freed * seconds.sum() > freed.sum() * seconds * (1 + _AS_GOOD)))
 
 
 class Recomputation:

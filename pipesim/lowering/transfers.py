@@ -110,7 +110,7 @@ def _add_channel_transfers(tasks: Tasks, job: Job, pairs: Pairs) -> None:
     used_boundaries, channel = np.unique(boundary[first], return_inverse=True)
     for n, number in zip(used_boundaries.tolist(), range(len(used_boundaries)), strict=True):
         most, moving = size[channel == number].max(), (duration - delay)[channel == number].max()
-        tasks.channels.append((f"stage{n}<->stage{n + 1}", float(most / moving) if most else 1.0))
+        tasks.channels.append((f"stage{n}<->stage{n + 1}", float(most / max(moving, 1)) if most else 1.0))
     tasks.routes.append(Ragged.of_lengths(np.ones(len(first), np.int64), channel.astype(np.int64)))
     made, used = pairs.ends(job)
     _connect(tasks, job, index[block], made, used)

@@ -76,20 +76,11 @@ class Recorded:
         """Which layers do their forward once more; how long that takes is looked up for this kind of device."""
         if recompute != "selective":
             return [recompute == "full"] * self.layers
-        reads = [sum((self.output[i] for i in self.inputs[layer]), Fraction(0)) for layer in range(self.layers)]
+        reads = [sum((self.output[i] for i in set(self.inputs[layer])), Fraction(0)) for layer in range(self.layers)]
         freed = [max(Fraction(0), stash - read) for stash, read in zip(self.stash, reads, strict=True)]
         took = self.seconds("recompute", kind, Fraction(1))
-        return [a > 0 and a * sum(took) > sum(freed) * b for a, b in zip(freed, took, strict=True)]
-
-    def close_choice(self, kind: str) -> bool:
-        """Whether floating point may choose other layers for `selective`: one is as good as the whole, within 1e-12."""
-        reads = [sum((self.output[i] for i in self.inputs[layer]), Fraction(0)) for layer in range(self.layers)]
-        freed = [max(Fraction(0), stash - read) for stash, read in zip(self.stash, reads, strict=True)]
-        took = self.seconds("recompute", kind, Fraction(1))
-        if sum(map(bool, freed)) <= 1 or sum(map(bool, took)) <= 1:
-            return False
-        pairs = [(a * sum(took), sum(freed) * b) for a, b in zip(freed, took, strict=True) if a]
-        return any(abs(a - b) <= Fraction(1, 10**12) * max(a, b) for a, b in pairs)
+        more = 1 + Fraction(1, 10**9)
+        return [a > 0 and a * sum(took) > sum(freed) * b * more for a, b in zip(freed, took, strict=True)]
 
 
 def _times(row, weight_share: Fraction) -> dict[str, Fraction]:

@@ -124,8 +124,6 @@ class _Builder:
 
     def _again(self) -> list[bool]:
         kind = self.roads.devices[self.devices[0]].kind
-        if self.options.recompute == "selective" and self.recorded.close_choice(kind):
-            self.rounding.doubts += 1
         return self.recorded.again(self.options.recompute, kind)
 
     def _together(self, first: int, second: int) -> list[int]:
