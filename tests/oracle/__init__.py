@@ -34,8 +34,10 @@ Routes     The fewest hops, through devices too; of those the widest bottleneck.
            number of hops from the target) or (t // n) mod n (an even number), t the target's position.
            A full-duplex link has two media, a half-duplex one one; links on one shared medium occupy it once.
 Messages   Delay is the sum over the links, transmission the most of any link: bytes / bandwidth, or what its table says
-           less what it says of 0 bytes if that is more. Tables are straight between points and beyond the ends.
-           On a route with a table a transfer never goes faster than bytes / transmission.
+           less what it says of 0 bytes. Tables are straight between points and beyond the ends, where nothing is faster
+           than the fastest point, of whose seconds 5 % at least count for its bytes, or than the bandwidth.
+           On a route with a table a transfer never goes faster than bytes / transmission. One that is faster alone than
+           the least bandwidth of its route is a burst: it uses all of that bandwidth for as long as it takes alone.
 Posting    eager: ready when its tensor is. rendezvous: and when the receiver has ended the action before the one that
            reads it (or cell, of pairs). blocking: and what the sender does next, an optimizer step included, waits for
            the message. The order of messages of one action does not matter; there are no receive buffers.

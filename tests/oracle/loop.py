@@ -159,9 +159,16 @@ class _Run:
         """The first byte goes; what has none is over."""
         message = self.tasks[name].message
         if message.size and message.media:
-            self.flows[name] = Flow(message.size, message.error)
+            load = self._load(message)
+            self.flows[name] = Flow(load, message.error + 4 * float(ULP * load))
         else:
             self._finish(name)
+
+    def _load(self, message) -> Fraction:
+        """Bytes of capacity that it uses: its own, or for a burst all there is for as long as it takes alone."""
+        least = min(self.network.bandwidth[medium] for medium in message.media)
+        burst = message.limit is not None and message.limit > least * (1 + Fraction(1, 10**9))
+        return message.size * least / message.limit if burst else message.size
 
     def _grant(self) -> bool:
         """Links to those whose turn it is, or rates to all; whether something ends at once."""

@@ -37,7 +37,11 @@ def cluster(rng, kinds=KINDS, *, even=False) -> Cluster:
 
 def _numbers(rng) -> dict:
     """Bandwidth in bytes/s (often a power of two per ns), latency, perhaps a table of recorded times."""
-    table = ((0.0, 1e-6), (1e3, 3e-6), (1e5, rng.choice([2e-4, 1.5e-4]))) if rng.random() < 0.15 else ()
+    table = (
+        ((0.0, 1e-6), (1e3, rng.choice([3e-6, 1.2e-6])), (1e5, rng.choice([2e-4, 1.5e-4, 2e-5])))
+        if rng.random() < 0.15
+        else ()
+    )
     if table and rng.random() < 0.3:
         table = table[1:]  # goes on below its first point
     return {
