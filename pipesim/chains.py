@@ -1,26 +1,57 @@
 """Chains on chains: a chain of layers cut into contiguous parts, one per worker, the slowest as fast as can be."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
 
-def chains_on_chains(work: NDArray[np.float64]) -> tuple[list[int], float]:
-    """Bounds of contiguous stages that minimise the slowest, and its seconds. `work[s, l]`: layer l on stage s.
+
+def chains_on_chains(work: Sequence[Floats] | Floats) -> tuple[list[int], float]:
+    """Bounds of contiguous stages that minimise the slowest, and its seconds. `work[s][l]`: layer l on stage s.
 
     best[l] = least bottleneck of layers 0 .. l-1 on the stages so far, every one with a layer or more
     next[l] = min over l' < l of max( best[l'], seconds of layers l' .. l-1 on the next stage )
+
+    Of several l' the first is taken. Memory is that of `best` for every stage, time layers x log(layers) for each.
     """
-    stages, layers = work.shape
-    before = np.concatenate([np.zeros((stages, 1)), np.cumsum(work, axis=1)], axis=1)
-    best = np.where(np.arange(layers + 1) >= 1, before[0], np.inf)
-    starts = [np.zeros(layers + 1, np.int64)]
-    begins_earlier = np.arange(layers + 1)[:, None] < np.arange(layers + 1)
-    for stage in range(1, stages):
-        seconds = before[stage][None, :] - before[stage][:, None]  # [l', l]
-        slowest = np.where(begins_earlier, np.maximum(best[:, None], seconds), np.inf)
-        starts.append(np.argmin(slowest, axis=0))
-        best = slowest.min(axis=0)
-    bounds = [layers]
-    for stage in range(stages - 1, -1, -1):
-        bounds.append(int(starts[stage][bounds[-1]]))
-    return bounds[::-1], float(best[layers])
+    before = _prefix(work[0])
+    best = [np.where(np.arange(len(before)) >= 1, before, np.inf)]
+    for seconds in work[1:]:
+        best.append(_next(best[-1], _prefix(seconds)))
+    bounds = [len(best[0]) - 1]
+    for stage in range(len(best) - 1, 0, -1):
+        end, before = bounds[-1], _prefix(work[stage])
+        bounds.append(int(np.argmin(np.maximum(best[stage - 1][:end], before[end] - before[:end]))))
+    return [0, *bounds[::-1]], float(best[-1][-1])
+
+
+def _prefix(seconds: Floats) -> Floats:
+    """[l]: seconds of layers 0 .. l-1."""
+    return np.concatenate([[0.0], np.cumsum(seconds)])
+
+
+def _next(best: Floats, before: Floats) -> Floats:
+    """[l]: min over l' < l of max( best[l'], before[l] - before[l'] ), without a table of l' and l.
+
+    best ──╮    ╭──    `best` need not rise, since a layer may suit one stage and not the next. But where l'' > l' has
+           ╰──╮ │      less of it, l'' is the better choice, as its stage is shorter too: l' counts with the least of
+    l'  ...   ╰─╯  l   best[l' .. l-1], which rises with l', while the seconds of the stage fall. The minimum is where
+                       they cross: at `at`, the first l' from which on the former is the larger, or just before it.
+
+    least[k][l'] = the least of best[l' .. l' + 2^k - 1], so that `at` is found in log(layers) steps from l leftwards.
+    """
+    least = [best]
+    while 2 ** len(least) <= len(best):
+        half = 2 ** (len(least) - 1)
+        least.append(np.minimum(least[-1][:-half], least[-1][half:]))
+    ends = np.arange(1, len(best))
+    at, bottleneck = ends.copy(), np.full(len(ends), np.inf)
+    for k in range(len(least) - 1, -1, -1):
+        start = np.maximum(at - 2**k, 0)
+        lower = np.minimum(bottleneck, least[k][np.minimum(start, len(least[k]) - 1)])
+        further = (at >= 2**k) & (lower >= before[ends] - before[start])
+        at, bottleneck = np.where(further, start, at), np.where(further, lower, bottleneck)
+    longer = np.where(at > 0, before[ends] - before[at - 1], np.inf)
+    return np.concatenate([[np.inf], np.minimum(bottleneck, longer)])

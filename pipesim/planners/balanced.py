@@ -1,7 +1,5 @@
 """Least bottleneck seconds, one device per stage: the problem known as chains-on-chains."""
 
-import numpy as np
-
 from pipesim import plan as plans
 from pipesim.chains import chains_on_chains
 from pipesim.cluster import Cluster
@@ -19,8 +17,8 @@ def balanced(model: Model, cluster: Cluster, costs: Costs, microbatches: int, *,
     plans.check_microbatches(microbatches)
     count = plans.check_stages(stages, model, cluster)
     devices = cluster.devices[:count]
-    work = np.array([costs.forward(device.kind) + costs.backward(device.kind) for device in devices])
-    bounds, bottleneck = chains_on_chains(work)
+    seconds = {kind: costs.forward(kind) + costs.backward(kind) for kind in {device.kind for device in devices}}
+    bounds, bottleneck = chains_on_chains([seconds[device.kind] for device in devices])
     return Plan(
         model=model.name,
         layers=len(model),

@@ -36,7 +36,7 @@ def gpipe(
     kinds = kinds_of(cluster, range(len(cluster.devices)))
     seconds = np.max([costs.forward(kind) + costs.backward(kind) for kind in kinds], axis=0)
     size = seconds if balance == "time" else model.parameter_bytes
-    bounds, largest = chains_on_chains(np.tile(size, (count, 1)))
+    bounds, largest = chains_on_chains([size] * count)
     devices = cluster.devices[:count]
     return Plan(
         model=model.name,

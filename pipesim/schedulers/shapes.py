@@ -108,14 +108,13 @@ def _chunked(  # noqa: PLR0917 - a problem has its parts
     plan: Plan, costs: Costs, cluster: Cluster, shape: Shape, chunks: int, scheduler: str
 ) -> Plan:
     groups = groups_of(plan)
-    order = lane_order(shape, len(groups), chunks)
-    if plan.layers < len(order):
+    if plan.layers < len(groups) * chunks:  # asked before anything of that length is made
         raise ScheduleError(
             f"{scheduler} needs {chunks} stages on each of {len(groups)} devices; the model has {plan.layers} layers"
         )
+    order = lane_order(shape, len(groups), chunks)
     by_lane = [_layer_seconds(plan, costs, cluster, group) for group in groups]
-    work = np.array([by_lane[lane] for lane in order])
-    bounds, _ = chains_on_chains(work)
+    bounds, _ = chains_on_chains([by_lane[lane] for lane in order])
     stages = tuple(Stage(a, b, groups[lane]) for a, b, lane in zip(bounds, bounds[1:], order, strict=False))
     return replace(plan, stages=stages)
 
