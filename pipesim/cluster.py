@@ -282,10 +282,13 @@ class Cluster:
     @cached_property
     def bandwidth_matrix(self) -> NDArray[np.float64]:
         """Bytes/s between devices: the bottleneck of the route, infinite from one to itself, 0 where there is none."""
-        count = len(self.devices)
-        matrix = np.array([self._tree(target)[1][:count] for target in range(count)]).T
+        matrix = np.array([self.bandwidths_to(target) for target in range(len(self.devices))]).T
         np.fill_diagonal(matrix, np.inf)
         return matrix
+
+    def bandwidths_to(self, target: int) -> NDArray[np.float64]:
+        """A column of `bandwidth_matrix`, which is not made for it: bytes/s from each device to this one."""
+        return self._tree(target)[1][: len(self.devices)]
 
     @cached_property
     def graph(self) -> "nx.DiGraph[str]":

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pipesim import units
+from pipesim import units, widths
 from pipesim.cluster import Cluster
 from pipesim.plan import Plan
 from pipesim.program import LETTERS, Program
@@ -278,8 +278,7 @@ def cluster(cluster: Cluster, most: int = 16) -> str:
         kind: sum(d.kind == kind for d in cluster.devices) for kind in dict.fromkeys(d.kind for d in cluster.devices)
     }
     nodes = len({device.node for device in cluster.devices})
-    matrix = cluster.bandwidth_matrix
-    between = matrix[~np.eye(len(matrix), dtype=bool)]
+    matrix, between = widths.among_first(cluster, most), widths.least_and_most(cluster)
     head = [
         ("cluster", cluster.name),
         ("devices", ", ".join(f"{count} x {kind}" for kind, count in kinds.items())),
@@ -292,14 +291,15 @@ def cluster(cluster: Cluster, most: int = 16) -> str:
         ("other vertices", str(len(cluster.vertices) - len(cluster.devices))),
         ("links", f"{len(cluster.links)} ({len(cluster.media)} directions or media)"),
     ]
-    if len(between):
-        head.append(("bandwidth", f"{_least(between.min())} to {rate(between.max())} between two devices"))
+    if between is not None:
+        head.append(("bandwidth", f"{_least(between[0])} to {rate(between[1])} between two devices"))
     names = [device.name for device in cluster.devices[:most]]
     rows = [
         [name, *("·" if i == j else f"{matrix[i, j] / 1e9:.4g}" for j in range(len(names)))]
         for i, name in enumerate(names)
     ]
-    more = f"\n... {len(matrix) - most} more devices; draw all of them with --plot FILE" if len(matrix) > most else ""
+    left = len(cluster.devices) - len(names)
+    more = f"\n... {left} more devices; draw all of them with --plot FILE" if left else ""
     return f"{facts(head)}\n\n{table(['GB/s', *map(_short, names)], rows)}{more}"
 
 

@@ -18,7 +18,7 @@ MAP = """
 errors units files
 serial lookup formulas ragged tables tracks kernels trees
 devices trace model cluster
-costs spread trace_diff
+costs spread trace_diff widths
 chains plan schedule scenario background stepping keeping legality recording
 program lowering
 rates timeline
