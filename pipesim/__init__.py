@@ -12,7 +12,7 @@ engines only add time.
 Rooms, top to bottom. A room imports only rooms above it or to its left; those marked * never each other.
 
     errors units files · serial lookup formulas ragged tables tracks kernels trees · devices trace model cluster
-    costs spread trace_diff widths · chains plan schedule scenario background stepping keeping legality recording
+    costs spread trace_diff widths · chains plan limits schedule scenario background stepping keeping legality recording
     program lowering · rates timeline
     metrics curves channels bounds · importers* recorders* architectures* topologies* planners* schedulers* engines*
     report* plot* export* trace_report · pricing ordering experiment comparison documents whatif workbench rebuilding

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipesim import experiment, lookup, metrics
+from pipesim import experiment, limits, lookup, metrics
+from pipesim import plan as plans
 from pipesim.cluster import Cluster
 from pipesim.costs import Scaling, costs_of
 from pipesim.errors import PipesimError
+from pipesim.limits import HostMemory
 from pipesim.lowering import DEFAULTS, Options
 from pipesim.ordering import ordered_with
 from pipesim.planners import PLANNERS
@@ -64,6 +66,7 @@ def compare(  # noqa: PLR0917 - as `experiment.make_case`
     scenario: Scenario = CALM,
     engine: str = "auto",
     scaling: Scaling = "recorded",
+    host_memory: HostMemory = None,
 ) -> Iterator[Row]:
     """Every planner with every scheduler, one row after the other. What fails is a row that says why."""
     for name in planners:  # a name that nobody has is a slip of the pen, not a result
@@ -73,17 +76,18 @@ def compare(  # noqa: PLR0917 - as `experiment.make_case`
     trace, cluster = experiment.load_trace(trace), experiment.load_cluster(cluster)
     costs = costs_of(trace, microbatch_size, scaling=scaling)
     experiment.check_kinds(costs, cluster)
+    plans.check_microbatches(microbatches)
+    limits.check_microbatches(host_memory, microbatches)
     for planner in planners:
         try:
-            plan = experiment.plan_with(planner, costs, cluster, microbatches)
+            plan = experiment.plan_with(planner, costs, cluster, microbatches, host_memory)
         except PipesimError as error:
             yield from (Row(planner, scheduler, error=str(error)) for scheduler in schedulers)
             continue
         for scheduler in schedulers:
             try:
-                case = experiment.Case(
-                    *ordered_with(scheduler, plan, costs, cluster, options), costs, cluster, options, scenario
-                )
+                ordered = ordered_with(scheduler, plan, costs, cluster, options, host_memory)
+                case = experiment.Case(*ordered, costs, cluster, options, scenario)
                 yield _row(planner, scheduler, case, engine)
             except PipesimError as error:
                 yield Row(planner, scheduler, error=str(error))

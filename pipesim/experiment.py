@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from pipesim import bounds, files, lookup, metrics, serial
+from pipesim import bounds, files, limits, lookup, metrics, serial
 from pipesim import plan as plans
 from pipesim.cluster import Cluster
 from pipesim.costs import SCALINGS, Costs, Scaling, costs_of
 from pipesim.engines import ENGINES
 from pipesim.errors import InputError
 from pipesim.importers.opening import open_trace
+from pipesim.limits import HostMemory
 from pipesim.lowering import DEFAULTS, Options, lower, redraw
 from pipesim.ordering import Scheduler, named, ordered_with, schedule_with
 from pipesim.plan import DERIVED_KEYS, Plan
@@ -96,24 +97,42 @@ def make_plan(  # noqa: PLR0917 - as `make_case`
     microbatches: int = 8,
     microbatch_size: int | None = None,
     scaling: Scaling = "recorded",
+    host_memory: HostMemory = None,
 ) -> Plan:
-    """Split a model over a cluster."""
+    """Split a model over a cluster; `host_memory` is that of `make_case`."""
     costs = costs_of(load_trace(trace), microbatch_size, scaling=scaling)
-    return plan_with(planner, costs, load_cluster(cluster), microbatches)
+    return plan_with(planner, costs, load_cluster(cluster), microbatches, host_memory)
 
 
-def plan_with(planner: Planner | str, costs: Costs, cluster: Cluster, microbatches: int) -> Plan:
-    """The plan of a planner, by name or as a function; refused unless it fits model and cluster."""
+def plan_with(
+    planner: Planner | str, costs: Costs, cluster: Cluster, microbatches: int, host_memory: HostMemory = None
+) -> Plan:
+    """The plan of a planner, by name or as a function; refused unless it fits model and cluster.
+
+    Refused too, before it is looked for, if the planner's tables would take more than `host_memory`.
+    """
     function: Planner = lookup.resolve(planner, PLANNERS, "planner") if isinstance(planner, str) else planner
     check_kinds(costs, cluster)
     with named("planner", planner):
         lookup.check_takes(function, "model, cluster, costs, microbatches")
-        given = prices(function, costs, cluster)
+        plans.check_microbatches(microbatches)
+        if isinstance(planner, str):
+            _check_planner(planner, costs, cluster, host_memory)
+        given = prices(function, costs, cluster, host_memory)
         plan = function(costs.model, cluster, costs, microbatches, **given)
         if not isinstance(plan, Plan):
             raise InputError(f"returned a {type(plan).__name__}; a Plan was expected")
         plans.check_fits(plan, costs.model, cluster)
     return plan
+
+
+def _check_planner(planner: str, costs: Costs, cluster: Cluster, host_memory: HostMemory) -> None:
+    """Refuse a planner whose tables do not fit, before it makes them."""
+    name, _, keywords = lookup.parse_call(planner, "planner")
+    nodes, kinds = ({getattr(device, column) for device in cluster.devices} for column in ("node", "kind"))
+    shape = limits.Shape(len(costs.model), len(cluster.devices), len(nodes), len(kinds))
+    asked = [keywords[option] for option in ("stages", "most_stages") if isinstance(keywords.get(option), int)]
+    limits.check_planner(host_memory, name, shape, *asked)
 
 
 def check_kinds(costs: Costs, cluster: Cluster) -> None:
@@ -215,15 +234,23 @@ def make_case(  # noqa: PLR0917 - the nouns of a simulation, in the order of the
     scenario: Scenario = CALM,
     scaling: Scaling = "recorded",
     weight_share: float = 0.5,
+    host_memory: HostMemory = None,
 ) -> Case:
-    """Load, plan and order; `plan` is a Plan or what makes one. `weight_share` is that of `costs_of`."""
+    """Load, plan and order; `plan` is a Plan or what makes one. `weight_share` is that of `costs_of`.
+
+    What would take more than `host_memory` bytes (or "8GB") of this machine's memory is refused before it is made; by
+    default that is half of it.
+    """
     recorded = load_trace(trace)
     costs = costs_of(recorded, microbatch_size, weight_share=weight_share, scaling=scaling)
     cluster = load_cluster(cluster)
-    made = plan if isinstance(plan, Plan) else plan_with(plan, costs, cluster, microbatches)
+    if not isinstance(plan, Plan):
+        plans.check_microbatches(microbatches)
+        limits.check_microbatches(host_memory, microbatches)
+    made = plan if isinstance(plan, Plan) else plan_with(plan, costs, cluster, microbatches, host_memory)
     plans.check_fits(made, costs.model, cluster)
     check_kinds(costs, cluster)
-    made, schedule = ordered_with(scheduler, made, costs, cluster, options)
+    made, schedule = ordered_with(scheduler, made, costs, cluster, options, host_memory)
     return Case(made, schedule, costs, cluster, options, scenario)
 
 
@@ -237,23 +264,29 @@ def simulate(  # noqa: PLR0917 - as `make_case`
     scenario: Scenario | Path | str = CALM,
     engine: str = "auto",
     scaling: Scaling = "recorded",
+    host_memory: HostMemory = None,
     **options: Any,  # noqa: ANN401 - the fields of Options
 ) -> Timeline:
     """Plan, order and replay one iteration.
 
     `plan` is a Plan, a planner's name or a planner; it decides the microbatches if it is a Plan. `options` are those of
-    `Options`: sharing, transfers, optimizer_s_per_byte, optimizer_state. `scaling` is that of `costs_of`.
+    `Options`: sharing, transfers, optimizer_s_per_byte, optimizer_state. `scaling` is that of `costs_of`, `host_memory`
+    that of `make_case`.
     """
     calm = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
-    case = make_case(trace, cluster, plan, scheduler, microbatches, microbatch_size, Options(**options), calm, scaling)
+    how = Options(**options), calm, scaling
+    case = make_case(trace, cluster, plan, scheduler, microbatches, microbatch_size, *how, host_memory=host_memory)
     return run(case.program(), engine)
 
 
 # --- many simulations ------------------------------------------------------------------------------------------------
 
 
-def check_replay(case: Case, iterations: int, seed: int, jitter: float) -> None:
-    """Refuse a replay that cannot be drawn, or in which nothing would vary."""
+def check_replay(
+    case: Case, iterations: int, seed: int, jitter: float, host_memory: HostMemory = None
+) -> None:  # fmt: skip
+    """Refuse a replay that cannot be drawn, in which nothing would vary, or that draws more at once than fits."""
+    limits.check_draws(host_memory, case.plan.microbatches, len(case.costs.model))
     if iterations < 1:
         raise InputError(f"iterations = {iterations} found; at least 1 was expected")
     if not 0 <= jitter < np.inf:
@@ -267,17 +300,23 @@ def check_replay(case: Case, iterations: int, seed: int, jitter: float) -> None:
         )
 
 
-def replay(
-    case: Case, iterations: int, seed: int = 0, jitter: float = 0.0, engine: str = "auto"
-) -> Iterator[float]:  # fmt: skip
+def replay(  # noqa: PLR0917 - what is drawn, how, by whom
+    case: Case,
+    iterations: int,
+    seed: int = 0,
+    jitter: float = 0.0,
+    engine: str = "auto",
+    host_memory: HostMemory = None,
+) -> Iterator[float]:
     """Seconds of one iteration after the other, every layer's time drawn anew from its samples for every microbatch.
 
     Iteration i depends on the seed and on i alone, not on how many there are.
     """
-    check_replay(case, iterations, seed, jitter)
+    check_replay(case, iterations, seed, jitter, host_memory)
     program = case.program()
-    for child in np.random.SeedSequence(seed).spawn(iterations):
+    for number in range(iterations):
         made_of = case.plan, case.costs, case.cluster, case.schedule, case.options
+        child = np.random.SeedSequence(seed, spawn_key=(number,))
         drawn = redraw(program, *made_of, rng=np.random.default_rng(child), jitter=jitter)
         yield metrics.iteration_time(run(drawn, engine))
 

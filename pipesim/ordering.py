@@ -7,15 +7,16 @@ from contextlib import suppress
 from math import inf
 from typing import Any
 
-from pipesim import lookup, metrics
+from pipesim import limits, lookup, metrics
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
 from pipesim.engines import ENGINES
 from pipesim.errors import DeadlockError, InputError, ScheduleError, within
+from pipesim.limits import HostMemory
 from pipesim.lowering import DEFAULTS, Options, lower
 from pipesim.plan import Plan
 from pipesim.schedule import Schedule
-from pipesim.schedulers import SCHEDULERS, SHAPES
+from pipesim.schedulers import SCHEDULERS, SHAPES, SPLITS
 from pipesim.schedulers.shapes import Shape, shaped
 
 Scheduler = Callable[..., Schedule]
@@ -25,12 +26,23 @@ FILES = (".csv", ".json", ".toml")
 EVERY_SHAPE: tuple[tuple[Shape, int], ...] = (("loop", 2), ("wave", 2), ("both", 1))  # what `auto` tries besides
 
 
-def ordered_with(
-    scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster, options: Options = DEFAULTS
+def ordered_with(  # noqa: PLR0917 - as `experiment.make_case`
+    scheduler: Scheduler | Schedule | str,
+    plan: Plan,
+    costs: Costs,
+    cluster: Cluster,
+    options: Options = DEFAULTS,
+    host_memory: HostMemory = None,
 ) -> tuple[Plan, Schedule]:
-    """The plan with its stages laid out as a scheduler asks for, and the schedule; of several layouts the best."""
+    """The plan with its stages laid out as a scheduler asks for, and the schedule; of several layouts the best.
+
+    Refused, before it is made, if it and its simulation would take more than `host_memory`, as `limits` says.
+    """
     found: list[tuple[tuple[float, float], int, Plan, Schedule]] = []
-    plans = list(layouts(scheduler, plan, costs, cluster))
+    name = _called(scheduler)[0]
+    plans = list(layouts(scheduler, plan, costs, cluster, host_memory))
+    for made in plans:
+        limits.check_tasks(host_memory, made, parts=3 if name in SPLITS else 2, every_schedule=name == "auto")
     for made in plans:
         schedule = schedule_with(scheduler, made, costs, cluster, options)
         if len(plans) == 1:
@@ -40,13 +52,17 @@ def ordered_with(
     return plan, schedule
 
 
-def layouts(scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster) -> Iterator[Plan]:
+def layouts(
+    scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster, host_memory: HostMemory = None
+) -> Iterator[Plan]:
     """The plans that a scheduler may order in place of this one: itself, if it asks for nothing."""
     name, keywords = _called(scheduler)
     if name in SHAPES:
         shape, option, unit = SHAPES[name]
         with named("scheduler", scheduler):
-            yield shaped(plan, costs, cluster, shape, _chunks(name, option, unit, keywords), name)  # type: ignore[arg-type]  # a shape
+            chunks = _chunks(name, option, unit, keywords)
+            limits.check_chunks(host_memory, min(chunks * len(plan.devices), plan.layers), plan.layers)
+            yield shaped(plan, costs, cluster, shape, chunks, name)  # type: ignore[arg-type]  # a shape
         return
     yield plan
     if name == "auto" and not _called(scheduler)[1].get("among"):

@@ -11,10 +11,11 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from pipesim.cluster import Cluster
-from pipesim.errors import InputError, PlanError
+from pipesim.errors import InputError, PlanError, shown
 from pipesim.model import Model
 
 Replicas = Literal["split", "whole"]
+MOST = 2**63 - 1  # of anything that is counted: columns of numbers have 64 bits
 REPLICAS: tuple[Replicas, ...] = ("split", "whole")
 
 # Keys that a plan's JSON shows beside its own: made anew by whoever writes it, not part of the plan.
@@ -58,8 +59,7 @@ class Plan:
     objective_s: float | None = None
 
     def __post_init__(self) -> None:
-        if self.microbatches < 1:
-            raise PlanError(f"microbatches = {self.microbatches} found; at least 1 was expected")
+        check_at_least("microbatches", self.microbatches, 1, PlanError)
         if self.replicas not in REPLICAS:
             raise PlanError(f"replicas {self.replicas!r} found; one of {', '.join(REPLICAS)} was expected")
         if not self.stages:
@@ -150,7 +150,9 @@ def check_microbatches(microbatches: int) -> None:
     check_at_least("microbatches", microbatches, 1)
 
 
-def check_at_least(name: str, value: int, least: int) -> None:
-    """Refuse an option's value that is too small."""
+def check_at_least(name: str, value: int, least: int, error: type[InputError] = InputError) -> None:
+    """Refuse an option's value that is too small, or that no column of numbers has room for."""
     if value < least:
-        raise InputError(f"{name} = {value} found; at least {least} was expected")
+        raise error(f"{name} = {value} found; at least {least} was expected")
+    if value > MOST:
+        raise error(f"{name} = {shown(value)} found; at most {MOST} was expected")

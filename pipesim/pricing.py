@@ -5,10 +5,11 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pipesim import lookup, metrics
+from pipesim import limits, lookup, metrics
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
 from pipesim.engines import ENGINES
+from pipesim.limits import HostMemory
 from pipesim.lowering import lower
 from pipesim.plan import Plan
 from pipesim.schedulers import SCHEDULERS
@@ -31,18 +32,23 @@ SPLIT_ONLY = frozenset({"pe"})
 FEW = 32  # microbatches; the time of more than twice as many is estimated from those of 32 and 64
 
 
-def prices(planner: Callable[..., Plan], costs: Costs, cluster: Cluster) -> dict[str, Price]:
+def prices(
+    planner: Callable[..., Plan], costs: Costs, cluster: Cluster, host_memory: HostMemory = None
+) -> dict[str, Price]:
     """What a planner asks for by the names of its options: an `estimate`, and the `exact` time."""
     parameters = inspect.signature(planner).parameters
     known: dict[str, Price] = {
         "estimate": functools.partial(estimated_seconds, costs, cluster),
-        "exact": functools.partial(simulated_seconds, costs, cluster),
+        "exact": functools.partial(simulated_seconds, costs, cluster, host_memory=host_memory),
     }
     return {name: price for name, price in known.items() if name in parameters and parameters[name].default is None}
 
 
-def simulated_seconds(costs: Costs, cluster: Cluster, plan: Plan, schedules: Sequence[str] = SCHEDULES) -> float:
+def simulated_seconds(
+    costs: Costs, cluster: Cluster, plan: Plan, schedules: Sequence[str] = SCHEDULES, host_memory: HostMemory = None
+) -> float:
     """Seconds of an iteration on the contended network (fair sharing), with the best of these schedules."""
+    limits.check_tasks(host_memory, plan)
     engine = lookup.function_named("compiled", ENGINES, "engine")  # numba is there already: planners use it too
     fitting = [name for name in schedules if plan.replicas == "split" or name not in SPLIT_ONLY]
     made = (lookup.resolve(name, SCHEDULERS, "scheduler")(plan, costs, cluster) for name in fitting)

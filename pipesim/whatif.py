@@ -10,10 +10,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import lookup, units
+from pipesim import limits, lookup, units
 from pipesim.engines import ENGINES
 from pipesim.errors import InputError
 from pipesim.experiment import Case
+from pipesim.limits import HostMemory
 from pipesim.lowering.compute import PHASES, WITH_RECOMPUTATION
 from pipesim.lowering.recompute import chosen_layers
 from pipesim.program import WEIGHT, Program
@@ -35,7 +36,9 @@ class Gain:
     gain: float  # as a part of the iteration time
 
 
-def gains(case: Case, by: float = 0.1, whats: tuple[What, ...] = WHATS) -> tuple[float, list[Gain]]:
+def gains(
+    case: Case, by: float = 0.1, whats: tuple[What, ...] = WHATS, host_memory: HostMemory = None
+) -> tuple[float, list[Gain]]:
     """Seconds of the iteration as it is, and what each device, link and layer would save if it were faster, most first.
 
     `by` = 0.1 makes a thing a tenth faster: it then does in a second what took it 1.1. Equal gains are in the order of
@@ -45,6 +48,8 @@ def gains(case: Case, by: float = 0.1, whats: tuple[What, ...] = WHATS) -> tuple
     if not 0 < by < np.inf:
         raise InputError(f"by = {by} found; more than 0 was expected (0.1: a tenth faster)")
     program = case.program()
+    things = len(program.devices) * ("device" in whats) + len(case.costs.model) * ("layer" in whats)
+    limits.check_columns(host_memory, len(program), things + 1)
     tried: list[tuple[What, str]] = []
     columns: list[Ints] = [program.duration]
     if "device" in whats:

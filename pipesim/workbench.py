@@ -11,6 +11,7 @@ from pipesim.cluster import Cluster, Device, Link
 from pipesim.costs import Costs
 from pipesim.errors import InputError, PipesimError
 from pipesim.experiment import Case
+from pipesim.limits import HostMemory
 from pipesim.lowering import DEFAULTS, Options
 from pipesim.model import Layer, Model
 from pipesim.ordering import ordered_with
@@ -69,6 +70,7 @@ def case(  # noqa: PLR0917 - what is explored, in the order in which one asks
     times: Times,
     chunks: int | None = None,
     options: Options = DEFAULTS,
+    host_memory: HostMemory = None,
 ) -> Case:
     """A schedule for `stages` devices as a case to simulate; `chunks` stages on each where one may choose."""
     plans.check_at_least("stages", stages, 1)
@@ -81,7 +83,7 @@ def case(  # noqa: PLR0917 - what is explored, in the order in which one asks
     plan = Plan("equal stages", stages * count, microbatches, parts, planner="equal stages")
     if shape:
         plan = shaped(plan, costs, cluster, "loop", count, scheduler)
-    plan, schedule = ordered_with(scheduler, plan, costs, cluster, options)
+    plan, schedule = ordered_with(scheduler, plan, costs, cluster, options, host_memory)
     return Case(plan, schedule, costs, cluster, options)
 
 
@@ -176,8 +178,13 @@ def gallery_rows(found: dict[str, Timeline | str]) -> list[dict[str, Any]]:
     return rows
 
 
-def gallery(
-    stages: int, microbatches: int, times: Times, options: Options = DEFAULTS, schedulers: tuple[str, ...] = ()
+def gallery(  # noqa: PLR0917 - as `case`
+    stages: int,
+    microbatches: int,
+    times: Times,
+    options: Options = DEFAULTS,
+    schedulers: tuple[str, ...] = (),
+    host_memory: HostMemory = None,
 ) -> dict[str, Timeline | str]:
     """Timelines of all schedulers (or these) for equal work per device, or why there is none.
 
@@ -194,7 +201,7 @@ def gallery(
                 input_grad=times.input_grad / count,
                 weight_grad=times.weight_grad / count,
             )
-            found[name] = experiment.run(case(name, stages, microbatches, part, None, options).program())
+            found[name] = experiment.run(case(name, stages, microbatches, part, None, options, host_memory).program())
         except PipesimError as error:
             found[name] = str(error)
     return found

@@ -19,7 +19,7 @@ errors units files
 serial lookup formulas ragged tables tracks kernels trees
 devices trace model cluster
 costs spread trace_diff widths
-chains plan schedule scenario background stepping keeping legality recording
+chains plan limits schedule scenario background stepping keeping legality recording
 program lowering
 rates timeline
 metrics curves channels bounds

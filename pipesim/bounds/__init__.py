@@ -49,6 +49,7 @@ That islands and channels are busy one transfer after the other holds where tran
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -71,6 +72,9 @@ Floats = NDArray[np.float64]
 
 TINY = 1e-12  # seconds
 MOST_MOVES, MOST_SHAPES, MOST_ISLANDS = 400_000, 600, 4  # beyond, a bound takes minutes
+# Beyond these, tables of a bound take gigabytes and hours: routes between all devices (0.6 kB each), channels between
+# all forms (64 bytes), states behind each layer (64 bytes). It is then the greater of total work and a single stage.
+MOST_DEVICES, MOST_FORMS, MOST_CELLS = 512, 4096, 20_000_000
 
 
 class Search(NamedTuple):
@@ -124,33 +128,51 @@ def plan_bound(costs: Costs, cluster: Cluster, microbatches: int, sharing: Shari
     `sharing`. Under `fair` replicas that split microbatches are taken to have them in the same order. Times are rounded
     to nanoseconds in a simulation, and equals may end one apart; what that can gain is taken off.
     """
+    # Durations are rounded to whole nanoseconds, and equals may end one apart.
+    rounding = 2 * (2 * microbatches + 4 * len(cluster.devices)) * 1e-9
+    if len(cluster.devices) > MOST_DEVICES:
+        return max(0.0, total_work(costs, cluster, microbatches) - rounding)
     cluster = loosened(cluster)
     network = Network(cluster)
     shared = sharing in {"fair", "fifo"}
     labels = best_partitions(network) if shared else [np.zeros(len(cluster.devices), np.int64)]
     low = max(total_work(costs, cluster, microbatches), single_stage(costs, cluster, microbatches))
     seas = [sea_of(network, label, sharing) for label in labels]
+    if any(_forms(sea) > MOST_FORMS for sea in seas):
+        return max(0.0, low - rounding)
     found = np.inf
     for replicas in REPLICAS:
-        tables = tables_of(costs, cluster, microbatches, replicas)
         moves = [moves_of(sea, replicas, microbatches) for sea in seas]
+        if any(len(one.first) * (len(costs.model) + 1) > MOST_CELLS for one in moves):
+            return max(0.0, low - rounding)
+        tables = tables_of(costs, cluster, microbatches, replicas)
         if found == np.inf or all(_reachable(tables, one, found, SEARCHES[0].grain) for one in moves):
             least = low
             for one in moves:
                 least = _least(tables, one, least, found)
             found = least
-    return max(0.0, found - 2 * (2 * microbatches + 4 * len(cluster.devices)) * 1e-9)
+    return max(0.0, found - rounding)
 
 
 def moves_of(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
     """As exactly as is not too much."""
+    return _ways(sea)(sea, replicas, microbatches)
+
+
+def _ways(sea: Sea) -> Callable[[Sea, Replicas, int], Moves]:
     rows = math.prod(math.comb(math.comb(size + 3, 3) + many - 1, many) for size, many in sea.groups)
     codes = (int(sea.sizes.max()) + 1) ** (2 * len(sea.sizes))
     if rows <= MOST_MOVES and codes < 2**62:
-        return by_island(sea, replicas, microbatches)
+        return by_island
     shapes = math.comb(int(sea.sizes.max()) + len(sea.sizes), len(sea.sizes))
     few = 1 < len(sea.sizes) <= MOST_ISLANDS and shapes <= MOST_SHAPES
-    return (by_shape if few else by_form)(sea, replicas, microbatches)
+    return by_shape if few else by_form
+
+
+def _forms(sea: Sea) -> int:
+    """How many forms stages have, where channels between all of them are looked at; otherwise 0."""
+    most = int(sea.sizes.max())
+    return most * (most + 1) // 2 + int(sea.sizes.sum()) if _ways(sea) is by_form else 0
 
 
 def _least(tables: Tables, moves: Moves, low: float, most: float) -> float:

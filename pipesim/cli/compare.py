@@ -66,6 +66,7 @@ def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: boo
         scenario,
         given["engine"],
         given["scaling"],
+        given["host_memory"],
     )
     with options.progress(found, len(planners) * len(schedulers), "comparing", quiet=as_json) as shown:
         rows = list(shown)

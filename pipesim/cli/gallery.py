@@ -37,7 +37,8 @@ def gallery(schedulers: tuple[str, ...], output: str, as_json: bool, **given: An
     chosen = schedulers or tuple(name for name in SCHEDULERS if name != "exact")
     lowering = Options(pair_factor=given["pair_factor"])
     with options.busy("ordering", quiet=as_json):
-        found = workbench.gallery(given["stages"], given["microbatches"], times_of(given), lowering, chosen)
+        size = given["stages"], given["microbatches"]
+        found = workbench.gallery(*size, times_of(given), lowering, chosen, given["host_memory"])
     drawn = {name: made for name, made in found.items() if isinstance(made, Timeline)}
     rows = workbench.gallery_rows(found)
     if drawn:

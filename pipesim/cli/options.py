@@ -86,6 +86,11 @@ planner = click.option(
     shell_complete=complete(lambda: PLANNERS),
     help="Who splits the model: a name, name(option=value), or module:function.",
 )
+host_memory = click.option(
+    "--host-memory",
+    metavar="SIZE",
+    help="Refuse what would take more of this machine's memory (8GB); default: half of it. Devices have their own.",
+)
 network = _stack(
     click.option(
         "--sharing", type=click.Choice(SHARINGS), default="fair", show_default=True, help="How transfers use links."
@@ -117,6 +122,7 @@ network = _stack(
         help="CSV file of what others use of links over time: link (a->b, a<->b), time (20ms), share (0.3).",
     ),
     click.option("--engine", default="auto", show_default=True, help="Who replays: auto, event (SimPy) or compiled."),
+    host_memory,
 )
 case = _stack(
     inputs,
@@ -192,6 +198,7 @@ def make_case(given: dict[str, Any]) -> "Case":
             scenario,
             given["scaling"],
             given["weight_share"],
+            given["host_memory"],
         )
 
 

@@ -13,6 +13,7 @@ from pipesim.cli import options
 @options.inputs
 @options.planner
 @options.sizes
+@options.host_memory
 @click.option("--output", "-o", type=click.Path(), help="Also write the plan to this .json or .toml file.")
 @options.as_json
 def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bool, **sizes: Any) -> None:
@@ -31,7 +32,7 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
     devices = experiment.load_cluster(cluster)
     began = time.perf_counter()
     with options.busy("planning", quiet=as_json):
-        found = experiment.plan_with(planner, costs, devices, sizes["microbatches"])
+        found = experiment.plan_with(planner, costs, devices, sizes["microbatches"], sizes["host_memory"])
     took = time.perf_counter() - began
     if output:
         serial.save(found, Path(output))

@@ -30,6 +30,7 @@ def times(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--microbatches", "-m", type=int, default=8, show_default=True, help="Microbatches."),
         click.option("--stages", "-p", type=int, default=4, show_default=True, help="Devices of the pipeline."),
         click.option("--pair-factor", type=float, help="A forward and a backward as one take this part of their sum."),
+        options.host_memory,
     ):
         command = option(command)
     return command
@@ -65,7 +66,8 @@ def schedule(name: str, chunks: int | None, messages: bool, as_json: bool, **giv
     options.check_outputs(pictures=[given["gantt"]])
     with options.busy("ordering", quiet=as_json):
         lowering = Options(pair_factor=given["pair_factor"])
-        made = workbench.case(name, given["stages"], given["microbatches"], times_of(given), chunks, lowering)
+        size = given["stages"], given["microbatches"]
+        made = workbench.case(name, *size, times_of(given), chunks, lowering, given["host_memory"])
         timeline = experiment.run(made.program())
     text = workbench.with_messages(made) if messages else str(made.schedule)
     data = workbench.exploration(made, timeline) | {"scheduler": name, "table": text.split("\n")}

@@ -28,8 +28,11 @@ INDENT, WIDTH = 12, 120
     help="Write a cluster to this .toml or .json file, to edit it; draw a trace's layers to this .png, .svg or .pdf.",
 )
 @click.option("--all", "every", is_flag=True, help="Show every layer of a trace.")
+@options.host_memory
 @options.as_json
-def show(what: str | None, plot_file: str | None, output: str | None, every: bool, as_json: bool) -> None:
+def show(  # noqa: PLR0917 - options
+    what: str | None, plot_file: str | None, output: str | None, every: bool, host_memory: str | None, as_json: bool
+) -> None:
     """What a cluster or a trace holds; without an argument, what has a name; of a family, what each member is.
 
     \b
@@ -61,7 +64,7 @@ def show(what: str | None, plot_file: str | None, output: str | None, every: boo
         if every:
             raise click.UsageError("--all has no effect for a cluster", click.get_current_context())
         options.check_outputs(pictures=[plot_file])
-        _cluster(what, plot_file, output, as_json=as_json)
+        _cluster(what, plot_file, output, host_memory, as_json=as_json)
 
 
 def _is_there(path: Path) -> bool:
@@ -124,10 +127,13 @@ def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> Non
         options.wrote(path, "picture")
 
 
-def _cluster(what: str, plot_file: str | None, output: str | None, *, as_json: bool) -> None:
-    from pipesim import documents, experiment, report, serial
+def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: str | None, *, as_json: bool) -> None:
+    from pipesim import documents, experiment, limits, report, serial
 
     cluster = experiment.load_cluster(what)
+    if as_json or plot_file:
+        per_pair = limits.PER_PAIR_OF_JSON if as_json else limits.PER_PAIR
+        limits.check_pairs(host_memory, len(cluster.devices), per_pair)
     if output:
         serial.save(cluster, Path(output))
     if plot_file:

@@ -45,13 +45,13 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
     options.check_outputs(pictures=[given[n] for n in ("gantt", "memory_plot", "links_plot")], exports=given["output"])
     case = options.make_case(given | {"as_json": as_json})
     if iterations is not None:  # refused before anything is written
-        experiment.check_replay(case, iterations, seed, jitter)
+        experiment.check_replay(case, iterations, seed, jitter, given["host_memory"])
     timeline = options.run(case.program(), given["engine"], quiet=as_json)
     if given["verify"]:
         timeline.verify()
     data = documents.simulation_data(case, timeline)
     if iterations is not None:
-        times = experiment.replay(case, iterations, seed, jitter, given["engine"])
+        times = experiment.replay(case, iterations, seed, jitter, given["engine"], given["host_memory"])
         with options.progress(times, iterations, "replaying", quiet=as_json) as shown:
             data["replay"] = experiment.replay_statistics(shown, seed) | {"seed": seed, "jitter": jitter}
     _draw(timeline, given, quiet=as_json)

@@ -26,6 +26,7 @@ _SHOWN = 5  # points that --dry-run shows
 @click.option("--engine", help="Who replays; results do not depend on it.")
 @click.option("--only", metavar="FORMULA", help="Leave points for later for which this does not hold: 'gpus <= 64'.")
 @click.option("--retry", is_flag=True, help="Try again what failed.")
+@options.host_memory
 @click.option("--status", is_flag=True, help="Say how far FILE is, without running; without FILE, all in this folder.")
 @click.option("--dry-run", is_flag=True, help="Check everything and count the points, without running.")
 @options.as_json
@@ -69,7 +70,7 @@ def sweep(file: str | None, status: bool, dry_run: bool, as_json: bool, **given:
         _show_points(experiment, as_json=as_json)
         return
     with _watched(quiet=as_json) as watch:
-        names = ("workers", "dask", "store", "engine", "only", "retry")
+        names = ("workers", "dask", "store", "engine", "only", "retry", "host_memory")
         try:
             found = sweeps.run(experiment, watch=watch, **{name: given[name] for name in names})
         except KeyboardInterrupt:

@@ -30,7 +30,7 @@ def whatif(by: str, only: tuple[str, ...], most: int, plot_file: str | None, as_
     part = units.fraction(by)
     case = options.make_case(given | {"as_json": as_json})
     with options.busy("trying", quiet=as_json):
-        seconds, found = whatif.gains(case, part, only or WHATS)  # type: ignore[arg-type]  # checked by click
+        seconds, found = whatif.gains(case, part, only or WHATS, given["host_memory"])  # type: ignore[arg-type]  # checked by click
     if plot_file:
         from pipesim import plot
 

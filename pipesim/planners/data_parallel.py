@@ -7,7 +7,7 @@ from pipesim.cluster import Cluster
 from pipesim.costs import Costs
 from pipesim.model import Model
 from pipesim.plan import Plan, Stage
-from pipesim.planners.groups import kinds_of, layer_seconds, ring, worst_bandwidths
+from pipesim.planners.groups import kinds_of, prefix, ring, worst_bandwidths
 
 
 def data_parallel(model: Model, cluster: Cluster, costs: Costs, microbatches: int) -> Plan:
@@ -19,7 +19,8 @@ def data_parallel(model: Model, cluster: Cluster, costs: Costs, microbatches: in
     """
     plans.check_microbatches(microbatches)
     devices = np.arange(len(cluster.devices)).tolist()
-    seconds = layer_seconds(costs, kinds_of(cluster, devices), 1 / len(devices))[0, -1]
+    share, kinds = 1 / len(devices), kinds_of(cluster, devices)
+    seconds = max(float(prefix(costs.forward(kind, share) + costs.backward(kind, share))[-1]) for kind in kinds)
     all_reduce = model.parameter_bytes.sum() * ring(worst_bandwidths(cluster), devices)
     return Plan(
         model=model.name,

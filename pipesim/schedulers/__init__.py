@@ -29,6 +29,11 @@ SCHEDULERS = {
 # What a comparison takes unless told otherwise: quick, and with one stage per device.
 COMPARED = ("gpipe", "pe", "one_f_one_b")
 
+# Those that do backwards in two parts, so that a microbatch is three actions on a stage. `exact` may.
+SPLITS = frozenset(
+    "zb_h1 zb_1p zb_2p interleaved_zb zb_v v_half v_min dualpipe dualpipe_v exact".split()  # noqa: SIM905 - names read best in one line
+)
+
 # Name -> shape, the option that says how many chunks a device holds, and how many for each unit of it ("": so many).
 SHAPES = {
     "interleaved": ("loop", "chunks", 1),

@@ -18,9 +18,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipesim import lookup
+from pipesim import limits, lookup
 from pipesim.engines import ENGINES
 from pipesim.errors import InputError, within
+from pipesim.limits import HostMemory
 from pipesim.store import Result, Status, Store
 from pipesim.sweep import crew as crews
 from pipesim.sweep import grid as grids
@@ -65,11 +66,14 @@ def run(
     only: str | None = None,
     retry: bool = False,
     watch: Watch | None = None,
+    host_memory: HostMemory = None,
 ) -> Status:
     """Compute every point that has no result yet, on `workers` processes (default: one per core) or a dask cluster.
 
     `only` is a formula of axes: points for which it does not hold are left for later. With `retry` what failed is tried
-    again. `watch` is told after every chunk how far things are. Returns how things stand in the end.
+    again. `watch` is told after every chunk how far things are. Returns how things stand in the end. A point that would
+    take more than its share of `host_memory` fails: all workers here have equal shares of it, by default of half of the
+    machine's memory; a worker on a dask cluster has all of it for itself, by default half of its machine's.
     """
     replayer = engine or sweep.engine or "auto"
     lookup.function_named(replayer, ENGINES, "engine")
@@ -78,9 +82,11 @@ def run(
     with Store.open(store or sweep.store, create=True) as results:
         results.enlist(sweep.experiment(keyed), keyed)
         pending = _chosen(sweep, results.pending(sweep.name, replayer, retry=retry), only)
-        order = Order(inputs.values, sweep.metrics, replayer)
+        several = min(count, max(len(pending), 1))
+        share = host_memory if dask else limits.limit_of(host_memory).shared(several)
+        order = Order(inputs.values, sweep.metrics, replayer, share)
         if pending:
-            with _crew(order, min(count, len(pending)), dask) as crew:
+            with _crew(order, several, dask) as crew:
                 _Run(sweep, results, crew, pending, watch).go()
         return results.status(sweep.name)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from pipesim import experiment, lookup
+from pipesim import experiment, limits, lookup
 from pipesim import plan as plans
 from pipesim.architectures import ARCHITECTURES
 from pipesim.architectures.roofline import roofline
@@ -23,6 +23,7 @@ from pipesim.costs import Costs, Scaling, costs_of
 from pipesim.devices import device_kind
 from pipesim.errors import PipesimError, RefusedError
 from pipesim.experiment import Case
+from pipesim.limits import HostMemory
 from pipesim.lowering import Options
 from pipesim.plan import Plan
 from pipesim.scenario import CALM
@@ -43,6 +44,7 @@ class Order:
     inputs: Mapping[str, Any]
     metrics: tuple[str, ...]
     engine: str
+    host_memory: HostMemory = None
 
 
 class Outcome(NamedTuple):
@@ -96,7 +98,8 @@ class Workshop:
         timeline = experiment.run(case.program(), self.order.engine)
         if point.iterations is None:
             return Result(case, timeline)
-        times = experiment.replay(case, point.iterations, point.seed, point.jitter, self.order.engine)
+        how = point.seed, point.jitter, self.order.engine, self.order.host_memory
+        times = experiment.replay(case, point.iterations, *how)
         return Result(case, timeline, experiment.replay_statistics(times, point.seed))
 
     def _case(self, point: Point) -> Case:
@@ -106,7 +109,7 @@ class Workshop:
         options = Options(**{name: getattr(point, name) for name in OPTIONS})
         scheduler = self._read("scheduler", point.scheduler) or point.scheduler
         scenario = self._read("scenario", point.scenario) or CALM
-        plan, schedule = experiment.ordered_with(scheduler, plan, costs, cluster, options)
+        plan, schedule = experiment.ordered_with(scheduler, plan, costs, cluster, options, self.order.host_memory)
         return Case(plan, schedule, costs, cluster, options, scenario)
 
     def _nouns(self, point: Point) -> tuple[Cluster, Costs]:
@@ -142,7 +145,8 @@ class Workshop:
 
     def _make_plan(self, point: Point) -> Plan:
         cluster, costs = self._nouns(point)
-        return experiment.plan_with(point.planner, costs, cluster, point.microbatches)
+        limits.check_microbatches(self.order.host_memory, point.microbatches)
+        return experiment.plan_with(point.planner, costs, cluster, point.microbatches, self.order.host_memory)
 
     def _read(self, name: str, text: str | None) -> Any:  # noqa: ANN401 - whatever was read there; None if nothing was
         return self.order.inputs.get(f"{name} {text}")
