@@ -32,7 +32,8 @@ PER_PLACE = 17  # stage x device: which replica it is, twice, and whether it is 
 PER_DURATION = 12  # of each task, for each column of a batch
 PER_DRAW = 56  # layer x microbatch of a stage: what was chosen, its seconds, the noise
 PER_PAIR = 40  # devices x devices: bandwidths, the lesser of both directions, and copies
-PER_PAIR_OF_JSON = 120  # devices x devices: numbers, objects and text
+PER_PAIR_OF_JSON = 160  # the same printed: numbers, objects and text
+PER_PAIR_OF_PICTURE = 80  # the same drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def check_chunks(host_memory: HostMemory, stages: int, layers: int) -> None:
 def check_pairs(host_memory: HostMemory, devices: int, per_pair: int = PER_PAIR) -> None:
     """Refuse the bandwidths between all devices where they do not fit."""
     what = f"the bandwidths between {devices:,} devices are {devices**2:,} numbers"
-    refuse_beyond(host_memory, per_pair * devices**2, what, "show fewer devices")
+    refuse_beyond(host_memory, per_pair * devices**2, what, "leave out --json and --plot,")
 
 
 @dataclass(frozen=True, slots=True)

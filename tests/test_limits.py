@@ -62,6 +62,8 @@ def work(layers, size):
         _, _, name, devices = sys.argv[1:5]
         costs = costs_of(even_trace(layers))
         experiment.plan_with(name, costs, experiment.load_cluster(devices), 8)
+    elif sys.argv[2] == "show":
+        main(["show", f'flat({size}, bandwidth="1GB/s")', *sys.argv[3:]])
     else:
         main([*sys.argv[2:], "-m", str(size)])
 
@@ -125,6 +127,13 @@ def test_what_planners_take_is_as_estimated(planner, layers, devices, nodes):
     measured = peak_of("plan", str(layers), planner, cluster)
     estimate = limits.planner_bytes(planner, limits.Shape(layers, devices, nodes))
     assert estimate / 3 < measured < 2 * estimate
+
+
+@pytest.mark.parametrize("how", [["--json"], ["--plot", "map.png"]], ids=["json", "picture"])
+def test_what_the_matrix_of_a_cluster_takes_is_as_estimated(how, tmp_path):
+    per_pair = limits.PER_PAIR_OF_JSON if how == ["--json"] else limits.PER_PAIR_OF_PICTURE
+    how = [str(tmp_path / part) if part.endswith(".png") else part for part in how]
+    assert per_pair / 2 < peak_of("1000", "show", *how) / 1000**2 < 2 * per_pair
 
 
 @pytest.mark.parametrize("planner", ["balanced", "gpipe", "data_parallel", "megatron", "uniform"])

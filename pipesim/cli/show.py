@@ -132,7 +132,7 @@ def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: 
 
     cluster = experiment.load_cluster(what)
     if as_json or plot_file:
-        per_pair = limits.PER_PAIR_OF_JSON if as_json else limits.PER_PAIR
+        per_pair = limits.PER_PAIR_OF_JSON if as_json else limits.PER_PAIR_OF_PICTURE
         limits.check_pairs(host_memory, len(cluster.devices), per_pair)
     if output:
         serial.save(cluster, Path(output))
