@@ -73,7 +73,7 @@ Floats = NDArray[np.float64]
 TINY = 1e-12  # seconds
 MOST_MOVES, MOST_SHAPES, MOST_ISLANDS = 400_000, 600, 4  # beyond, a bound takes minutes
 # Beyond these, tables of a bound take gigabytes and hours: routes between all devices (0.6 kB each), channels between
-# all forms (64 bytes), states behind each layer (64 bytes). It is then the greater of total work and a single stage.
+# all forms (64 bytes), states behind each layer (120 bytes). It is then the greater of total work and a single stage.
 MOST_DEVICES, MOST_FORMS, MOST_CELLS = 512, 4096, 20_000_000
 
 
