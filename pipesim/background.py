@@ -101,7 +101,7 @@ def _row(cells: dict[str, str], width: int, line: int) -> tuple[str, _Load]:
     with within("time"):
         time = units.duration(cells["time"].strip())
     try:
-        share = float(cells["share"])
+        share = units.number(cells["share"])
     except ValueError:
         share = -1.0
     if not 0 <= share < 1:

@@ -158,7 +158,7 @@ class Program:
     @classmethod
     def load(cls, path: Path | str) -> "Program":
         """Read what `save` writes."""
-        data = serial.read_data(Path(path))
+        data = serial.read_data(Path(path), files.RECORDING)
         with within(str(path)):
             serial.check_header(data, cls.FORMAT, cls.VERSION)
             return _from_plain(data)
@@ -328,7 +328,12 @@ def _read_speeds(value: Any) -> dict[int, Speeds]:  # noqa: ANN401 - what a file
         raise InputError(f"{shown(value)} found; a table was expected")
     found = {}
     for key, columns in value.items():
-        if not key.isdecimal() or len(key) > 9 or not isinstance(columns, list) or len(columns) != 2:
+        if (
+            not (key.isascii() and key.isdecimal())
+            or len(key) > 9
+            or not isinstance(columns, list)
+            or len(columns) != 2
+        ):
             raise InputError(f"{shown(key)}: an index with its times and its speeds was expected")
         found[int(key)] = Speeds(tuple(_listed(columns[0], int)), tuple(_listed(columns[1], float | int)))
     return found

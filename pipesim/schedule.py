@@ -133,7 +133,7 @@ class Schedule:
         """Read what `save` writes."""
         path = Path(path)
         if path.suffix == ".csv":
-            text = files.read_text(path)
+            text = files.read_text(path, files.RECORDING)
         else:
             text = "\n".join(line.replace("\n", "\\n") or "," for line in serial.load(_Rows, path).rows)
         with within(str(path)):
@@ -156,10 +156,12 @@ def _texts(row: list[Action], paired: list[bool]) -> list[str]:
 
 
 OVERLAP = "OVERLAP_F_B"
-_ACTION = rf"\s*(\d{{1,9}})([{LETTERS}])(\d{{1,9}})\s*"
+_ACTION = rf"\s*([0-9]{{1,9}})([{LETTERS}])([0-9]{{1,9}})\s*"
 _CELL = re.compile(_ACTION)
 _PAIR = re.compile(rf"\s*\({_ACTION};{_ACTION}\)\s*{OVERLAP}\s*")
-_MESSAGE = re.compile(r"\s*\d{1,9}(?:(?:SEND|RECV)_[FB]\d{1,9}|UNSHARD\d{0,9}|RESHARD\d{0,9}|REDUCE_GRAD\d{0,9})\s*")
+_MESSAGE = re.compile(
+    r"\s*[0-9]{1,9}(?:(?:SEND|RECV)_[FB][0-9]{1,9}|UNSHARD[0-9]{0,9}|RESHARD[0-9]{0,9}|REDUCE_GRAD[0-9]{0,9})\s*"
+)
 
 
 def text_of(cells: list[list[str]]) -> str:

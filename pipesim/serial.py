@@ -50,9 +50,9 @@ def load(cls: type[T], path: Path, ignore: frozenset[str] = frozenset()) -> T:
         return from_data(cls, body)
 
 
-def read_data(path: Path) -> Data:
+def read_data(path: Path, limit: int = files.DOCUMENT) -> Data:
     """The mapping in a TOML or JSON file."""
-    text = files.read_text(path)
+    text = files.read_text(path, limit)
     with within(str(path)):
         return parse_data(text, path.suffix)
 

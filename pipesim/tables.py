@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import files
+from pipesim import files, units
 from pipesim.errors import FormatError, InputError, MissingExtraError, within
 
 Array = NDArray[Any]
@@ -116,14 +116,14 @@ def read(path: Path, columns: Sequence[Column]) -> Table:
 
 def read_csv(path: Path, columns: Sequence[Column]) -> Table:
     """The table in a CSV file with a header line. Lines that start with # before the header are comments."""
-    text = files.read_text(path)
+    text = files.read_text(path, files.RECORDING)
     with within(str(path)):
         return parse_csv(text, columns)
 
 
 def read_csv_with_note(path: Path, columns: Sequence[Column]) -> tuple[Table, dict[str, str]]:
     """As `read_csv`, with what the comment lines say as key=value."""
-    text = files.read_text(path)
+    text = files.read_text(path, files.RECORDING)
     comments = itertools.takewhile(lambda line: line.startswith("#"), text.split("\n"))
     words = [word.partition("=") for line in comments for word in line[1:].split()]
     with within(str(path)):
@@ -198,7 +198,7 @@ def _parse_cells(column: Column, cells: Sequence[str], lines: Sequence[int]) -> 
 def _parse_int(cell: str, column: Column) -> int:
     if not cell.strip() and isinstance(column.default, int):
         return column.default
-    value = int(cell)
+    value = units.whole(cell)
     if abs(value) >= _INT64:
         raise ValueError(cell)
     return value
@@ -207,7 +207,7 @@ def _parse_int(cell: str, column: Column) -> int:
 def _parse_float(cell: str, column: Column) -> float:
     if not cell.strip() and column.default is not None:
         return float(column.default)
-    value = float(cell)
+    value = units.number(cell)
     if not math.isfinite(value):
         raise ValueError(cell)
     return value
@@ -242,7 +242,7 @@ def write(path: Path, table: Mapping[str, Array], note: Mapping[str, str] | None
 def read_parquet(path: Path, columns: Sequence[Column]) -> tuple[Table, dict[str, str]]:
     """The table in a parquet file, with the notes in its metadata."""
     pa, pq = _pyarrow()
-    data = files.read_bytes(path)
+    data = files.read_bytes(path, limit=files.RECORDING)
     with within(str(path)):
         try:
             table = pq.read_table(io.BytesIO(data))
@@ -258,7 +258,7 @@ def read_parquet(path: Path, columns: Sequence[Column]) -> tuple[Table, dict[str
 def read_columns(path: Path) -> dict[str, list[Any]]:
     """The columns of any parquet file, as lists; missing numbers and empty text are None."""
     pa, pq = _pyarrow()
-    data = files.read_bytes(path)
+    data = files.read_bytes(path, limit=files.RECORDING)
     with within(str(path)):
         try:
             found: dict[str, list[Any]] = pq.read_table(io.BytesIO(data)).to_pydict()

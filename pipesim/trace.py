@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import files, lookup, serial, tables
+from pipesim import files, lookup, serial, tables, units
 from pipesim.errors import InputError, UnknownNameError, within
 from pipesim.tables import Column, Table
 
@@ -215,7 +215,7 @@ def parse_inputs(text: str, layer: int) -> tuple[int, ...] | None:
     if stripped == NO_INPUTS:
         return ()
     try:
-        inputs = tuple(int(part) for part in stripped.split(";"))
+        inputs = tuple(units.whole(part) for part in stripped.split(";"))
     except ValueError:
         raise InputError(f"layer {layer}: inputs: {text[:60]!r} found; layers such as '3;7' were expected") from None
     for source in inputs:

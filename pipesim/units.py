@@ -35,7 +35,21 @@ _TIMES = {
 
 _PARTS = {"%": Decimal("0.01")}
 
-_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
+_QUANTITY = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(\S*)\s*")
+
+
+def number(text: str) -> float:
+    """The number that text is, or ValueError. Python also reads 1_0 and digits of other scripts; these are refused."""
+    if not text.isascii() or "_" in text:
+        raise ValueError(text)
+    return float(text)
+
+
+def whole(text: str) -> int:
+    """As `number`, for whole numbers."""
+    if not text.isascii() or "_" in text:
+        raise ValueError(text)
+    return int(text)
 
 
 def bandwidth(value: float | str) -> float:

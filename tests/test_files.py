@@ -1,5 +1,10 @@
 """Files are read whole with errors that say why not, and written whole or not at all."""
 
+import os
+import threading
+import time
+from pathlib import Path
+
 import pytest
 
 from pipesim import files
@@ -118,3 +123,75 @@ def test_nothing_is_at_a_path_that_no_file_can_have(tmp_path):
     assert not files.exists(tmp_path / "absent")
     assert not files.exists(tmp_path / ("a" * 300))
     assert not files.exists(tmp_path / "a\0b")
+
+
+# --- what has no end -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom", "/dev/null"])
+def test_a_device_is_refused_itself_and_by_another_name(device, tmp_path):
+    """/dev/zero has no end: it was read until the memory was full."""
+    (tmp_path / "plan.json").symlink_to(device)
+    for path in (Path(device), tmp_path / "plan.json"):
+        with pytest.raises(InputError, match="is a device or a socket"):
+            files.read_bytes(path)
+        with pytest.raises(InputError, match="is a device or a socket"):
+            files.read_bytes(path, 10)
+
+
+def test_a_file_larger_than_its_kind_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "large"
+    with path.open("wb") as file:
+        file.truncate(files.DOCUMENT + 1)  # a hole: nothing is on the disk
+    began = time.perf_counter()
+    with pytest.raises(InputError, match=rf"has {files.DOCUMENT + 1} bytes; at most {files.DOCUMENT} were expected"):
+        files.read_bytes(path)
+    assert time.perf_counter() - began < 0.1
+    assert files.read_bytes(path, 3) == b"\0\0\0"
+
+
+def test_a_pipe_to_which_nobody_writes_is_refused(tmp_path, monkeypatch):
+    """Opening it waited for ever."""
+    monkeypatch.setattr(files, "_WAIT_S", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=r"is a pipe to which nobody wrote within 0\.1 s"):
+        files.read_bytes(tmp_path / "pipe")
+
+
+def test_a_pipe_is_read_to_its_end_however_slowly_it_comes(tmp_path, monkeypatch):
+    """The writer opens it late, and waits between pieces for longer than one waits for a writer."""
+    monkeypatch.setattr(files, "_WAIT_S", 0.3)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def write():
+        time.sleep(0.1)
+        with pipe.open("wb") as file:
+            for piece in (b"one, ", b"two"):
+                time.sleep(0.5)
+                file.write(piece)
+                file.flush()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert files.read_bytes(pipe) == b"one, two"
+    writer.join()
+
+
+def test_a_pipe_without_end_is_read_up_to_a_limit(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def write():
+        try:
+            with pipe.open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(2**16))
+        except BrokenPipeError:
+            pass
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with pytest.raises(InputError, match="has more than 1000000 bytes"):
+        files.read_bytes(pipe, limit=10**6)
+    writer.join()

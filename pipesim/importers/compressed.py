@@ -13,7 +13,7 @@ _MOST_RATIO, _ALWAYS = 200, 2**26
 
 def read_inflated(path: Path) -> bytes:
     """The bytes of a file, decompressed where it is gzip; refused where it grows beyond all measure."""
-    data = files.read_bytes(path)
+    data = files.read_bytes(path, limit=files.RECORDING)
     if not data.startswith(_GZIP):
         return data
     most = max(_ALWAYS, _MOST_RATIO * len(data))

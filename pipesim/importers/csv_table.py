@@ -99,7 +99,7 @@ class _Column:
 
 
 def _read(path: Path, wanted: dict[str, str], scales: Mapping[str, float], delimiter: str) -> list[_Column]:
-    text = files.read_text(path)
+    text = files.read_text(path, files.RECORDING)
     with within(str(path)):
         reader = csv.reader(_lines(text), delimiter=delimiter, strict=True)
         try:
@@ -183,7 +183,7 @@ def _number(cell: str, column: _Column, line: int) -> float:
         return float(default)
     whole = KNOWN[column.name].type is int
     try:
-        number = float(cell) * column.scale
+        number = units.number(cell) * column.scale
     except ValueError:
         number = -1.0
     if not 0 <= number < (2**63 if whole else np.inf):

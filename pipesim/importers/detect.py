@@ -13,7 +13,7 @@ from pipesim.importers.compressed import beginning
 _BEGINNING = 65536
 # What stands first in a file of PyTorch's profiler: its header, or the events themselves.
 _KINETO = re.compile(r'\s*(\{\s*"(schemaVersion|deviceProperties|distributedInfo|traceEvents)"|\[\s*\{[^{}]*"ph"\s*:)')
-_VERSION = re.compile(rb"\d+(\.[\w-]+)*")
+_VERSION = re.compile(rb"[0-9]+(\.[\w-]+)*")
 
 
 def importer_for(path: Path) -> str:

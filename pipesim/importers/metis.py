@@ -20,7 +20,7 @@ from pipesim.errors import FormatError, InputError, shown, within
 from pipesim.tables import Table
 from pipesim.trace import ANY_KIND, Trace
 
-_NAME = re.compile(r"DeviceType\.(?P<kind>[\w-]+?)_tp(?P<tp>\d{1,9})_bs(?P<batch>\d{1,18})")
+_NAME = re.compile(r"DeviceType\.(?P<kind>[\w-]+?)_tp(?P<tp>[0-9]{1,9})_bs(?P<batch>[0-9]{1,18})")
 _MILLISECONDS = "execution_time.layer_compute_total_ms"
 _PARAMETERS = "model.parameters.parameters_per_layer_bytes"
 _ACTIVATIONS = "model.parameters.activation_parameters_bytes"

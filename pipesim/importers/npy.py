@@ -126,7 +126,7 @@ def _columns(
 
 def _read(path: Path, per_second: float) -> Floats:
     """Seconds, [sample, layer]."""
-    data = files.read_bytes(path)
+    data = files.read_bytes(path, limit=files.RECORDING)
     with within(str(path)):
         shape, by_column, dtype, start = _header(data)
         if not 1 <= len(shape) <= 2 or 0 in shape:

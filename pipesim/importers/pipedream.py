@@ -24,8 +24,8 @@ from pipesim.tables import Table
 from pipesim.trace import NO_INPUTS, Trace
 
 _FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
-_NODE = re.compile(r"node(\d{1,18})")
-_PROFILED_BATCH = re.compile(r"-pbs-(\d{1,9})(?!\d)")
+_NODE = re.compile(r"node([0-9]{1,18})")
+_PROFILED_BATCH = re.compile(r"-pbs-([0-9]{1,9})(?![0-9])")
 _MOST = 2.0**63
 
 # Node -> the nodes that it reads, each with the line of the file that says so.
@@ -57,7 +57,7 @@ def pipedream(path: Path, *, samples: int | None = None) -> Trace:
         samples = max(1, int(named[1])) if named else 1
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise InputError(f"samples = {samples!r} found; a whole number, at least 1, was expected")
-    text = files.read_text(path)
+    text = files.read_text(path, files.RECORDING)
     with within(str(path)):
         nodes, edges = _parse(text)
         layers = {number: node for number, node in nodes.items() if not node.name.startswith("Input")}
@@ -161,7 +161,7 @@ def _number(field: str, text: str) -> float:
     """A number, or the sum of several in '[a; b]'."""
     listed = text[1:-1].split(";") if text.startswith("[") and text.endswith("]") else [text]
     try:
-        numbers = [float(item) for item in listed]
+        numbers = [units.number(item) for item in listed]
     except ValueError:
         raise FormatError(f"{field}: {text[:60]!r} found; a number was expected, or several as '[a; b]'") from None
     if not all(math.isfinite(number) and number >= 0 for number in numbers) or sum(numbers) >= _MOST:

@@ -41,7 +41,7 @@ def one_f_one_b(
 def _limited(depth: int, warm_up: str | int) -> int:
     if warm_up == "B":
         return 2 * depth - 1
-    times = re.fullmatch(r"([1-9]\d{0,5})?A", warm_up) if isinstance(warm_up, str) else None
+    times = re.fullmatch(r"([1-9][0-9]{0,5})?A", warm_up) if isinstance(warm_up, str) else None
     if times:
         return depth if depth == 1 else depth * int(times[1] or 1)
     if not isinstance(warm_up, int) or isinstance(warm_up, bool) or warm_up < 1:

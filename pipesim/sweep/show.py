@@ -86,7 +86,7 @@ def read_table(path: Path) -> Columns:
         return tables.read_columns(path)
     with within(str(path)):
         try:
-            header, *records = list(csv.reader(io.StringIO(files.read_text(path)), strict=True))
+            header, *records = list(csv.reader(io.StringIO(files.read_text(path, files.RECORDING)), strict=True))
         except (csv.Error, ValueError) as error:
             raise InputError(f"is not a CSV table: {error}") from None
         for line, record in enumerate(records, 2):

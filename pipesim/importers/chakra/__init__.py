@@ -73,4 +73,4 @@ def _model(paths: Sequence[Path]) -> str:
     """What the files are called, without their ranks."""
     stem = paths[0].name.removesuffix(".et")
     head, dot, rank = stem.rpartition(".")
-    return head if dot and rank.isdecimal() else stem
+    return head if dot and rank.isascii() and rank.isdecimal() else stem

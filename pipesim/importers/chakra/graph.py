@@ -29,7 +29,7 @@ from pipesim.ragged import Ragged
 Ints = NDArray[np.int64]
 Groups = dict[str, tuple[int, ...]]
 
-_RANK = re.compile(r"\.(\d{1,6})\.et$")
+_RANK = re.compile(r"\.([0-9]{1,6})\.et$")
 
 
 @dataclass(frozen=True, slots=True)

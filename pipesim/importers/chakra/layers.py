@@ -31,7 +31,7 @@ _DTYPES = {
     "float": 4, "double": 8, "half": 2, "bfloat16": 2, "int": 4, "long": 8, "long int": 8, "short": 2, "char": 1,
     "signed char": 1, "unsigned char": 1, "bool": 1, "c10::half": 2, "c10::bfloat16": 2,
 }  # fmt: skip
-_SHAPE = re.compile(r"\[\s*(\d{1,12}(?:\s*,\s*\d{1,12}){0,15})\s*\]")
+_SHAPE = re.compile(r"\[\s*([0-9]{1,12}(?:\s*,\s*[0-9]{1,12}){0,15})\s*\]")
 _TENSOR = re.compile(r"Tensor\(([^()]{1,40})\)")
 
 

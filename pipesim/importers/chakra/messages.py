@@ -84,7 +84,7 @@ class Node:
 
 def read(path: Path) -> Iterator[tuple[Node, tuple[int, ...]]]:
     """The nodes of a file, in its order, and the ids of those that each waits for; each id stands once."""
-    data = files.read_bytes(path)
+    data = files.read_bytes(path, limit=files.RECORDING)
     seen: set[int] = set()
     with within(str(path)):
         if not data:

@@ -24,7 +24,7 @@ from pipesim.schedule import LETTERS
 
 Ints = NDArray[np.int64]
 
-_NUMBER = r"\d{1,6}"
+_NUMBER = "[0-9]{1,6}"
 _SHORT = re.compile(rf"(?:PP:)?(?P<stage>{_NUMBER})(?P<kind>[FBIW])(?P<microbatch>{_NUMBER})")
 _GPIPE = re.compile(rf"(?P<kind>Forward|Backward) (?P<microbatch>{_NUMBER})")
 _STAGE = re.compile(rf"stage[\W_]*({_NUMBER})", re.IGNORECASE)
@@ -111,7 +111,7 @@ def actions_in(events: Events, rank: int, pattern: re.Pattern[str] | None) -> tu
     rows = rows[hit[events.name[rows]] & ~events.communicates[rows]]
     if not len(rows):
         raise InputError(
-            f"{events.path}: no range is called like an action, such as PP:0F3 or 'forward stage 0 microbatch 3'; "
+            f"no range is called like an action, such as PP:0F3 or 'forward stage 0 microbatch 3'; "
             f"{ranges_there(events)}; say how they are called (actions)"
         )
     above = parents(events.thread[rows], events.start[rows], events.end[rows])

@@ -185,9 +185,7 @@ def _without_idle(found: Measured) -> Measured:
     """Leave out what never works: views, bookkeeping, ranges around something else."""
     working = np.flatnonzero(found.ns.any(axis=(0, 2)))
     if not len(working):
-        raise InputError(
-            f"{found.events.path}: none of the {found.how} that look like layers does any work; see the option layers"
-        )
+        raise InputError(f"none of the {found.how} that look like layers does any work; see the option layers")
     size = found.sizes
     handed = [size.output[a:b].tolist() for a, b in zip(working, [*working[1:], len(found.names)], strict=True)]
     output = np.array([next((value for value in reversed(values) if value), 0) for values in handed], np.int64)

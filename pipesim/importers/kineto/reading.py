@@ -260,7 +260,7 @@ def _rank(path: Path, info: dict[str, Any]) -> int | None:
     told = _whole(info.get("rank"))
     if told >= 0:
         return told
-    named = re.search(r"rank[-_]?(\d{1,9})", path.name)
+    named = re.search(r"rank[-_]?([0-9]{1,9})", path.name)
     return int(named[1]) if named else None
 
 

@@ -73,7 +73,7 @@ def _told(events: Events, rank: int, row: int, args: dict[str, Any]) -> Iterator
     kind = _kind(str(args["Collective name"]))
     each = BYTES.get(str(args.get("dtype", "")).lower(), 0)
     size = each * max(_count(args.get("In msg nelems")), _count(args.get("Out msg nelems")))
-    members = [int(text) for text in re.findall(rf"\d{{1,{_MANY}}}", str(args.get("Process Group Ranks", "")))]
+    members = [int(text) for text in re.findall(rf"[0-9]{{1,{_MANY}}}", str(args.get("Process Group Ranks", "")))]
     several = _count(args.get("Group size")) or len(members) or events.world
     if 0 < size <= _MOST_BYTES:
         sender, receiver = _peer(args.get("Src Rank")), _peer(args.get("Dst Rank"))
@@ -121,7 +121,7 @@ def _peer_of(args: dict[str, Any]) -> int:
 
 def _peer(value: Any) -> int:  # noqa: ANN401 - any JSON
     text = str(value)
-    return int(text) if text.isdecimal() and len(text) <= _MANY else -1
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MANY else -1
 
 
 def _count(value: Any) -> int:  # noqa: ANN401 - any JSON

@@ -87,7 +87,9 @@ def machine_in(path: Path, choices: Choices) -> Machine:
     if is_xml(data):
         with within(str(path)):
             return nccl_xml.machine_of(data, choices)
-    return nvidia_smi.machine_in(path, choices)
+    text = files.decoded(path, data)
+    with within(str(path)):
+        return nvidia_smi.machine_of(text, choices)
 
 
 def _machine_of(data: bytes, choices: Choices) -> Machine:

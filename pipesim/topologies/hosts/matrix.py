@@ -22,10 +22,10 @@ ALIASES = {"SOC": "SYS"}
 MOST = 256
 # Lines of a log that may look like the line of names and are not.
 MOST_ALIKE = 1000
-_NVLINK = re.compile(r"NV(\d{1,2})")
-_GPU = re.compile(r"GPU\d{1,4}")
+_NVLINK = re.compile(r"NV([0-9]{1,2})")
+_GPU = re.compile(r"GPU[0-9]{1,4}")
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][A-Z0-9]")
-_NIC_NAME = re.compile(r"\s*(NIC\d+)\s*:\s*(\S+)\s*")
+_NIC_NAME = re.compile(r"\s*(NIC[0-9]+)\s*:\s*(\S+)\s*")
 _AFFINITIES = {("CPU", "Affinity"), ("NUMA", "Affinity"), ("GPU", "NUMA", "ID")}
 _HEADS = {words[0] for words in _AFFINITIES}
 

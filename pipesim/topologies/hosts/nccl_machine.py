@@ -25,7 +25,7 @@ from pipesim.topologies.parts import MOST_DEVICES
 # Kinds by compute capability; where there are several, the first, with its smaller memory.
 _KINDS = {70: "v100-16gb", 80: "a100-40gb", 90: "h100-80gb", 100: "b200-180gb"}
 _BUS = re.compile(r"[0-9a-f]{1,8}(:[0-9a-f]{1,4}){1,2}(\.[0-9a-f]{1,2})?")
-_TRANSFERS = re.compile(r"(\d{1,3}(?:\.\d{1,3})?) GT/s(?: PCIe)?")
+_TRANSFERS = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) GT/s(?: PCIe)?")
 # PCI classes of what an NVLink leads to: bridges are NVSwitches, but for the one that stands for a CPU.
 _TO_GPU, _TO_CPU = ("0x0302", "0x0300", "0x0380"), "0x068001"
 _MOST_NVLINKS = 64
