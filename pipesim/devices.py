@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipesim import lookup
-from pipesim.errors import UnknownNameError
+from pipesim.errors import UnknownNameError, shown
 
 GB, GIB, TFLOPS = 1e9, 2**30, 1e12
 
@@ -89,5 +89,5 @@ def device_kind(name: str) -> DeviceKind:
         return DEVICE_KINDS[name]
     meant = [kind for full, kind in DEVICE_KINDS.items() if full == f"{name}gb" or full.startswith(f"{name}-")]
     if len(meant) != 1:
-        raise UnknownNameError(f"no device kind is called {name!r}; {lookup.suggest(name, DEVICE_KINDS)}")
+        raise UnknownNameError(f"no device kind is called {shown(name)}; {lookup.suggest(name, DEVICE_KINDS)}")
     return meant[0]

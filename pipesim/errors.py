@@ -4,6 +4,7 @@
     ├── InputError               a value, an option or a file is wrong
     │   ├── FormatError          a file cannot be read as what it claims to be
     │   ├── UnknownNameError     a name that no member of a family has
+    │   ├── DoesNotFitError      a plan, or all of them, needs more memory than devices have; exit code 3
     │   ├── PlanError            stages that do not make a plan
     │   └── ScheduleError        actions that do not make a schedule
     │       └── DeadlockError    an order in which everyone waits for someone else
@@ -20,6 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
+_LONGEST_PLACE = 500  # characters; longer than any file's name and shorter than a screen
+
 
 class PipesimError(Exception):
     """An error with a message for the user and the place it is about."""
@@ -34,7 +37,7 @@ class PipesimError(Exception):
 
     def within(self, place: str) -> Self:
         """Put one more place in front: a file, a line, a field."""
-        self.places.insert(0, place)
+        self.places.insert(0, clipped(place, _LONGEST_PLACE))
         return self
 
 
@@ -48,6 +51,10 @@ class FormatError(InputError):
 
 class UnknownNameError(InputError):
     """A name that no member of a family has."""
+
+
+class DoesNotFitError(InputError):
+    """A plan, or every plan there is, needs more memory than devices have."""
 
 
 class PlanError(InputError):
@@ -81,6 +88,17 @@ def shown(value: object) -> str:
     """What was found, in a few words: a list may be too deep to write out, a number or a text too long."""
     text = _SHORT.repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def clipped(text: str, most: int) -> str:
+    """Text of at most so many characters: of a longer one the beginning and the end."""
+    half = (most - 5) // 2
+    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
+
+
+def quoted(text: str) -> str:
+    """What was typed, in quotes; of what is longer than anybody reads, the beginning and the end."""
+    return repr(clipped(text, _LONGEST_PLACE))
 
 
 class _Short(reprlib.Repr):

@@ -13,7 +13,7 @@ from pipesim import plan as plans
 from pipesim.cluster import Cluster
 from pipesim.costs import SCALINGS, Costs, Scaling, costs_of
 from pipesim.engines import ENGINES
-from pipesim.errors import InputError
+from pipesim.errors import InputError, quoted
 from pipesim.importers.opening import open_trace
 from pipesim.limits import HostMemory
 from pipesim.lowering import DEFAULTS, Options, lower, redraw
@@ -32,6 +32,8 @@ from pipesim.trace import Trace
 __all__ = ["Case", "make_case", "ordered_with", "run", "schedule_with", "simulate"]
 
 Planner = Callable[..., Plan]
+
+MOST_JITTER = 10.0  # a standard deviation of ten means; what varies more is no measurement of one thing
 
 # Where the traces that come with pipesim are: inside the installed package, or beside it in a checkout.
 _PACKAGE = Path(__file__).parent
@@ -59,7 +61,7 @@ def load_trace(trace: Trace | Path | str) -> Trace:
         bundled = bundled_traces()
         if str(trace) not in bundled:
             raise InputError(
-                f"no trace at {str(trace)!r}, and none is called so; {lookup.suggest(str(trace), bundled)}"
+                f"no trace at {quoted(str(trace))}, and none is called so; {lookup.suggest(str(trace), bundled)}"
             )
         path = bundled[str(trace)]
     return open_trace([path])
@@ -76,7 +78,7 @@ def load_cluster(cluster: Cluster | Path | str) -> Cluster:
         return cluster_file.load(Path(cluster))
     made = lookup.call(cluster, TOPOLOGIES, "cluster")
     if not isinstance(made, Cluster):
-        raise InputError(f"cluster {cluster!r}: returned a {type(made).__name__}; a Cluster was expected")
+        raise InputError(f"cluster {quoted(cluster)}: returned a {type(made).__name__}; a Cluster was expected")
     return made
 
 
@@ -289,8 +291,8 @@ def check_replay(
     limits.check_draws(host_memory, case.plan.microbatches, len(case.costs.model))
     if iterations < 1:
         raise InputError(f"iterations = {iterations} found; at least 1 was expected")
-    if not 0 <= jitter < np.inf:
-        raise InputError(f"jitter = {jitter} found; 0 or more was expected (0.05: times vary by 5 %)")
+    if not 0 <= jitter <= MOST_JITTER:
+        raise InputError(f"jitter = {jitter} found; 0 to {MOST_JITTER:g} was expected (0.05: times vary by 5 %)")
     if seed < 0:
         raise InputError(f"seed = {seed} found; 0 or more was expected")
     if not case.costs.is_random and not jitter:

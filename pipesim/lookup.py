@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pipesim.errors import InputError, PipesimError, UnknownNameError, shown, within
+from pipesim.errors import InputError, PipesimError, UnknownNameError, clipped, quoted, shown, within
 
 Family = Mapping[str, str]
 
@@ -29,7 +29,7 @@ def resolve(text: str, family: Family, noun: str) -> Callable[..., Any]:
     function = function_named(name, family, noun)
     if not positional and not keywords:
         return function
-    with within(f"{noun} {text!r}"):
+    with within(f"{noun} {quoted(text)}"):
         signature = _signature(function)
         try:
             signature.bind_partial(*positional, **keywords)
@@ -42,7 +42,7 @@ def resolve(text: str, family: Family, noun: str) -> Callable[..., Any]:
 def call(text: str, family: Family, noun: str) -> Any:  # noqa: ANN401 - what the family makes
     """Call the function that `text` names with just the arguments that `text` gives."""
     function = resolve(text, family, noun)
-    with within(f"{noun} {text!r}"):
+    with within(f"{noun} {quoted(text)}"):
         signature = _signature(function)
         try:
             signature.bind()
@@ -57,7 +57,7 @@ def call(text: str, family: Family, noun: str) -> Any:  # noqa: ANN401 - what th
 @contextmanager
 def calling(text: str, noun: str) -> Iterator[None]:
     """Say of errors inside whose they are; what anybody's own function raises is told in a sentence, with its place."""
-    with within(f"{noun} {text!r}"):
+    with within(f"{noun} {quoted(text)}"):
         try:
             yield
         except PipesimError:
@@ -133,8 +133,14 @@ def _accepted(kinds: set[type]) -> tuple[type, ...]:
 
 def _usage(name: str, function: Callable[..., Any]) -> str:
     """How to write it."""
-    shown = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in _written(function)]
-    return f"write {name}({', '.join(shown)})"
+    return f"write {name}({', '.join(map(written, _written(function)))})"
+
+
+def written(parameter: inspect.Parameter) -> str:
+    """How to give a parameter: by its place, or by name and its default; `inner=...` where it has none."""
+    if parameter.default is not parameter.empty:
+        return f"{parameter.name}={parameter.default!r}"
+    return f"{parameter.name}=..." if parameter.kind is parameter.KEYWORD_ONLY else parameter.name
 
 
 def _written(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -166,11 +172,13 @@ def function_named(name: str, family: Family, noun: str) -> Callable[..., Any]:
     target = family.get(name, name)
     module, colon, attribute = target.partition(":")
     if not colon:
-        raise UnknownNameError(f"no {noun} is called {name!r}; {suggest(name, family)}")
-    with within(f"{noun} {name!r}"):
+        raise UnknownNameError(f"no {noun} is called {quoted(name)}; {suggest(name, family)}")
+    with within(f"{noun} {quoted(name)}"):
         found = _imported(module)
         if not hasattr(found, attribute):
-            raise UnknownNameError(f"module {module!r} has no {attribute!r}; {suggest(attribute, _functions(found))}")
+            raise UnknownNameError(
+                f"module {quoted(module)} has no {quoted(attribute)}; {suggest(attribute, _functions(found))}"
+            )
         function = getattr(found, attribute)
         if inspect.isbuiltin(function) or not callable(function):
             raise UnknownNameError(f"is a {type(function).__name__}; a function written in Python was expected")
@@ -181,9 +189,9 @@ def _imported(module: str) -> types.ModuleType:
     try:
         return importlib.import_module(module)
     except (ImportError, ValueError, TypeError) as error:
-        raise UnknownNameError(f"cannot import {module!r}: {error}") from None
+        raise UnknownNameError(f"cannot import {quoted(module)}: {clipped(str(error), 300)}") from None
     except (Exception, SystemExit) as error:  # anything may happen while a module is imported
-        raise UnknownNameError(f"importing {module!r} raised {_told(error)}{_place(error)}") from error
+        raise UnknownNameError(f"importing {quoted(module)} raised {_told(error)}{_place(error)}") from error
 
 
 def _functions(module: types.ModuleType) -> list[str]:
@@ -210,12 +218,12 @@ def parse_call(text: str, noun: str) -> tuple[str, list[Any], dict[str, Any]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         node = None
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-        raise InputError(f"{noun} {text!r} cannot be read; write it like name(2, 8, key='25 Gb/s')")
+        raise InputError(f"{noun} {quoted(text)} cannot be read; write it like name(2, 8, key='25 Gb/s')")
     positional = [_literal(argument, text, noun) for argument in node.args]
     keywords = {}
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg in keywords:
-            raise InputError(f"{noun} {text!r}: arguments must be named once each")
+            raise InputError(f"{noun} {quoted(text)}: arguments must be named once each")
         keywords[keyword.arg] = _literal(keyword.value, text, noun)
     return name.strip(), positional, keywords
 
@@ -225,4 +233,4 @@ def _literal(node: ast.expr, text: str, noun: str) -> Any:  # noqa: ANN401 - any
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         shown = ast.unparse(node)[:60]
-        raise InputError(f"{noun} {text!r}: {shown!r} is not a plain number, text, list or tuple") from None
+        raise InputError(f"{noun} {quoted(text)}: {shown!r} is not a plain number, text, list or tuple") from None

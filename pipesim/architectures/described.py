@@ -12,7 +12,7 @@ import numpy as np
 from pipesim import lookup
 from pipesim.architectures import ARCHITECTURES, presets
 from pipesim.architectures.roofline import Efficiency, roofline
-from pipesim.errors import InputError
+from pipesim.errors import InputError, quoted
 from pipesim.model import Model
 from pipesim.trace import Trace
 
@@ -65,23 +65,27 @@ def _builder(text: str, sizes: Sizes) -> Callable[..., object]:
     try:
         signature = inspect.signature(function)
     except ValueError:
-        raise InputError(f"{NOUN} {text!r}: is no function that says what it takes; one written in Python is") from None
+        raise InputError(
+            f"{NOUN} {quoted(text)}: is no function that says what it takes; one written in Python is"
+        ) from None
     for name in sizes:
         if name not in signature.parameters:
             takes = ", ".join(name for name, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY)
-            raise InputError(f"{NOUN} {text!r} has no {name}; it has {takes}")
+            raise InputError(f"{NOUN} {quoted(text)} has no {name}; it has {takes}")
     try:
         signature.bind(**sizes)
     except TypeError as error:
         own = function.func if isinstance(function, functools.partial) else function
-        raise InputError(f"{NOUN} {text!r}: {error}; write {text.partition('(')[0].strip()}({_needed(own)})") from None
+        raise InputError(
+            f"{NOUN} {quoted(text)}: {error}; write {text.partition('(')[0].strip()}({_needed(own)})"
+        ) from None
     return function
 
 
 def _needed(function: Callable[..., object]) -> str:
     """The sizes without which there is no model."""
     parameters = inspect.signature(function).parameters.values()
-    return ", ".join(parameter.name for parameter in parameters if parameter.default is parameter.empty)
+    return ", ".join(lookup.written(parameter) for parameter in parameters if parameter.default is parameter.empty)
 
 
 def listed() -> list[tuple[tuple[str, ...], str, str]]:

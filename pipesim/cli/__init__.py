@@ -15,9 +15,8 @@ from typing import Any
 import click
 
 from pipesim import __version__, lookup
-from pipesim.errors import PipesimError
-
-SEEN_ENOUGH = 128 + 13  # what a shell says of a program that SIGPIPE has ended
+from pipesim.cli import failures, parameters, streams
+from pipesim.errors import quoted
 
 # What `pipesim --help` says of each command, so that none need be imported to say it.
 COMMANDS = {
@@ -44,16 +43,16 @@ COMMANDS = {
 }
 
 
-class _SeenEnoughError(Exception):
-    """Nobody reads what we write any more. Of a BrokenPipeError click would make an exit code of its own."""
+class _CarriedError(Exception):
+    """What click would answer in its own way: a broken pipe with an exit code, the end of a file as an interruption."""
 
 
 @contextmanager
 def _noticing() -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError as error:
-        raise _SeenEnoughError from error
+    except (BrokenPipeError, EOFError) as error:
+        raise _CarriedError from error
 
 
 class _Group(click.Group):
@@ -82,6 +81,7 @@ class _Group(click.Group):
         plain = cmd_name.replace("-", "_")
         name = f"{plain}_" if keyword.iskeyword(plain) else plain  # `import_`, since `import` is taken
         command: click.Command = getattr(importlib.import_module(f"pipesim.cli.{name}"), name)
+        parameters.read_numbers(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -95,37 +95,35 @@ class _Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, with a suggestion."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"no command is called {args[0]!r}; {lookup.suggest(args[0], COMMANDS)}", ctx)
+            raise click.UsageError(f"no command is called {quoted(args[0])}; {lookup.suggest(args[0], COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; what is wrong is said in one paragraph, with exit code 2."""
+    """Run a command; what is wrong is said in one paragraph, with an exit code of docs/exit-codes.md."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     if "" not in sys.path:
         sys.path.append("")  # module:function may be a file here; last, so that it stands in nobody's way
+    streams.prepare()
     try:
         cli.main(args=words or ["--help"], prog_name="pipesim", standalone_mode=False, obj=tuple(words))
         if sys.stdout is not None:  # as it is where standard output was closed by whoever started this
             sys.stdout.flush()
-    except click.exceptions.Abort:
-        click.echo("interrupted", err=True)
-        sys.exit(130)
-    except click.UsageError as error:
-        help_ = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        click.echo(f"error: {error.format_message()}{help_}", err=True)
-        sys.exit(2)
-    except PipesimError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(2)
-    except (BrokenPipeError, _SeenEnoughError):  # end without a word, as if the signal for it had ended us
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        sys.exit(failures.interrupted())
+    except Exception as error:  # noqa: BLE001 - nothing that a user can type ends in a traceback
+        sys.exit(_end_with(error))
+
+
+def _end_with(error: Exception) -> int:
+    """The exit code of a command that failed, after it was said why."""
+    if isinstance(error, _CarriedError) and isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    if isinstance(error, OSError):
         _drop_output()
-        sys.exit(SEEN_ENOUGH)
-    except OSError as error:
-        _drop_output()
-        what = "cannot write the output" if error.filename is None else str(error.filename)
-        click.echo(f"error: {what}: {error.strerror or error}", err=True)
-        sys.exit(2)
+    if isinstance(error, BrokenPipeError):  # end without a word, as if the signal for it had ended us
+        return failures.EXIT_CODES["closed pipe"]
+    return failures.end_with(error)
 
 
 def _drop_output() -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipesim.cli import options
+from pipesim.cli import failures, options
 from pipesim.errors import InputError
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
@@ -37,6 +37,7 @@ def _several(
 @options.network
 @click.option("--plot", "plot_file", type=click.Path(), help="Draw the iteration times as bars.")
 @click.option("--gantt", type=click.Path(), help="Draw all Gantt charts on one time axis.")
+@options.require_fit
 @options.as_json
 def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Several planners and schedulers on one trace and cluster.
@@ -81,6 +82,8 @@ def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: boo
         options.echo_json({"rows": data, "best": None if index is None else data[index]})
     else:
         click.echo(report.comparison(data, index))
+    if given["require_fit"] and best is not None and best.timeline is not None:  # the best fits if any does
+        failures.check_fit(best.timeline)
 
 
 def _draw(rows: list["Row"], best: "Row | None", given: dict[str, Any], *, quiet: bool) -> None:

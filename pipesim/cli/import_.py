@@ -51,6 +51,7 @@ def import_(files: tuple[str, ...], output: str, as_json: bool, **given: Any) ->
       pipesim import rank0.json -o run --format 'kineto(layers="block[0-9]+", iteration="train_step", at_least=0.5)'
     """
     options.check_free(output, force=given["force"])
+    options.check_outputs(pictures=[])
     from pipesim import trace_report
     from pipesim.importers.opening import open_trace
 

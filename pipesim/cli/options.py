@@ -1,7 +1,6 @@
 """What several commands take, and how they show what they do."""
 
 import itertools
-import json
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from pipesim.cli import parameters, streams
 from pipesim.errors import InputError
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
@@ -147,6 +147,9 @@ case = _stack(
     network,
 )
 force = click.option("--force", is_flag=True, help="Replace what is there already.")
+require_fit = click.option(
+    "--require-fit", is_flag=True, help="Exit with code 3 if the memory of the devices does not suffice."
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")
 
 
@@ -211,7 +214,8 @@ def check_given(needed: str, *, is_there: bool, without: tuple[str, ...]) -> Non
 
 
 def check_outputs(*, pictures: list[str | None], exports: str | None = None, file_format: str | None = None) -> None:
-    """Refuse file names that nothing can be written to, before anything is simulated."""
+    """Refuse file names that nothing can be written to, or that this command reads, before anything is simulated."""
+    parameters.check_outputs_apart()
     if any(pictures):
         from pipesim import plot
 
@@ -241,7 +245,7 @@ def run(program: "Program", engine: str, *, quiet: bool) -> "Timeline":
     """Replay, with a progress bar if it takes long and somebody looks."""
     from pipesim import experiment
 
-    if len(program) < LONG or quiet or not sys.stderr.isatty():
+    if len(program) < LONG or quiet or not streams.is_watched():
         return experiment.run(program, engine)
     with click.progressbar(length=len(program), label="simulating", file=sys.stderr) as bar:
         return experiment.run(program, engine, watch=lambda ended: bar.update(ended - bar.pos))
@@ -250,7 +254,7 @@ def run(program: "Program", engine: str, *, quiet: bool) -> "Timeline":
 @contextmanager
 def progress(items: Iterable[T], length: int, label: str, *, quiet: bool) -> Iterator[Iterable[T]]:
     """The items, with a progress bar if somebody looks."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not streams.is_watched():
         yield items
     else:
         with click.progressbar(items, length=length, label=label, file=sys.stderr) as bar:
@@ -260,7 +264,7 @@ def progress(items: Iterable[T], length: int, label: str, *, quiet: bool) -> Ite
 @contextmanager
 def bar(length: int, label: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     """A function to be told of every step that is done; draws a progress bar if somebody looks."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not streams.is_watched():
         yield lambda _: None
     else:
         with click.progressbar(length=length, label=label, file=sys.stderr) as shown:
@@ -275,7 +279,7 @@ def words() -> tuple[str, ...]:
 @contextmanager
 def busy(label: str, *, quiet: bool) -> Iterator[None]:
     """Say what is going on, if it takes longer than one likes to wait and somebody looks."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not streams.is_watched():
         yield
         return
     done = threading.Event()
@@ -300,7 +304,7 @@ def _spin(label: str, done: threading.Event) -> None:
 
 def echo_json(data: Any) -> None:
     """Print one JSON object."""
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    click.echo(streams.json_text(data))
 
 
 def wrote(path: str, what: str, *, quiet: bool = False) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pipesim.cli import options
+from pipesim.cli import failures, options
 
 
 @click.command()
@@ -15,9 +15,12 @@ from pipesim.cli import options
 @options.sizes
 @options.host_memory
 @click.option("--output", "-o", type=click.Path(), help="Also write the plan to this .json or .toml file.")
+@options.require_fit
 @options.as_json
-def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bool, **sizes: Any) -> None:
+def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bool, **given: Any) -> None:
     """Split a model over a cluster.
+
+    What --require-fit asks for is decided by simulating the plan as 'pipesim simulate' does by default.
 
     \b
     Examples:
@@ -27,12 +30,14 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
     """
     from pipesim import bounds, documents, experiment, report, serial
     from pipesim.costs import costs_of
+    from pipesim.lowering import DEFAULTS
 
-    costs = costs_of(experiment.load_trace(trace), sizes["microbatch_size"], scaling=sizes["scaling"])
+    options.check_outputs(pictures=[])
+    costs = costs_of(experiment.load_trace(trace), given["microbatch_size"], scaling=given["scaling"])
     devices = experiment.load_cluster(cluster)
     began = time.perf_counter()
     with options.busy("planning", quiet=as_json):
-        found = experiment.plan_with(planner, costs, devices, sizes["microbatches"], sizes["host_memory"])
+        found = experiment.plan_with(planner, costs, devices, given["microbatches"], given["host_memory"])
     took = time.perf_counter() - began
     if output:
         serial.save(found, Path(output))
@@ -45,3 +50,6 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
         options.echo_json(documents.plan_data(found, bound, took, costs.scaling, by_scaling))
     else:
         click.echo(report.plan(found, bound, took, by_scaling))
+    if given["require_fit"]:
+        ordered = experiment.ordered_with("one_f_one_b", found, costs, devices, DEFAULTS)
+        failures.check_fit(experiment.run(experiment.Case(*ordered, costs, devices).program()))

@@ -50,7 +50,7 @@ FEW = 16  # ranks; above, Gantt charts in text say little
 @click.option("--save-plan", type=click.Path(), help="Save the plan that was run (.json, .toml).")
 @click.option("--save-schedule", type=click.Path(), help="Save the schedule that was run (.csv, .json, .toml).")
 @click.option("--save-cluster", type=click.Path(), help="Save the ranks and the links between them (.toml, .json).")
-@options.force
+@click.option("--force", is_flag=True, help="Replace the folder of --output if it exists; files are always replaced.")
 @options.as_json
 def replay(files: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Rebuild a recorded iteration of a pipelined run, replay it, and hold both against each other.

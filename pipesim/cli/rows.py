@@ -32,11 +32,12 @@ def rows(file: str, query: str | None, as_json: bool, **given: Any) -> None:
     """
     from pipesim import sweep as sweeps
 
+    options.check_outputs(pictures=[])
     for name, suffix in (("csv_file", ".csv"), ("parquet_file", ".parquet")):
         sweeps.check_table(given[name], suffix)
     columns, found = sweeps.rows(file, query, store=given["store"], unfinished=given["unfinished"])
     if given["csv_file"] == "-":
-        click.echo(sweeps.csv_text(columns, found), nl=False)
+        click.echo(sweeps.csv_text(columns, found).encode(), nl=False)  # the bytes that a file would have
         return
     for name in ("csv_file", "parquet_file"):
         if given[name]:

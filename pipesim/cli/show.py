@@ -8,7 +8,7 @@ import click
 
 from pipesim import files, lookup
 from pipesim.cli import names, options
-from pipesim.errors import InputError
+from pipesim.errors import InputError, quoted
 from pipesim.topologies import TOPOLOGIES
 
 INDENT, WIDTH = 12, 120
@@ -56,7 +56,7 @@ def show(  # noqa: PLR0917 - options
         names.show(noun, as_json=as_json)
     elif _is_no_name(what):
         known = [*TOPOLOGIES, *options.bundled_names(), *names.NOUNS]
-        raise InputError(f"no cluster or trace is called {what!r}; {lookup.suggest(what, known)}")
+        raise InputError(f"no cluster or trace is called {quoted(what)}; {lookup.suggest(what, known)}")
     elif what in experiment.bundled_traces() or _is_trace(Path(what)):
         options.check_outputs(pictures=[plot_file, output])
         _trace(what, [path for path in (plot_file, output) if path], every=every, as_json=as_json)
@@ -69,7 +69,7 @@ def show(  # noqa: PLR0917 - options
 
 def _is_there(path: Path) -> bool:
     """Whether a file or a trace of this name lies here; it comes before a family of the same name."""
-    return path.is_file() or (path / "trace.toml").is_file()
+    return files.is_file(path) or files.is_file(path / "trace.toml")
 
 
 def _is_no_name(what: str) -> bool:
@@ -80,6 +80,8 @@ def _is_no_name(what: str) -> bool:
 
 def _is_trace(path: Path) -> bool:
     """Whether this path is a trace rather than a cluster file or the description of a machine."""
+    if not files.exists(path):
+        return False
     if path.name == "trace.toml" or path.is_dir():
         return True
     if path.suffix == ".json" and path.is_file():  # what a profiler wrote is .json too

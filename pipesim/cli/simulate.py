@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipesim.cli import options
+from pipesim.cli import failures, options
 
 if TYPE_CHECKING:
+    from pipesim.experiment import Case
     from pipesim.timeline import Timeline
 
 FEW = 16  # devices; above, a Gantt chart in text says little
@@ -26,6 +27,7 @@ FEW = 16  # devices; above, a Gantt chart in text says little
 @click.option("--links-plot", type=click.Path(), help="Draw the load of links over time.")
 @click.option("--output", "-o", type=click.Path(), help="Export the timeline: .json (Perfetto), .csv or .parquet.")
 @click.option("--verify", is_flag=True, help="Check the timeline from scratch against the rules of the simulation.")
+@options.require_fit
 @options.as_json
 def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **given: Any) -> None:
     """Plan, order and replay one iteration, or many with varying times.
@@ -38,7 +40,7 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
       pipesim simulate bert-large dgx1_v100 --scenario slow.toml --output trace.json
       pipesim simulate bert-large dgx1_v100 --background load.csv --links-plot links.png
     """
-    from pipesim import documents, experiment, report
+    from pipesim import documents, experiment
 
     options.check_given("without --iterations", is_there=iterations is not None, without=("seed", "jitter"))
     options.check_given("without --gantt", is_there=bool(given["gantt"]), without=("links", "critical"))
@@ -57,13 +59,21 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
     _draw(timeline, given, quiet=as_json)
     if as_json:
         options.echo_json(data)
-        return
+    else:
+        _print(case, timeline, data, verified=given["verify"])
+    if given["require_fit"]:
+        failures.check_fit(timeline)
+
+
+def _print(case: "Case", timeline: "Timeline", data: dict[str, Any], *, verified: bool) -> None:
+    from pipesim import report
+
     click.echo(f"{report.plan(case.plan)}\n\n{report.simulation(data)}")
     if len(case.plan.devices) <= FEW:
         click.echo(f"\n{report.gantt(timeline)}")
-    if iterations is not None:
+    if "replay" in data:
         click.echo(f"\nreplayed with varying times\n{report.statistics(data['replay'])}")
-    if given["verify"]:
+    if verified:
         click.echo("\nverified: the timeline obeys every rule of the simulation")
 
 

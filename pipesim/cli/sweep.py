@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipesim.cli import options
+from pipesim.cli import options, streams
 from pipesim.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def sweep(file: str | None, status: bool, dry_run: bool, as_json: bool, **given:
 @contextmanager
 def _watched(*, quiet: bool) -> Iterator["Callable[[Progress], None] | None"]:
     """A progress bar with rate and time left, if somebody looks."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not streams.is_watched():
         yield None
         return
     with click.progressbar(length=1, label="sweeping", file=sys.stderr, show_eta=False, item_show_func=_told) as bar:

@@ -9,7 +9,7 @@ import click
 from pipesim.architectures import ARCHITECTURES
 from pipesim.cli import names, options
 from pipesim.devices import DEVICE_KINDS
-from pipesim.errors import InputError
+from pipesim.errors import InputError, shown
 
 if TYPE_CHECKING:
     from pipesim.architectures.roofline import Efficiency
@@ -108,12 +108,14 @@ def _make(model: str, devices: tuple[str, ...], given: dict[str, Any]) -> "Trace
 
 
 def _efficiency(text: str) -> "Efficiency":
+    from pipesim import units
+
     if text == "curve":
         return "curve"
     try:
-        return float(text)
+        return units.number(text)
     except ValueError:
-        raise InputError(f"--efficiency: {text!r} found; 'curve' or a number was expected") from None
+        raise InputError(f"--efficiency: {shown(text)} found; 'curve' or a number was expected") from None
 
 
 def _command(model: str, devices: tuple[str, ...], given: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pipesim import plan as plans
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
-from pipesim.errors import InputError
+from pipesim.errors import DoesNotFitError, InputError
 from pipesim.kernels import compiled
 from pipesim.lowering import state_factor
 from pipesim.model import Model
@@ -208,7 +208,7 @@ def _nothing_fits(cluster: Cluster, order: list[int], memory: _Memory, clock: _C
     a, b, held = attempt.stages[n]
     device = cluster.devices[order[min(held, key=lambda i: memory.capacity[i])]]
     flying = min(left[n], memory.microbatches)
-    return InputError(
+    return DoesNotFitError(
         f"no plan fits the memory of cluster {cluster.name!r}: in the best attempt, {len(lacks)} stages, stage {n} "
         f"(layers {a} to {b - 1} on {len(held)} devices, {flying} microbatches in flight) needs {needs[n]:.0f} bytes; "
         f"{device.name!r} has {device.memory}: {lacks[n]:.0f} bytes short; use more devices, smaller microbatches, or "

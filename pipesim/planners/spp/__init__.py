@@ -13,7 +13,7 @@ from pipesim import plan as plans
 from pipesim.channels import execute, pipeline_of
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
-from pipesim.errors import InputError
+from pipesim.errors import DoesNotFitError, InputError
 from pipesim.lowering import state_factor
 from pipesim.model import Model
 from pipesim.plan import Plan, Stage
@@ -85,7 +85,7 @@ def memory_limit(costs: Costs, cluster: Cluster, order: list[int], microbatches:
 
 def _nothing_fits(  # noqa: PLR0917 - the parts of the problem
     costs: Costs, cluster: Cluster, order: list[int], microbatches: int, memory: Memory, most_stages: int | None
-) -> InputError:
+) -> DoesNotFitError:
     """Of the plans that are best without a limit, the one that is least short, and where."""
     static, stash = (np.concatenate([[0.0], np.cumsum(column)]) for column in (memory.static, memory.stash))
     worst = []
@@ -100,7 +100,7 @@ def _nothing_fits(  # noqa: PLR0917 - the parts of the problem
         worst.append(max(short))
     missing, n, a, b, x = min(worst)
     limit = "" if most_stages is None else f" of at most {most_stages} stages"
-    return InputError(
+    return DoesNotFitError(
         f"no plan{limit} fits in memory; of the best plans the least short has {x} stages, and its stage {n} "
         f"(layers {a} to {b - 1}) is short by {missing:.0f} bytes on each of its devices"
     )
