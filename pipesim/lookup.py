@@ -34,7 +34,7 @@ def resolve(text: str, family: Family, noun: str) -> Callable[..., Any]:
         try:
             signature.bind_partial(*positional, **keywords)
         except TypeError as error:
-            raise InputError(f"{error}; {_usage(name, function)}") from None
+            raise InputError(f"{clipped(str(error), 300)}; {_usage(name, function)}") from None
         _check_types(function, keywords)
     return functools.partial(function, *positional, **keywords)
 
@@ -49,7 +49,7 @@ def call(text: str, family: Family, noun: str) -> Any:  # noqa: ANN401 - what th
         except TypeError as error:
             name = text.partition("(")[0].strip()
             original = function.func if isinstance(function, functools.partial) else function
-            raise InputError(f"{error}; {_usage(name, original)}") from None
+            raise InputError(f"{clipped(str(error), 300)}; {_usage(name, original)}") from None
     with calling(text, noun):
         return function()
 

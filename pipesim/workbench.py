@@ -101,6 +101,7 @@ def _chunked(scheduler: str, chunks: int | None) -> tuple[str, bool, int]:
         keywords[option] = chunks // unit
         scheduler = f"{name}({', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
     count = unit * keywords.get(option, 2 if option == "chunks" else 1)
+    plans.check_at_least(option or "chunks", count, 1)
     if chunks not in {None, count}:
         raise InputError(f"chunks = {chunks} found; {scheduler} has {count}")
     return scheduler, False, count

@@ -5,7 +5,7 @@ activation functions, dropout, biases and residual sums inside such a layer take
 their arithmetic. Layers that have nothing else (sums, pools, norms, embeddings) count it.
 """
 
-from pipesim.errors import InputError
+from pipesim.errors import InputError, shown
 
 PRECISIONS = {"fp16": 2, "bf16": 2, "fp32": 4, "tf32": 4}
 """Bytes of one value, parameter or activation; tf32 is fp32 whose products run on matrix cores."""
@@ -29,11 +29,19 @@ def value_bytes(precision: str) -> int:
     return PRECISIONS[precision]
 
 
+MOST = 2**40
+MOST_LAYERS = 2**16
+"""A model of more layers would be made for hours."""
+
+
 def check_sizes(**sizes: object) -> None:
-    """Refuse a size that is not a whole number of at least 1, by its name."""
+    """Refuse a size that is not a whole number of at least 1, or larger than that of any model, by its name."""
     for name, value in sizes.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} = {value!r} found; a whole number, at least 1, was expected")
+            raise InputError(f"{name} = {shown(value)} found; a whole number, at least 1, was expected")
+        most = MOST_LAYERS if name.endswith("layers") else MOST
+        if value > most:
+            raise InputError(f"{name} = {shown(value)} found; at most {most} was expected")
 
 
 def check_flags(**flags: object) -> None:
@@ -46,7 +54,7 @@ def check_flags(**flags: object) -> None:
 def check_size_list(name: str, values: object, length: int) -> None:
     """Refuse what is not a list of this many whole numbers of at least 1."""
     if not isinstance(values, tuple | list) or len(values) != length:
-        raise InputError(f"{name} = {values!r} found; {length} whole numbers were expected")
+        raise InputError(f"{name} = {shown(values)} found; {length} whole numbers were expected")
     check_sizes(**{f"{name}[{index}]": value for index, value in enumerate(values)})
 
 

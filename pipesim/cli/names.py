@@ -116,7 +116,12 @@ def models(_: str = "models") -> list[dict[str, Any]]:
     from pipesim.architectures import described
 
     return [
-        {"names": list(names), "needs": needed.split(", ") if needed else [], "about": about}
+        {
+            "names": list(names),
+            "needs": [each.removesuffix("=...") for each in needed.split(", ")] if needed else [],
+            "call": f"{names[0]}({needed})" if needed else names[0],
+            "about": about,
+        }
         for names, needed, about in described.listed()
     ]
 
@@ -125,10 +130,7 @@ def models_text(found: list[dict[str, Any]]) -> str:
     """A table of them."""
     from pipesim import report
 
-    rows = [
-        [f"{one['names'][0]}({', '.join(one['needs'])})" if one["needs"] else ", ".join(one["names"]), one["about"]]
-        for one in found
-    ]
+    rows = [[one["call"] if one["needs"] else ", ".join(one["names"]), one["about"]] for one in found]
     return report.table(["architecture", "what it is"], rows, left=2)
 
 

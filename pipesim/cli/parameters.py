@@ -19,8 +19,9 @@ OUTPUTS = frozenset({
 })  # fmt: skip
 
 _QUOTED = re.compile(r"""["']([^"']+)["']""")
-# What is read of a folder that is given as a trace or a recording.
-_READ = re.compile(r"trace\.toml|(?:layers|transfers)\.(?:csv|parquet)|.*\.json(?:\.gz)?")
+# What is written into a folder as a trace, and what is read of one that is given as a trace or a recording.
+_TRACE = re.compile(r"trace\.toml|(?:layers|transfers)\.(?:csv|parquet)")
+_READ = re.compile(rf"{_TRACE.pattern}|.*\.json(?:\.gz)?")
 
 
 class _Number(click.types.FloatParamType):
@@ -93,6 +94,8 @@ def _named_in(value: Any) -> Iterator[Path]:
 
 
 def _files_at(path: Path) -> list[Path]:
+    if path.name == "trace.toml":
+        path = path.parent
     if path.is_dir():
         return [inner for inner in path.iterdir() if _READ.fullmatch(inner.name)]
     return [path] if path.exists() else []
@@ -100,6 +103,8 @@ def _files_at(path: Path) -> list[Path]:
 
 def _same(path: Path, output: Path) -> bool:
     try:
+        if output.is_dir():
+            return bool(_TRACE.fullmatch(path.name)) and path.parent.samefile(output)
         return path.is_file() and output.exists() and path.samefile(output)
     except (OSError, ValueError):
         return False

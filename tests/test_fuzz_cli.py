@@ -1,0 +1,45 @@
+"""The first seeds of the campaigns about the command line and its expressions, and what longer ones have found."""
+
+import time
+
+import pytest
+
+from fuzz import commands, expressions
+from pipesim import units
+from pipesim.errors import InputError
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_drawn_command_line_gives_a_result_or_a_refusal(seed):
+    name, _, code = commands.attempt(seed).partition(": exit ")
+    assert name in commands.NAMES
+    assert code in {"0", "2", "3"}
+
+
+def test_spoilt_expressions_are_used_or_refused():
+    found = {expressions.attempt(seed) for seed in range(300)}
+    assert len({label.partition(":")[0] for label in found}) == len(expressions.POOLS), "every kind was drawn"
+
+
+@pytest.mark.parametrize("expression", ["looped_bfs(chunks=-1)", "hanayo(waves=-1)", "interleaved(chunks=0)"])
+def test_a_scheduler_is_not_asked_for_fewer_chunks_than_one(expression, run):
+    """expressions, seeds 4285 and 13538: ValueError: negative dimensions are not allowed."""
+    code, _, err = run("schedule", expression)
+    assert code == 2
+    assert "found; at least 1 was expected" in err
+
+
+@pytest.mark.parametrize("expression", [f"gpt({10**30}, 64, 2)", f"gpt(2, 64, 2, vocabulary={'9' * 4000})"])
+def test_an_architecture_has_no_size_beyond_all_models(expression, run, tmp_path):
+    """expressions, seeds 624 and 13648: layers were made for ever, and an int was too large for a float."""
+    code, _, err = run("trace", expression, "-d", "h100", "-o", tmp_path / "t")
+    assert code == 2
+    assert "at most" in err
+
+
+def test_a_number_of_many_digits_is_refused_at_once():
+    """expressions, seed 5348: matching it took ten seconds."""
+    began = time.perf_counter()
+    with pytest.raises(InputError, match="is not a bandwidth"):
+        units.bandwidth("9" * 200_000 + "x")
+    assert time.perf_counter() - began < 0.5
