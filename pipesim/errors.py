@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree that the command line turns into one paragraph and exit code 2.
+"""What can go wrong, as one tree that the command line turns into one paragraph and an exit code, 2 for most.
 
     PipesimError
     ├── InputError               a value, an option or a file is wrong

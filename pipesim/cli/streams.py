@@ -5,6 +5,7 @@ one, a similar ASCII character takes its place; what has none is written as an e
 """
 
 import codecs
+import functools
 import json
 import sys
 import unicodedata
@@ -46,13 +47,18 @@ def _ascii(name: str) -> codecs.CodecInfo | None:
 
 def prepare() -> None:
     """Let standard output and standard error replace what they cannot encode."""
-    codecs.register_error(PLAIN, _plain)
-    codecs.register(_ascii)
+    _register()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)  # a replaced stream may have none, a closed one is None
         if reconfigure is not None:
             with suppress(OSError, ValueError):
                 reconfigure(errors=PLAIN, encoding="pipesim_ascii" if _is_ascii(stream.encoding) else None)
+
+
+@functools.cache
+def _register() -> None:
+    codecs.register_error(PLAIN, _plain)
+    codecs.register(_ascii)
 
 
 def _is_ascii(encoding: str) -> bool:

@@ -23,6 +23,10 @@ from typing import NamedTuple
 import click
 import numpy as np
 
+sys.path.append(str(Path(__file__).parents[1]))  # what tests share
+
+import chakra_files as et
+import profiles
 from pipesim import experiment, serial
 from pipesim.cli import COMMANDS, cli, main, parameters
 from pipesim.importers import IMPORTERS
@@ -39,16 +43,16 @@ _CLUSTER = 'flat(3, bandwidth="1GB/s", memory="16GiB")'
 _CLUSTERS = (
     *(_CLUSTER, 'flat(2, bandwidth="1GB/s", memory=10000)', 'servers(2, 2, intra="25GB/s", inter="10Gb/s")'),
     *('ring(3, bandwidth="1e9 B/s")', "dgx1_v100", 'flat(1, bandwidth="1GB/s")', "c.toml", "c.json"),
-    *("random(4, bandwidths=[1e9, 2e9], seed=1)", 'nvidia_smi("topo.txt", 1, device="v100-16gb")', "topo.txt"),
+    *("random(4, bandwidths=[1e9, 2e9], seed=1)", 'nvidia_smi("topo.txt", 1, device="v100-16gb")'),
 )
 _BAD_CLUSTERS = ("flat", "flat(2)", "flat(0, bandwidth=1)", "", "nosuch.toml", "flat(2, bandwidth=nan)", "trace", "(")
-_SLOW = {"annealing", "brute", "exact", "spp_plus"}  # seconds each: drawn seldom
+_SLOW = {"annealing", "brute", "exact", "spp_plus", "zb_1p", "zb_2p", "auto"}  # seconds each: drawn seldom
 
 _GOOD = {
     "trace": ("trace", "trace", "profile.txt", "trace/trace.toml", "layers.csv"),
     "trace_a": ("trace", "profile.txt"),
     "trace_b": ("trace", "profile.txt"),
-    "cluster": _CLUSTERS,
+    "cluster": (_CLUSTER, *_CLUSTERS),
     "what": (*_CLUSTERS, "trace", "planners", "devices", "bert-large"),
     "planner": tuple(PLANNERS),
     "planners": tuple(PLANNERS),
@@ -61,7 +65,7 @@ _GOOD = {
     "optimizer": ("sgd", "adamw"),
     "name": tuple(SCHEDULERS),
     "by": ("10%", "0.1", "100%", "0"),
-    "model": ("gpt(2, 64, 2)", "resnet-18", "llama(1, 64, 2, inner=128)", "vgg-11"),
+    "model": ("gpt(2, 64, 2)", "llama(1, 64, 2, inner=128)", "vgg-11"),
     "devices": ("h100", "v100-16", "t4", "a100-80"),
     "precision": ("fp16", "fp32", "bf16", "tf32"),
     "efficiency": ("curve", "0.5", "1"),
@@ -84,17 +88,35 @@ _GOOD = {
     "file": ("sweep.toml", "sweep.toml", "rows.csv"),
     "rows_file": ("rows.csv",),
     "store": ("other.sqlite",),
-    "files": ("rank0.json", "trace", "profile.txt", "layers.csv", "times.npy"),
+    "names": ("time",),
+}
+_FILES = {
+    "run": (("run.0.et", "run.1.et"), ("run.1.et", "run.0.et"), ("run.0.et",)),
+    "replay": (("recorded",), ("recorded/rank0.json", "recorded/rank1.json"), ("recorded/rank0.json",)),
+    "import": (("profile.txt",), ("trace",), ("layers.csv",), ("times.npy",), ("recorded/rank0.json",), ("run.0.et",)),
 }
 _BAD = ("", "x", "nosuch", "-1", "f(", "1_0", "\u0664", "a" * 300, "balanced(x=1)", "\udcff", "a\nb", "{", "../..", ":")
 _WHOLE = (("1", "2", "3", "4"), ("0", "-1", "x", "", "1.5", "9" * 20, "1_0", "nan"))
 _NUMBERS = (("0", "0.5", "1", "0.001"), ("-1", "nan", "inf", "1e308", "x", "", "1e-320", "2.5"))
 _PICTURES = (".png", ".svg", ".pdf")
-_SUFFIXES = {"csv_file": (".csv",), "parquet_file": (".parquet",), "save_schedule": (".csv", ".json")} | dict.fromkeys(
-    ("output", "save_plan", "save_cluster"), (".json", ".csv", ".toml", ".png")
-)
-# Without these, most of their commands are refused, or take all there are.
-_NEEDED = frozenset({"planners", "schedulers", "devices", "what", "model", "file", "kind", "x", "y"})
+_TABLES = (".json", ".csv", ".parquet")
+_SUFFIXES = {
+    "csv_file": (".csv",),
+    "parquet_file": (".parquet",),
+    "save_schedule": (".csv", ".json"),
+    "save_plan": (".json", ".toml"),
+    "save_cluster": (".json", ".toml"),
+}
+_OF_OUTPUT = {
+    **dict.fromkeys(("simulate", "export", "run"), _TABLES),
+    **dict.fromkeys(("plot", "gallery"), _PICTURES),
+    "plan": (".json", ".toml"),
+    "schedule": (".csv",),
+    "show": (".toml", ".json", ".png"),
+}
+# Without these, most of their commands are refused; a chart has a name, or is said by options.
+_NEEDED = frozenset({"output", "devices", "what", "model", "file"})
+_CHARTS = (frozenset({"names"}), frozenset({"kind", "x", "y"}))
 _OUTPUTS = ("out.xyz", "out", "", "trace/layers.csv", "c.toml", "/dev/null", "sub/deep/out.png", "a" * 300, "trace")
 _INPUTS = ("nosuch.toml", "trace", "", "/dev/zero", "binary", "c.toml", "plan.json", "layers.csv", "empty.csv")
 
@@ -123,14 +145,15 @@ class _Manner(NamedTuple):
 
     density: float
     badness: float
+    needed: frozenset[str]
 
 
 def _drawn(rng: random.Random) -> list[str]:
     name = rng.choice(NAMES)
     command = cli.get_command(click.Context(cli), name)
     assert command is not None
-    manner = _Manner(rng.choice((0.03, 0.08, 0.2)), rng.choice((0.0, 0.0, 0.1, 0.5)))
-    words = [word for parameter in command.params for word in _given(parameter, rng, manner)]
+    manner = _Manner(rng.choice((0.03, 0.08, 0.2)), rng.choice((0.0, 0.0, 0.1, 0.5)), _NEEDED | rng.choice(_CHARTS))
+    words = [word for parameter in command.params for word in _given(name, parameter, rng, manner)]
     for names, given in ((("gallery", "compare"), ("--scheduler", "gpipe")), (("compare",), ("--planner", "uniform"))):
         if name in names and not {given[0], given[0][1:3]} & set(words):  # all there are take ten seconds
             words += given
@@ -139,9 +162,13 @@ def _drawn(rng: random.Random) -> list[str]:
     return [name, *words]
 
 
-def _given(parameter: click.Parameter, rng: random.Random, manner: _Manner) -> Iterator[str]:
+def _given(name: str, parameter: click.Parameter, rng: random.Random, manner: _Manner) -> Iterator[str]:
     """The words for one parameter."""
     if parameter.name in {"dask", "workers", "help"} or rng.random() > _chance(parameter, manner):
+        return
+    command = rng.choice(_FILES.get(name, ((),)))
+    if parameter.name == "files" and rng.random() > manner.badness:
+        yield from command
         return
     count = rng.randint(1, 2) if parameter.multiple or parameter.nargs == -1 else 1
     for _ in range(count):
@@ -149,13 +176,11 @@ def _given(parameter: click.Parameter, rng: random.Random, manner: _Manner) -> I
             yield rng.choice(parameter.opts)
             if parameter.is_flag:
                 return
-        yield (_bad if rng.random() < manner.badness else _good)(parameter, rng)
+        yield _bad(parameter, rng) if rng.random() < manner.badness else _good(name, parameter, rng)
 
 
 def _chance(parameter: click.Parameter, manner: _Manner) -> float:
-    if isinstance(parameter, click.Argument):
-        return 0.97
-    return 0.95 if parameter.required or parameter.name in _NEEDED else manner.density
+    return 0.97 if parameter.required or parameter.name in manner.needed else manner.density
 
 
 def _bad(parameter: click.Parameter, rng: random.Random) -> str:
@@ -171,7 +196,7 @@ def _bad(parameter: click.Parameter, rng: random.Random) -> str:
     return rng.choice(_BAD_CLUSTERS if parameter.name in {"cluster", "what"} else _BAD)
 
 
-def _good(parameter: click.Parameter, rng: random.Random) -> str:
+def _good(command: str, parameter: click.Parameter, rng: random.Random) -> str:
     kind, name = parameter.type, str(parameter.name)
     if isinstance(kind, click.Choice):
         return rng.choice(list(kind.choices))
@@ -180,7 +205,8 @@ def _good(parameter: click.Parameter, rng: random.Random) -> str:
     if isinstance(kind, click.types.FloatParamType):
         return rng.choice(_NUMBERS[0])
     if _is_output(parameter):
-        return f"out{rng.choice(_SUFFIXES.get(name, _PICTURES))}"
+        suffixes = _OF_OUTPUT.get(command, ("",)) if name == "output" else _SUFFIXES.get(name, _PICTURES)
+        return f"{name}{rng.choice(suffixes)}"
     pool = [each for each in _GOOD.get(name, ("label",)) if each not in _SLOW or rng.random() < 0.1]
     return rng.choice(pool or ["balanced" if name.startswith("planner") else "gpipe"])
 
@@ -288,6 +314,7 @@ planner = ["uniform", "balanced"]
 [plot]
 time = {{ kind = "line", x = "microbatches", y = "iteration_time_s", series = "planner" }}
 """
+_GPIPE = "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1"
 _TOPOLOGY = "      GPU0  GPU1\nGPU0   X    NV2\nGPU1  NV2    X\n"
 
 
@@ -342,5 +369,10 @@ def _write_inputs() -> None:
     }
     for name, text in texts.items():
         Path(name).write_text(text, encoding="utf-8")
+    Path("recorded").mkdir()
+    for rank, one in enumerate(profiles.pipelined(_GPIPE)[0]):
+        one.write(Path(f"recorded/rank{rank}.json"))
+    et.write(Path("run.0.et"), [et.compute(1, "a_FWD", 5), et.send(2, 0, 1, 64, needs=[1])])
+    et.write(Path("run.1.et"), [et.receive(1, 0, 1, 64), et.compute(2, "b_FWD", 5, needs=[1])])
     Path("binary").write_bytes(bytes(range(256)))
     np.save("times.npy", np.array([[0.5, 0.25]]))
