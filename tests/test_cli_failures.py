@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,11 @@ def test_an_interruption_while_modules_are_imported_prints_no_traceback(tmp_path
         started.send_signal(signal.SIGINT)
         _, errors = started.communicate(timeout=30)
     assert (started.returncode, errors) == (130, "")
+
+
+def test_the_console_script_starts_where_imports_may_be_interrupted():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["scripts"] == {"pipesim": "pipesim.__main__:main"}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as a terminal sends them")

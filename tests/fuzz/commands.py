@@ -133,7 +133,7 @@ def attempt(seed: int) -> str:
         encoding = rng.choice(("utf-8", "utf-8", "latin-1", "ascii"))
         code, out, err = _run(words, encoding)
         _judge(words, code, out, err)
-        _judge_files(words, before)
+        _judge_files(words, code, before)
     return f"{words[0]}: exit {code}"
 
 
@@ -276,11 +276,13 @@ def _judge(words: list[str], code: int, out: str, err: str) -> None:
         assert len(err) < 20_000, said
 
 
-def _judge_files(words: list[str], before: dict[Path, bytes]) -> None:
+def _judge_files(words: list[str], code: int, before: dict[Path, bytes]) -> None:
     after = _contents()
     stores = {named for word, named in itertools.pairwise(words) if word == "--store"}
+    only_written = {word for word in words if words.count(word) == 1 and str(Path(word).parent) not in words}
+    replaced = stores | only_written if code in {0, 3} else stores
     for path, data in before.items():
-        if str(path) in stores:  # an empty file is a store without results
+        if str(path) in replaced:  # an output that is no input of this command; an empty file as a store
             continue
         assert path in after, f"{words}: {path} is gone"
         assert after[path] == data, f"{words}: {path} was changed"
