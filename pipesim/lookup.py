@@ -232,5 +232,13 @@ def _literal(node: ast.expr, text: str, noun: str) -> Any:  # noqa: ANN401 - any
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        shown = ast.unparse(node)[:60]
+        shown = _source(node)[:60]
         raise InputError(f"{noun} {quoted(text)}: {shown!r} is not a plain number, text, list or tuple") from None
+
+
+def _source(node: ast.expr) -> str:
+    """How an expression is written; Python does not say it of what is nested very deeply."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return "a very long expression"

@@ -37,6 +37,13 @@ def test_an_architecture_has_no_size_beyond_all_models(expression, run, tmp_path
     assert "at most" in err
 
 
+def test_a_sum_of_thousands_is_refused_as_any_other(run):
+    """expressions, seed 37391: Python's RecursionError, from writing down what was found."""
+    code, _, err = run("show", f"flat({'1+' * 3000}1, bandwidth=1e9)")
+    assert code == 2
+    assert "is not a plain number" in err
+
+
 def test_a_number_of_many_digits_is_refused_at_once():
     """expressions, seed 5348: matching it took ten seconds."""
     began = time.perf_counter()
