@@ -117,6 +117,9 @@ def _check_types(function: Callable[..., Any], keywords: dict[str, Any]) -> None
             raise InputError(
                 f"{key}: {shown(value)} found; a function, which can be given only in Python, was expected"
             )
+        if typing.get_origin(hint) is typing.Literal and not isinstance(value, tuple(map(type, kinds))):
+            known = ", ".join(map(repr, typing.get_args(hint)))
+            raise InputError(f"{key}: {shown(value)} found; one of {known} was expected")
         if not kinds <= _PLAIN or isinstance(value, _accepted(kinds)):
             continue
         names = " or ".join(sorted(kind.__name__ for kind in kinds if kind is not types.NoneType))

@@ -39,9 +39,26 @@ def test_an_architecture_has_no_size_beyond_all_models(expression, run, tmp_path
 
 def test_a_sum_of_thousands_is_refused_as_any_other(run):
     """expressions, seed 37391: Python's RecursionError, from writing down what was found."""
-    code, _, err = run("show", f"flat({'1+' * 3000}1, bandwidth=1e9)")
+    for count in (10, 300, 600, 900, 3000):
+        code, _, err = run("show", f"flat({'1+' * count}1, bandwidth=1e9)")
+        assert code == 2
+        assert "is not a plain number" in err or "cannot be read" in err
+
+
+@pytest.mark.parametrize("among", ["3", "[2]", "{'pe': 1}"])
+def test_auto_is_told_names_of_schedulers(among, run):
+    """expressions, seed 101292: TypeError: 'int' object is not iterable."""
+    code, _, err = run("schedule", f"auto(among={among})")
     assert code == 2
-    assert "is not a plain number" in err
+    assert "names of schedulers were expected" in err
+
+
+@pytest.mark.parametrize("planner", ["gpipe(balance={})", "hetpipe(allocation=['x'])"])
+def test_an_option_with_a_few_words_takes_no_list(planner, run):
+    """expressions, seeds 1056 and 5504: TypeError: unhashable type."""
+    code, _, err = run("plan", "bert-large", 'flat(2, bandwidth="1GB/s")', "-p", planner)
+    assert code == 2
+    assert "found; one of '" in err
 
 
 def test_a_number_of_many_digits_is_refused_at_once():

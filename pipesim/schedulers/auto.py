@@ -10,7 +10,7 @@ import numpy as np
 from pipesim import lookup
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
-from pipesim.errors import InputError, ScheduleError
+from pipesim.errors import InputError, ScheduleError, shown
 from pipesim.plan import Plan
 from pipesim.schedule import RELEASED_BY_INPUT, Schedule
 from pipesim.schedulers import SCHEDULERS
@@ -46,6 +46,8 @@ def auto(
     judge = exact or (lambda schedule: (0.0, float(makespan(board, schedule))))
     tried: dict[str, Schedule] = {}
     among = [among] if isinstance(among, str) else among
+    if not isinstance(among, list | tuple) or not all(isinstance(name, str) for name in among):
+        raise InputError(f"among = {shown(among)} found; names of schedulers were expected")
     members = _members(plan, costs, cluster, among or [name for name in SCHEDULERS if name not in NOT_ASKED])
     for schedule in members if among else itertools.chain(members, _filled(board, seed)):
         tried.setdefault(str(schedule), schedule)

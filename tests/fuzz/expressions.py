@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pipesim import experiment, formulas, lookup, schedule, trace, units, workbench
-from pipesim.architectures import described
+from pipesim.architectures import ARCHITECTURES, described
 from pipesim.cluster import Cluster
 from pipesim.costs import costs_of
 from pipesim.errors import PipesimError
 from pipesim.importers import IMPORTERS
 from pipesim.plan import Plan
+from pipesim.planners import PLANNERS
+from pipesim.schedulers import SCHEDULERS
+from pipesim.topologies import TOPOLOGIES
 from pipesim.trace import Trace
 
 SECONDS = 30  # nothing here may take longer
@@ -66,7 +69,7 @@ POOLS: dict[str, tuple[str, ...]] = {
         "gpt(2, 64, 2)",
         "llama(1, 64, 2, inner=128)",
         "gpt(1, 32, 2, sequence=16, vocabulary=100)",
-        "resnet-18",
+        "vgg-16(image=32)",
         "vgg-11(image=32)",
     ),
     "format": (
@@ -90,6 +93,7 @@ POOLS: dict[str, tuple[str, ...]] = {
     "inputs": ("3;7", "-", "", "0", "1; 2"),
     "schedule": ("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1", "0F0,0I0,0W0", "(0F1;0B0)OVERLAP_F_B,0F0,0B1"),
 }
+_SLOW = {"annealing", "brute", "exact", "auto", "zb_1p", "zb_2p", "spp_plus"}  # seconds each
 _PIECES = (
     *"()[]{},.=:;'\"+-*/%\\ \t\n_0123456789eExX",
     *("nan", "inf", "None", "True", "1_0", "1e999", "-1", "0", "9" * 30, "\u0661\u0662", "\uff11", "\u00b5s", "\u4e2d"),
@@ -104,7 +108,8 @@ def attempt(seed: int) -> str:
     """Spoil the expression of this seed, and use it; its kind and whether it is still one."""
     rng = random.Random(seed)
     kind = rng.choice(list(POOLS))
-    text = _spoilt(rng.choice(POOLS[kind]), rng)
+    text = _with_option(kind, rng) if kind in _FAMILIES and rng.random() < 0.5 else rng.choice(POOLS[kind])
+    text = _spoilt(text, rng) if rng.random() < 0.8 else text
     if kind in _MOST and any(_MOST[kind] < int(number[:30]) < 2**60 for number in _NUMBER.findall(text)):
         return f"{kind}: large, left out"
     with warnings.catch_warnings(), _limited(f"{kind} {text[:500]!r}"):
@@ -125,6 +130,27 @@ def _refusal(kind: str, text: str) -> str | None:
             raise AssertionError(f"{kind} {text[:500]!r}: {error!r}") from error
         return "no number"
     return None
+
+
+_FAMILIES = {"cluster": TOPOLOGIES, "planner": PLANNERS, "scheduler": SCHEDULERS, "architecture": ARCHITECTURES}
+_WILD = (
+    *("0", "1", "2", "-1", "0.5", "1e308", "1e-320", "True", "None", "''", "'x'", "'1GB/s'", "[]", "[1]", "['x']"),
+    *("{}", "{'x': 1}", "(1, 2)", "9" * 30, "[[1]]", "'auto'", "b'x'", "1j", "..."),
+)
+
+
+def _with_option(kind: str, rng: random.Random) -> str:
+    """An expression with one more option that its function has, of any value."""
+    text = rng.choice(POOLS[kind])
+    if kind not in {"cluster", "architecture"}:  # the others need nothing
+        text = rng.choice([name for name in _FAMILIES[kind] if name not in _SLOW])
+    name, _, rest = text.partition("(")
+    member = lookup.described({name: _FAMILIES[kind].get(name, name)}, kind)[name]
+    options = [*member["options"], *member["needs"]]
+    if not options:
+        return text
+    given = f"{rng.choice(options)}={rng.choice(_WILD)}"
+    return f"{name}({rest.removesuffix(')')}, {given})" if rest else f"{name}({given})"
 
 
 def _spoilt(text: str, rng: random.Random) -> str:
