@@ -62,7 +62,9 @@ def _check_options(delimiter: str, samples: int, backward_factor: float | None) 
     if isinstance(samples, bool) or not 1 <= samples < 2**63:
         raise InputError(f"samples = {shown(samples)} found; a whole number, at least 1, was expected")
     if backward_factor is not None and not 0 <= backward_factor < np.inf:
-        raise InputError(f"backward_factor = {backward_factor!r} found; a finite number, not negative, was expected")
+        raise InputError(
+            f"backward_factor = {shown(backward_factor)} found; a finite number, not negative, was expected"
+        )
 
 
 def _unit(read: Callable[[str], float], what: str, name: str) -> float:

@@ -67,7 +67,7 @@ def metis(
     chosen = [profile for profile in profiles if tp is None or profile.tp == tp]
     if not chosen:
         degrees = ", ".join(map(str, sorted({profile.tp for profile in profiles})))
-        raise InputError(f"tp = {tp!r} found; the files have {degrees}")
+        raise InputError(f"tp = {shown(tp)} found; the files have {degrees}")
     _check_fit(chosen)
     with within(", ".join(str(profile.path) for profile in chosen)[:200]):
         layers = _columns(chosen, backward_factor, outputs)
@@ -76,7 +76,9 @@ def metis(
 
 def _check_options(backward_factor: float, samples: int | None) -> None:
     if isinstance(backward_factor, bool) or not 0 <= backward_factor < np.inf:
-        raise InputError(f"backward_factor = {backward_factor!r} found; a finite number, not negative, was expected")
+        raise InputError(
+            f"backward_factor = {shown(backward_factor)} found; a finite number, not negative, was expected"
+        )
     if samples is not None and (isinstance(samples, bool) or not 1 <= samples < _MOST):
         raise InputError(f"samples = {shown(samples)} found; a whole number, at least 1, was expected")
 

@@ -44,7 +44,9 @@ def npy(
     them, other devices.
     """
     if isinstance(backward_factor, bool) or not 0 <= backward_factor < np.inf:
-        raise InputError(f"backward_factor = {backward_factor!r} found; a finite number, not negative, was expected")
+        raise InputError(
+            f"backward_factor = {shown(backward_factor)} found; a finite number, not negative, was expected"
+        )
     if isinstance(samples, bool) or not 1 <= samples < _MOST:
         raise InputError(f"samples = {shown(samples)} found; a whole number, at least 1, was expected")
     paths = [path] if isinstance(path, Path) else list(path)

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from pipesim import files, units
-from pipesim.errors import FormatError, InputError, within
+from pipesim.errors import FormatError, InputError, shown, within
 from pipesim.tables import Table
 from pipesim.trace import NO_INPUTS, Trace
 
@@ -56,7 +56,7 @@ def pipedream(path: Path, *, samples: int | None = None) -> Trace:
         named = _PROFILED_BATCH.search(path.stem)
         samples = max(1, int(named[1])) if named else 1
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-        raise InputError(f"samples = {samples!r} found; a whole number, at least 1, was expected")
+        raise InputError(f"samples = {shown(samples)} found; a whole number, at least 1, was expected")
     text = files.read_text(path, files.RECORDING)
     with within(str(path)):
         nodes, edges = _parse(text)

@@ -8,7 +8,7 @@ from typing import Literal
 from pipesim import plan as plans
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
-from pipesim.errors import InputError, RefusedError
+from pipesim.errors import InputError, RefusedError, shown
 from pipesim.model import Model
 from pipesim.plan import Plan, Stage
 from pipesim.planners.abstract_cost import Cost, abstract_cost
@@ -34,7 +34,7 @@ def brute(
     """
     plans.check_microbatches(microbatches)
     if orders not in {"given", "all"}:
-        raise InputError(f"orders {orders!r} found; 'given' or 'all' was expected")
+        raise InputError(f"orders {shown(orders)} found; 'given' or 'all' was expected")
     devices = [device.name for device in cluster.devices]
     count = plan_count(len(model), len(devices), orders)
     if count > limit:

@@ -8,7 +8,7 @@ from pipesim import plan as plans
 from pipesim.chains import chains_on_chains
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
-from pipesim.errors import InputError
+from pipesim.errors import InputError, shown
 from pipesim.model import Model
 from pipesim.plan import Plan, Stage
 from pipesim.planners.groups import kinds_of
@@ -31,7 +31,7 @@ def gpipe(
     """
     plans.check_microbatches(microbatches)
     if balance not in {"time", "parameters"}:
-        raise InputError(f"balance {balance!r} found; 'time' or 'parameters' was expected")
+        raise InputError(f"balance {shown(balance)} found; 'time' or 'parameters' was expected")
     count = plans.check_stages(stages, model, cluster)
     kinds = kinds_of(cluster, range(len(cluster.devices)))
     seconds = np.max([costs.forward(kind) + costs.backward(kind) for kind in kinds], axis=0)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pipesim import plan as plans
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
-from pipesim.errors import InputError
+from pipesim.errors import InputError, shown
 from pipesim.model import Model
 from pipesim.plan import Plan, Stage
 from pipesim.planners.groups import by_node, cut_bytes, layer_seconds, worst_bandwidths
@@ -64,7 +64,7 @@ def virtual_workers(cluster: Cluster, workers: int | None, allocation: Allocatio
     Devices that cannot be dealt out evenly are left over.
     """
     if allocation not in {"node", "equal"}:
-        raise InputError(f"allocation {allocation!r} found; 'node' or 'equal' was expected")
+        raise InputError(f"allocation {shown(allocation)} found; 'node' or 'equal' was expected")
     nodes, devices = by_node(cluster), len(cluster.devices)
     smallest = min(len(node) for node in nodes)
     usual = len(nodes) if allocation == "node" else smallest

@@ -4,7 +4,7 @@ import numpy as np
 
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
-from pipesim.errors import InputError, ScheduleError
+from pipesim.errors import InputError, ScheduleError, shown
 from pipesim.lookup import suggest
 from pipesim.plan import Plan
 from pipesim.schedule import Schedule
@@ -30,7 +30,7 @@ def list_schedule(
     leaves no way to go on, that is said. For any plan, chunks and whole replicas included.
     """
     if priority not in PRIORITIES:
-        raise InputError(f"priority {priority!r} found; {suggest(priority, list(PRIORITIES))}")
+        raise InputError(f"priority {shown(priority)} found; {suggest(priority, list(PRIORITIES))}")
     if limit is not None and not limit >= 1:
         raise InputError(f"limit = {limit} found; at least 1 was expected")
     board = board_of(plan, costs, cluster)

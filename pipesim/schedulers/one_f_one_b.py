@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
-from pipesim.errors import ScheduleError
+from pipesim.errors import ScheduleError, shown
 from pipesim.plan import Plan
 from pipesim.schedule import BACKWARD, FORWARD, Schedule
 
@@ -46,8 +46,8 @@ def _limited(depth: int, warm_up: str | int) -> int:
         return depth if depth == 1 else depth * int(times[1] or 1)
     if not isinstance(warm_up, int) or isinstance(warm_up, bool) or warm_up < 1:
         raise ScheduleError(
-            f"warm_up = {warm_up!r} found; A, B, a multiple such as 3A, or a number of microbatches, at least 1, was "
-            "expected"
+            f"warm_up = {shown(warm_up)} found; A, B, a multiple such as 3A, or a number of microbatches, at least 1, "
+            "was expected"
         )
     return min(depth, warm_up)
 

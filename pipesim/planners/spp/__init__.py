@@ -13,7 +13,7 @@ from pipesim import plan as plans
 from pipesim.channels import execute, pipeline_of
 from pipesim.cluster import Cluster
 from pipesim.costs import Costs
-from pipesim.errors import DoesNotFitError, InputError
+from pipesim.errors import DoesNotFitError, InputError, shown
 from pipesim.lowering import state_factor
 from pipesim.model import Model
 from pipesim.plan import Plan, Stage
@@ -75,7 +75,7 @@ def _pe_time(plan: Plan, costs: Costs, cluster: Cluster) -> int:
 def memory_limit(costs: Costs, cluster: Cluster, order: list[int], microbatches: int, schedule: str) -> Memory:
     """What stages must hold under a schedule: its microbatches in flight at the x-th stage from the end."""
     if schedule not in IN_FLIGHT:
-        raise InputError(f"memory = {schedule!r} found; one of {', '.join(IN_FLIGHT)} was expected")
+        raise InputError(f"memory = {shown(schedule)} found; one of {', '.join(IN_FLIGHT)} was expected")
     positions = np.arange(len(order) + 1)
     depth = np.minimum(positions, microbatches) if schedule == "one_f_one_b" else np.full_like(positions, microbatches)
     memory = np.array([cluster.devices[i].memory or np.inf for i in order], np.float64)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.cluster import Cluster
-from pipesim.errors import UnknownNameError
+from pipesim.errors import UnknownNameError, shown
 from pipesim.kernels import compiled
 from pipesim.planners.groups import bandwidths
 
@@ -73,7 +73,7 @@ def ordered(cluster: Cluster, order: str) -> tuple[list[int], str]:
     """Devices in the named order, and the name of what was done: `auto` is rdo, or hierarchical above 256 devices."""
     name = ("rdo" if len(cluster.devices) <= LITERAL else "hierarchical") if order == "auto" else order
     if name not in ORDERS:
-        raise UnknownNameError(f"no order is called {order!r}; known are auto, {', '.join(ORDERS)}")
+        raise UnknownNameError(f"no order is called {shown(order)}; known are auto, {', '.join(ORDERS)}")
     return ORDERS[name](cluster), name
 
 
