@@ -23,6 +23,7 @@ from tests.strategies import even_trace, jobs
 
 PAIR = 'flat(2, bandwidth="1GB/s")'
 MANY = "99999999999999999999"
+TOO_LARGE = f"'{MANY}' is too large; less than 2^63 was expected"
 
 # --- the estimate ----------------------------------------------------------------------------------------------------
 
@@ -206,10 +207,10 @@ main(sys.argv[1:])
             ["simulate", "bert-large", PAIR, "-m", "100000000"],
             "100,000,000 microbatches make 200,000,000 tasks or more",
         ),
-        (["simulate", "bert-large", PAIR, "-m", MANY], f"microbatches = {MANY} found; at most 9223372036854775807"),
-        (["compare", "bert-large", PAIR, "-m", MANY], f"microbatches = {MANY} found; at most 9223372036854775807"),
-        (["plan", "bert-large", PAIR, "-m", MANY], f"microbatches = {MANY} found; at most 9223372036854775807"),
-        (["schedule", "gpipe", "-m", MANY], f"microbatches = {MANY} found; at most 9223372036854775807"),
+        (["simulate", "bert-large", PAIR, "-m", MANY], TOO_LARGE),
+        (["compare", "bert-large", PAIR, "-m", MANY], TOO_LARGE),
+        (["plan", "bert-large", PAIR, "-m", MANY], TOO_LARGE),
+        (["schedule", "gpipe", "-m", MANY], TOO_LARGE),
         (["schedule", "gpipe", "-p", "5", "-m", "100000000000000"], "make 1,800,000,000,000,000 tasks, about 1.4 EB"),
         (["schedule", "gpipe", "-p", "4096", "-m", "4096"], "4,096 microbatches on 4,096 stages make 67,100,672 tasks"),
         (["schedule", "zb_h1", "-p", "4096", "-m", "100000000"], "make 2,047,800,000,000 tasks, about 1.5 PB"),
@@ -233,7 +234,7 @@ def test_what_does_not_fit_is_refused_with_the_figure_and_the_option(command, sa
     assert said in text
     assert "Traceback" not in text
     assert done.returncode == (0 if command[0] == "gallery" else 2)  # a gallery shows what of it there is
-    assert "found; at most" in text or "the model has" in text or "the limit is 2 GB (--host-memory): " in text
+    assert TOO_LARGE in text or "the model has" in text or "the limit is 2 GB (--host-memory): " in text
 
 
 def test_by_default_it_is_half_of_the_machine(run):
