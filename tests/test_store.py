@@ -46,7 +46,7 @@ def test_what_is_committed_is_read_back_exactly(store):
 def test_pending_is_what_has_no_result_and_each_key_once(store):
     store.enlist(experiment(digest="2"), [*points(), (4, bytes([1]) * 16, [9, "again"])])
     store.commit(METRICS, [result(0), result(3, (), "failed")])
-    assert store.pending("e", "event") == [(1, bytes([1]) * 16), (2, bytes([2]) * 16)]
+    assert list(store.pending("e", "event")) == [(1, bytes([1]) * 16), (2, bytes([2]) * 16)]
     assert [number for number, _ in store.pending("e", "event", retry=True)] == [1, 2, 3]
     status = store.status("e")
     assert (status.total, status.done, status.failed, status.left) == (4, 2, 1, 2)
@@ -70,7 +70,7 @@ def test_another_metric_is_computed_without_losing_the_others(store):
 def test_points_of_another_experiment_share_results(store):
     store.commit(METRICS, [result(0), result(1)])
     store.enlist(experiment("other", axes=("rate",)), [(0, bytes([1]) * 16, [10])])
-    assert store.pending("other", "event") == []
+    assert list(store.pending("other", "event")) == []
     assert store.rows("other") == (["rate", *METRICS, "error"], [(10, 0.1, 7, None)])
     assert [e.name for e in store.experiments()] == ["other", "e"]
     assert len(store.rows("e")[1]) == 2

@@ -41,7 +41,8 @@ def load(tmp_path, text, name="experiment"):
 
 def values(text, **more):
     """The points of a grid alone."""
-    return [point for _, point in grids.read(serial.parse_data(text, ".toml"), ["microbatches"]).points(more)]
+    grid = grids.read(serial.parse_data(text, ".toml"), ["microbatches"])
+    return [grid.at(places) for _, places in grid.kept(more)]
 
 
 # --- the grid --------------------------------------------------------------------------------------------------------
@@ -78,7 +79,7 @@ def test_filters_see_axes_and_what_is_bound():
 
 def test_a_point_is_found_again_by_its_number():
     grid = grids.read(serial.parse_data("a = [1, 2, 3]\nb = [1, 2]\n[[zip]]\nc = [5, 6]\nd = [7, 8]", ".toml"), [])
-    assert [grid.values(number) for number, _ in grid.points({})] == [point for _, point in grid.points({})]
+    assert [grid.values(number) for number, _ in grid.kept({})] == [grid.at(places) for _, places in grid.kept({})]
     assert grid.size == 12
 
 
@@ -219,20 +220,20 @@ def test_a_file_that_changes_makes_its_points_anew_and_one_that_only_moves_does_
     experiment.load_trace("bert-large").save(tmp_path / "mine")
     text = FLAT.replace('"bert-large"', '"mine"')
     first = load(tmp_path, text)
-    keys = [k for _, k, _ in first.keyed(Inputs(tmp_path))]
+    keys = [k for _, k in first.keys(Inputs(first.path))]
     shutil.copytree(tmp_path / "mine", tmp_path / "moved")
     moved = load(tmp_path, text.replace("mine", "moved"), name="moved")
-    assert [k for _, k, _ in moved.keyed(Inputs(tmp_path))] == keys
+    assert [k for _, k in moved.keys(Inputs(moved.path))] == keys
     layers = tmp_path / "mine" / "layers.csv"
     lines = layers.read_text().split("\n")
     header = tmp_path / "mine" / "trace.toml"
     header.write_text(header.read_text().replace("roofline", "somewhere else"))
-    assert [k for _, k, _ in first.keyed(Inputs(tmp_path))] == keys, "where a trace comes from does not matter"
+    assert [k for _, k in first.keys(Inputs(first.path))] == keys, "where a trace comes from does not matter"
     cells = lines[5].split(",")
     column = lines[0].split(",").index("forward_s")
     cells[column] = repr(float(cells[column]) * 2)
     layers.write_text("\n".join([*lines[:5], ",".join(cells), *lines[6:]]))
-    assert [k for _, k, _ in first.keyed(Inputs(tmp_path))] != keys
+    assert [k for _, k in first.keys(Inputs(first.path))] != keys
 
 
 def test_a_planner_of_ones_own_counts_by_its_source(tmp_path, monkeypatch):
@@ -240,9 +241,9 @@ def test_a_planner_of_ones_own_counts_by_its_source(tmp_path, monkeypatch):
     module = tmp_path / "mine_for_keys.py"
     module.write_text("from sweeps import pipedream_like\n")
     made = load(tmp_path, FLAT.replace('"uniform"', '"mine_for_keys:pipedream_like"'))
-    before = [k for _, k, _ in made.keyed(Inputs(tmp_path))]
+    before = [k for _, k in made.keys(Inputs(made.path))]
     module.write_text("from sweeps import pipedream_like  # changed\n")
-    assert [k for _, k, _ in made.keyed(Inputs(tmp_path))] != before
+    assert [k for _, k in made.keys(Inputs(made.path))] != before
 
 
 def test_a_metric_of_ones_own_counts_by_its_source(tmp_path, monkeypatch):
@@ -250,10 +251,10 @@ def test_a_metric_of_ones_own_counts_by_its_source(tmp_path, monkeypatch):
     module = tmp_path / "my_metric.py"
     module.write_text("def share(case, timeline): return 1")
     made = load(tmp_path, FLAT + '[output]\nmetrics = ["tasks", "my_metric:share"]')
-    before = [k for _, k, _ in made.keyed(Inputs(tmp_path))]
-    assert before == [k for _, k, _ in made.keyed(Inputs(tmp_path))]
+    before = [k for _, k in made.keys(Inputs(made.path))]
+    assert before == [k for _, k in made.keys(Inputs(made.path))]
     module.write_text("def share(case, timeline): return 2")
-    assert [k for _, k, _ in made.keyed(Inputs(tmp_path))] != before
+    assert [k for _, k in made.keys(Inputs(made.path))] != before
 
 
 # --- results ---------------------------------------------------------------------------------------------------------

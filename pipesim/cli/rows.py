@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from pipesim.cli import options
+from pipesim.errors import InputError
 
 _SHOWN = 50  # rows that a terminal is shown; files and JSON have all
 
@@ -17,6 +18,7 @@ _SHOWN = 50  # rows that a terminal is shown; files and JSON have all
 @click.option("--parquet", "parquet_file", type=click.Path(), help="Write the rows to this .parquet.")
 @click.option("--store", type=click.Path(), help="Where the results are, if not where FILE says.")
 @click.option("--unfinished", is_flag=True, help="With points that have no result yet.")
+@click.option("--check", is_flag=True, help="Compare every row of the file with its digest, and say what is damaged.")
 @options.as_json
 def rows(file: str, query: str | None, as_json: bool, **given: Any) -> None:
     """The results of a sweep, in the order of its grid. FILE is the experiment, or its results (.sqlite).
@@ -29,10 +31,14 @@ def rows(file: str, query: str | None, as_json: bool, **given: Any) -> None:
       pipesim rows experiment.toml --query 'gpus > 8 and fits_memory'
       pipesim rows experiment.toml --query 'select planner, avg(iteration_time_s) from rows group by planner'
       pipesim rows experiment.toml --query 'error is not null'
+      pipesim rows experiment.sqlite --check
     """
     from pipesim import sweep as sweeps
 
     options.check_outputs(pictures=[])
+    if given["check"]:
+        _check(file, given["store"], as_json=as_json)
+        return
     for name, suffix in (("csv_file", ".csv"), ("parquet_file", ".parquet")):
         sweeps.check_table(given[name], suffix)
     columns, found = sweeps.rows(file, query, store=given["store"], unfinished=given["unfinished"])
@@ -47,6 +53,29 @@ def rows(file: str, query: str | None, as_json: bool, **given: Any) -> None:
         options.echo_json({"rows": [dict(zip(columns, row, strict=True)) for row in found]})
     elif not (given["csv_file"] or given["parquet_file"]):
         _show(columns, found)
+
+
+def _check(file: str, store: str | None, *, as_json: bool) -> None:
+    """What a file holds, and what of it is damaged; an error if anything is."""
+    from pipesim import report
+    from pipesim import sweep as sweeps
+
+    path, damage = sweeps.checked(file, store)
+    counts = {"results": damage.results, "experiments": damage.experiments, "points": damage.points}
+    keys = [key.hex() if isinstance(key, bytes) else repr(key) for key in damage.keys]
+    if as_json:
+        damaged = {"structure": damage.structure, "results": keys, "experiments": [str(n) for n in damage.names]}
+        options.echo_json({"file": str(path), **counts, "digests": not damage.undigested, "damaged": damaged})
+    else:
+        facts = [("file", str(path)), *((name, f"{count:,}") for name, count in counts.items())]
+        if damage.undigested:
+            facts.append(("digests", "none: written by an older version; the next sweep adds them"))
+        facts.append(("damaged", damage.structure or f"{len(keys):,} results, {len(damage.names):,} experiments"))
+        facts += [("damaged result", key) for key in keys[:_SHOWN]]
+        facts += [("damaged experiment", str(name)) for name in damage.names]
+        click.echo(report.facts(facts))
+    if damage.found:
+        raise InputError(f"{path}: is damaged; `pipesim sweep` computes again what a digest tells to be damaged")
 
 
 def _show(columns: list[str], found: list[Any]) -> None:

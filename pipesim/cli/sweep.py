@@ -13,7 +13,7 @@ from pipesim.errors import InputError
 
 if TYPE_CHECKING:
     from pipesim.store import Status
-    from pipesim.sweep import Progress, Sweep
+    from pipesim.sweep import Functions, Progress, Sweep
 
 _SHOWN = 5  # points that --dry-run shows
 
@@ -27,6 +27,12 @@ _SHOWN = 5  # points that --dry-run shows
 @click.option("--only", metavar="FORMULA", help="Leave points for later for which this does not hold: 'gpus <= 64'.")
 @click.option("--retry", is_flag=True, help="Try again what failed.")
 @options.host_memory
+@click.option(
+    "--allow-modules",
+    metavar="NAME[,NAME]",
+    envvar="PIPESIM_ALLOW_MODULES",
+    help="Modules whose functions FILE may name, or 'none'. Default: PIPESIM_ALLOW_MODULES, or any.",
+)
 @click.option("--status", is_flag=True, help="Say how far FILE is, without running; without FILE, all in this folder.")
 @click.option("--dry-run", is_flag=True, help="Check everything and count the points, without running.")
 @options.as_json
@@ -34,6 +40,11 @@ def sweep(file: str | None, status: bool, dry_run: bool, as_json: bool, **given:
     """Simulate every point of the grid in FILE, and keep the results.
 
     Interrupted or killed, it goes on where it stopped when it is called again. What fails is a row that says why.
+
+    A sweep file is a program: what it names as module:function is imported and run, from the current folder too. Run
+    only files that you trust, or say with --allow-modules what they may name. --dry-run, --status, 'pipesim rows' and
+    'pipesim plot' import nothing that a file names. Dask has no authentication: whoever reaches the scheduler's port
+    can run code on its workers and here.
 
     \b
     Examples:
@@ -64,19 +75,32 @@ def sweep(file: str | None, status: bool, dry_run: bool, as_json: bool, **given:
         raise click.UsageError("FILE is missing: an experiment such as the one below", click.get_current_context())
     from pipesim import sweep as sweeps
 
+    allowed = _modules(given["allow_modules"])
     with options.busy("reading", quiet=as_json):
         experiment = sweeps.load(file)
     if dry_run:
-        _show_points(experiment, as_json=as_json)
+        _show_points(experiment, sweeps.Functions(imports=False, allowed=allowed), as_json=as_json)
         return
     with _watched(quiet=as_json) as watch:
         names = ("workers", "dask", "store", "engine", "only", "retry", "host_memory")
+        chosen = {name: given[name] for name in names}
         try:
-            found = sweeps.run(experiment, watch=watch, **{name: given[name] for name in names})
+            found = sweeps.run(experiment, watch=watch, tell=_say, allow_modules=allowed, **chosen)
         except KeyboardInterrupt:
             click.echo("\nwhat was computed is kept; the same command goes on from there", err=True)
             raise
     _show([found], as_json=as_json)
+
+
+def _modules(text: str | None) -> tuple[str, ...] | None:
+    """The modules whose functions a file may name; None: any."""
+    if text is None:
+        return None
+    return tuple(name.strip() for name in text.split(",") if name.strip() not in {"", "none"})
+
+
+def _say(text: str) -> None:
+    click.echo(f"note: {text}", err=True)
 
 
 @contextmanager
@@ -123,16 +147,11 @@ def _files(file: str | None) -> list[Path]:
 
 
 def _status_of(path: Path, store: str | None) -> "Status":
-    from pipesim.store import SUFFIX, Store
-
-    if path.suffix == SUFFIX:
-        with Store.open(path) as results:
-            return results.status(results.experiment().name)
     from pipesim import sweep as sweeps
 
-    experiment = sweeps.load(path)
-    with Store.open(store or experiment.store) as results:
-        return results.status(experiment.name)
+    results, name = sweeps.opened(path, store)
+    with results:
+        return results.status(name)
 
 
 def _show(found: "list[Status]", *, as_json: bool) -> None:
@@ -152,6 +171,8 @@ def _show(found: "list[Status]", *, as_json: bool) -> None:
 
 
 def _ago(status: "Status") -> str:
+    if status.ahead_s:
+        return f"dated {_clock(status.ahead_s)} ahead of this clock"
     return "-" if status.last_s is None else f"{_clock(status.last_s)} ago"
 
 
@@ -164,31 +185,52 @@ def _data(status: "Status") -> dict[str, Any]:
         "failed": status.failed,
         "per_second": status.per_second,
         "last_result_s": status.last_s,
+        "clock_ahead_s": status.ahead_s,
     }
 
 
-def _show_points(experiment: "Sweep", *, as_json: bool) -> None:
+def _show_points(experiment: "Sweep", functions: "Functions", *, as_json: bool) -> None:
     from pipesim import report, serial
     from pipesim import sweep as sweeps
 
-    _, keyed = sweeps.read(experiment)
-    different = len({key for _, key, _ in keyed})
-    points = [serial.to_data(experiment.point(number)) for number, _, _ in keyed[:_SHOWN]]
-    first = [{name: value for name, value in point.items() if value is not None} for point in points]
+    with _counted(experiment.size, quiet=as_json) as watch:
+        _, keys = sweeps.read(experiment, functions, watch)
+    points = {number: serial.to_data(experiment.point(number)) for number in keys.numbers[:_SHOWN]}
+    first = {
+        number: {name: value for name, value in point.items() if value is not None} for number, point in points.items()
+    }
     if as_json:
-        options.echo_json({"experiment": experiment.name, "points": len(keyed), "different": different, "first": first})
+        data = {"experiment": experiment.name, "points": len(keys), "different": keys.different}
+        options.echo_json({**data, "unchecked": functions.unchecked, "first": list(first.values())})
         return
-    click.echo(
-        report.facts(
-            [
-                ("experiment", experiment.name),
-                ("points", f"{len(keyed):,}" + ("" if different == len(keyed) else f" ({different:,} different)")),
-                ("axes", ", ".join(experiment.axes)),
-                ("metrics", ", ".join(experiment.columns)),
-                ("results", str(experiment.store)),
-                ("figures", ", ".join(experiment.charts) or "-"),
-            ]
-        )
-    )
-    for number, point in zip((n for n, _, _ in keyed), first, strict=False):
+    different = "" if keys.different == len(keys) else f" ({keys.different:,} different)"
+    facts = [
+        ("experiment", experiment.name),
+        ("points", f"{len(keys):,}{different}"),
+        ("axes", ", ".join(experiment.axes)),
+        ("metrics", ", ".join(experiment.columns)),
+        ("results", str(experiment.store)),
+        ("figures", ", ".join(experiment.charts) or "-"),
+    ]
+    if functions.unchecked:
+        facts.append(("unchecked", f"{', '.join(functions.unchecked)}: code of your own, not imported by --dry-run"))
+    click.echo(report.facts(facts))
+    for number, point in first.items():
         click.echo(f"\npoint {number}\n{report.facts((name, str(value)) for name, value in point.items())}")
+
+
+@contextmanager
+def _counted(total: int, *, quiet: bool) -> "Iterator[Callable[[int], None] | None]":
+    """A line that says how many points were read, if somebody looks."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    line = ""
+
+    def watch(count: int) -> None:
+        nonlocal line
+        line = f"\rreading {count:,} of at most {total:,} points"
+        click.echo(line, nl=False, err=True)
+
+    yield watch
+    click.echo("\r" + " " * len(line) + "\r", nl=False, err=True)

@@ -7,11 +7,18 @@
 
 A chunk of results is committed at once or not at all, so a process may be killed at any moment. Several processes may
 write to one file: a result has one line, and who comes second finds it there or writes the same again.
+
+SQLite has no checksums, so every row of results has a digest of all that it holds, and every experiment one of its
+points. They are compared whenever rows are read: what does not agree is refused, and computed again by the next sweep.
+
+records    what a row holds, and its digest        database   the file: opening, errors, transactions, the clock
+checks     every row beside its digest             file       what is put in, and what is asked
 """
 
+from pipesim.store.database import Clock, Connect
 from pipesim.store.file import Store
-from pipesim.store.records import RESERVED, Experiment, Result, Status
+from pipesim.store.records import RESERVED, Damage, Experiment, Result, Status
 
-__all__ = ["RESERVED", "SUFFIX", "Experiment", "Result", "Status", "Store"]
+__all__ = ["RESERVED", "SUFFIX", "Clock", "Connect", "Damage", "Experiment", "Result", "Status", "Store"]
 
 SUFFIX = ".sqlite"

@@ -1,85 +1,59 @@
 """A results file that is open: what is put into it, and what is asked of it."""
 
+import dataclasses
 import json
+import math
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 from pipesim import lookup
 from pipesim.errors import FormatError, InputError, UnknownNameError, shown
-from pipesim.store.records import TABLES, Experiment, Result, Status, joined, quoted, select_rows
+from pipesim.store import checks, database
+from pipesim.store.database import Clock, Connect, Database
+from pipesim.store.records import (
+    DIGEST,
+    Damage,
+    Experiment,
+    PointsDigest,
+    Result,
+    Status,
+    joined,
+    quoted,
+    row_digest,
+    select_rows,
+)
 
-_MARK = 0x50495045  # the application id in the file's header: "PIPE"
-_VERSION = 1
-_PATIENCE = 600.0  # seconds; somebody else may be writing a large grid
 _MOST_VARIABLES = 500  # in one statement
 
 
 class Store:
     """A results file that is open."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self.path = path
-        self._db = connection
+    def __init__(self, db: Database) -> None:
+        self.path = db.path
+        self._db = db
 
     @classmethod
-    def open(cls, path: Path | str, *, create: bool = False) -> Self:
-        """Open a results file; without `create` it must be there."""
-        path = Path(path)
-        if not create and not path.is_file():
-            raise InputError(f"{path}: no such file; `pipesim sweep` makes it")
+    def open(
+        cls, path: Path | str, *, create: bool = False, connect: Connect | None = None, clock: Clock | None = None
+    ) -> Self:
+        """Open a results file; without `create` it must be there, and may be where nothing can be written."""
+        store = cls(
+            database.opened(Path(path), create=create, connect=connect or sqlite3.connect, clock=clock or Clock())
+        )
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            store = cls(path, sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None))
-        except (sqlite3.Error, OSError) as error:
-            raise FormatError(f"{path}: cannot be opened: {error}") from None
-        try:
-            store._prepare()
-        except FormatError:
+            if create and store._db.version < database.VERSION:
+                checks.upgrade(store._db)
+        except BaseException:
             store.close()
             raise
         return store
 
     def close(self) -> None:
-        """Let go of the file; whoever closes it last folds the log of changes into it."""
+        """Let go of the file; the last process to close it folds the log of changes into it."""
         self._db.close()
-
-    def _prepare(self) -> None:
-        self._ask("PRAGMA synchronous = NORMAL")  # what is committed outlives the process, which is what is asked
-        # One statement, so that it sees a file either before somebody else makes it, or after.
-        mark, version, tables = self._one(
-            "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
-            "FROM pragma_application_id, pragma_user_version"
-        )
-        if (mark, version) == (_MARK, _VERSION):
-            return
-        if mark == _MARK:
-            raise FormatError(f"{self.path}: version {version} of a file of results; {_VERSION} is what is read here")
-        if mark or tables:
-            raise FormatError(f"{self.path}: is a database of something else than pipesim")
-        self._keep_log()
-        with self._writing():
-            if not self._one("SELECT count(*) FROM sqlite_master")[0]:  # nobody was faster
-                for statement in TABLES.split(";\n"):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA application_id = {_MARK}")
-                self._db.execute(f"PRAGMA user_version = {_VERSION}")
-
-    def _keep_log(self) -> None:
-        """Write-ahead logging; SQLite does not wait by itself while somebody else makes the same file."""
-        until = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                self._db.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.Error as error:
-                if time.monotonic() > until or not isinstance(error, sqlite3.OperationalError):
-                    raise FormatError(f"{self.path}: cannot be written: {error}") from None
-                time.sleep(0.02)
-            else:
-                return
 
     def __enter__(self) -> Self:
         return self
@@ -87,38 +61,65 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # --- checking ----------------------------------------------------------------------------------------------------
+
+    def check(self, *, thorough: bool = True) -> Damage:
+        """What in the file does not agree with its digest, or with SQLite's own rules."""
+        return checks.check(self._db, thorough=thorough)
+
+    def repair(self) -> Damage:
+        """Take out rows that are damaged, which are then computed again; a file without structure is refused."""
+        damage = checks.check(self._db)
+        if damage.structure:
+            raise checks.refusal(self._db, damage)
+        if damage.found:
+            checks.drop(self._db)
+            left = checks.check(self._db)
+            if left.found:
+                raise checks.refusal(
+                    self._db, dataclasses.replace(left, structure=left.structure or "rows out of order")
+                )
+        return damage
+
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def enlist(self, experiment: Experiment, points: Iterable[tuple[int, bytes, Sequence[Any]]]) -> None:
         """Put down all points of an experiment: number, key, values of the axes. It replaces one of the same name."""
-        known = self._row_of(experiment.name)
-        if known is not None and known[1] == experiment.digest:
-            with self._writing():
-                self._db.execute("UPDATE experiments SET begun = ? WHERE id = ?", (time.time(), known[0]))
+        with self._db.writing():
+            known = self._row_of(experiment.name)
+            if known is not None and known[1] == experiment.digest:
+                self._db.execute("UPDATE experiments SET begun = ? WHERE id = ?", (self._db.clock.now(), known[0]))
+                checks.seal(self._db, known[0])
                 self._make_view(experiment, known[0])
-            return
-        with self._writing():
+                return
             self._need_columns("points", experiment.axes)
             self._need_columns("results", experiment.metrics)
             number = self._replace(experiment)
             columns = ", ".join(["experiment", "number", "key", *map(quoted, experiment.axes)])
             marks = ", ".join("?" * (3 + len(experiment.axes)))
-            lines = ((number, n, key, *values) for n, key, values in points)
-            self._db.executemany(f"INSERT INTO points ({columns}) VALUES ({marks})", lines)  # noqa: S608 - quoted names
+            digest = PointsDigest(experiment.axes)
+            lines = ((number, *line) for line in _digested(points, digest))
+            self._db.connection.executemany(f"INSERT INTO points ({columns}) VALUES ({marks})", lines)  # noqa: S608 - quoted names
+            checks.seal(self._db, number, digest.value())
             self._make_view(experiment, number)
+
+    def lists(self, experiment: Experiment) -> bool:
+        """Whether the points that are listed under this name are still those of this experiment."""
+        known = self._row_of(experiment.name)
+        return known is not None and known[1] == experiment.digest
 
     def _replace(self, e: Experiment) -> int:
         known = self._row_of(e.name)
         if known is not None:
             self._db.execute("DELETE FROM points WHERE experiment = ?", (known[0],))
             self._db.execute("DELETE FROM experiments WHERE id = ?", (known[0],))
-        values = (e.name, e.digest, e.text, json.dumps(e.axes), json.dumps(e.metrics), time.time())
+        values = (e.name, e.digest, e.text, json.dumps(e.axes), json.dumps(e.metrics), self._db.clock.now())
         into = "INSERT INTO experiments (name, digest, text, axes, metrics, begun) VALUES (?, ?, ?, ?, ?, ?)"
         found = self._db.execute(into, values).lastrowid
         return int(found or 0)
 
     def _need_columns(self, table: str, names: Sequence[str]) -> None:
-        there = {row[1].lower() for row in self._db.execute(f"PRAGMA table_info({table})")}
+        there = self._columns(table)
         for name in names:
             if name.lower() not in there:
                 self._db.execute(f"ALTER TABLE {table} ADD COLUMN {quoted(name)}")
@@ -129,42 +130,53 @@ class Store:
 
     def commit(self, metrics: Sequence[str], results: Sequence[Result]) -> None:
         """Keep the results of a chunk, all or none; numbers that a line has beside these metrics stay."""
-        names = list(map(quoted, metrics))
-        columns = ["key", "measured", "error", "refused", "engine", "seconds", "finished", *names]
-        updates = ", ".join(f"{name} = excluded.{name}" for name in columns[1:])
-        with self._writing():
-            known = self._measured([result.key for result in results])
-            now = time.time()
+        with self._db.writing():
+            names = self._columns("results")
+            known = {row["key"]: row for row in self._whole([result.key for result in results])}
+            now = self._db.clock.now()
             lines = [
-                (
-                    r.key, joined(known.get(r.key, frozenset()) | set(metrics)), r.error, r.refused, r.engine,
-                    r.seconds, now, *(r.values or [None] * len(names)),
-                )
-                for r in results
-            ]  # fmt: skip
-            self._db.executemany(
-                f"INSERT INTO results ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "  # noqa: S608 - quoted names
-                f"ON CONFLICT (key) DO UPDATE SET {updates}",
-                lines,
+                self._line(known.get(r.key), r, [names[m.lower()] for m in metrics], metrics, now) for r in results
+            ]
+            columns = list(names.values())
+            self._db.connection.executemany(
+                f"INSERT OR REPLACE INTO results ({', '.join(map(quoted, columns))}) "  # noqa: S608 - quoted names
+                f"VALUES ({', '.join('?' * len(columns))})",
+                [[line.get(name) for name in columns] for line in lines],
             )
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """One transaction, whole or not at all; waits while somebody else writes."""
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise InputError(f"{self.path}: cannot be written: {error}") from None
+    @staticmethod
+    def _line(
+        known: dict[str, Any] | None, result: Result, columns: Sequence[str], metrics: Sequence[str], now: float
+    ) -> dict[str, Any]:
+        """A row of results with its digest; what it held before is kept if it agrees with its own."""
+        kept = known if known is not None and known[DIGEST] == row_digest(known) else {"measured": ""}
+        values = result.values or [None] * len(columns)
+        line = {
+            **kept,
+            "key": result.key,
+            "measured": joined({*str(kept["measured"]).split(), *metrics}),
+            "error": result.error,
+            "refused": int(result.refused),
+            "engine": result.engine,
+            "seconds": float(result.seconds),
+            "finished": float(now),
+            **dict(zip(columns, map(_stored, values), strict=True)),
+        }
+        return {**line, DIGEST: row_digest(line)}
+
+    def _whole(self, keys: Sequence[bytes]) -> Iterator[dict[str, Any]]:
+        """The rows of results that there are for these keys."""
+        for start in range(0, len(keys), _MOST_VARIABLES):
+            part = keys[start : start + _MOST_VARIABLES]
+            yield from checks.rows_of(self._db, "results", f"WHERE key IN ({', '.join('?' * len(part))})", part)
+
+    def _columns(self, table: str) -> dict[str, str]:
+        """The names of a table's columns, by their lower case: SQL does not tell them apart otherwise."""
+        return {row[1].lower(): row[1] for row in self._db.ask(f"PRAGMA table_info({table})")}
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    def pending(self, name: str, engine: str, *, retry: bool = False) -> list[tuple[int, bytes]]:
+    def pending(self, name: str, engine: str, *, retry: bool = False) -> Iterator[tuple[int, bytes]]:
         """Number and key of every point that has no result yet, equal ones once.
 
         What one engine refused another may know. With `retry` failures count as no results.
@@ -177,7 +189,7 @@ class Store:
             "SELECT min(p.number), p.key FROM points p LEFT JOIN results r ON r.key = p.key "  # noqa: S608 - marks only
             f"WHERE p.experiment = ? AND ({lacks}) GROUP BY p.key ORDER BY 1"
         )
-        return self._ask(query, (number, *enough, *(() if retry else (engine,))))
+        return self._db.stream(query, (number, *enough, *(() if retry else (engine,))))
 
     def done_of(self, keys: Sequence[bytes], metrics: Sequence[str]) -> set[bytes]:
         """Which of these keys have a result with all these metrics."""
@@ -188,17 +200,17 @@ class Store:
         for start in range(0, len(keys), _MOST_VARIABLES):
             part = keys[start : start + _MOST_VARIABLES]
             query = f"SELECT key, measured FROM results WHERE key IN ({', '.join('?' * len(part))})"  # noqa: S608 - marks only
-            found |= {key: frozenset(str(text).split()) for key, text in self._ask(query, part)}
+            found |= {key: frozenset(str(text).split()) for key, text in self._db.ask(query, part)}
         return found
 
     def _enough(self, metrics: Sequence[str]) -> list[str]:
         """The sets of metrics, as results name them, that have all of these."""
-        kinds = [str(text) for (text,) in self._ask("SELECT DISTINCT measured FROM results")]
+        kinds = [str(text) for (text,) in self._db.ask("SELECT DISTINCT measured FROM results")]
         return [text for text in kinds if set(text.split()) >= set(metrics)]
 
     def experiments(self) -> list[Experiment]:
         """All that was run into this file, the last one first."""
-        names = self._ask("SELECT name FROM experiments ORDER BY begun DESC, id DESC")
+        names = self._db.ask("SELECT name FROM experiments ORDER BY begun DESC, id DESC")
         return [self._known(name)[1] for (name,) in names]
 
     def experiment(self, name: str | None = None) -> Experiment:
@@ -214,21 +226,33 @@ class Store:
         """How far an experiment is."""
         number, experiment = self._known(name)
         enough = self._enough(experiment.metrics)
-        now = time.time()
-        total, done, failed, last, recent = self._one(
-            "SELECT count(*), count(r.key), count(r.error), max(r.finished), sum(r.finished > ?) FROM "  # noqa: S608 - marks only
+        now = self._db.clock.now()
+        total, done, failed, last, recent = self._db.one(
+            "SELECT count(*), count(r.key), count(r.error), max(r.finished), sum(r.finished BETWEEN ? AND ?) FROM "  # noqa: S608 - marks only
             "(SELECT DISTINCT key FROM points WHERE experiment = ?) p LEFT JOIN results r ON r.key = p.key "
             f"AND r.measured IN ({', '.join('?' * len(enough))})",
-            (now - 60, number, *enough),
+            (now - 60, now, number, *enough),
         )
-        return Status(name, total, done, failed, None if last is None else now - last, (recent or 0) / 60)
+        ago = None if last is None else now - last
+        ahead = max(0.0, -(ago or 0.0))
+        return Status(name, total, done, failed, None if ago is None else max(0.0, ago), (recent or 0) / 60, ahead)
 
     def rows(self, name: str, query: str | None = None, *, unfinished: bool = False) -> tuple[list[str], list[Any]]:
         """Columns and rows of an experiment, in the order of its grid; those without result only if asked for.
 
         `query` is a condition (`gpus > 8 and error is null`), or a SELECT over the table `rows`; it can only read.
+        A file in which anything is damaged is refused.
         """
-        number, experiment = self._known(name)
+        with self._db.reading():
+            damage = checks.check(self._db, name)
+            if damage.found:
+                raise checks.refusal(self._db, damage)
+            number, experiment = self._known(name)
+            return self._selected(experiment, number, query, unfinished=unfinished)
+
+    def _selected(
+        self, experiment: Experiment, number: int, query: str | None, *, unfinished: bool
+    ) -> tuple[list[str], list[Any]]:
         whole = "" if unfinished else " WHERE finished IS NOT NULL"
         columns = ", ".join(map(quoted, [*experiment.axes, *experiment.metrics, "error"]))
         text = f"SELECT {columns} FROM (SELECT * FROM rows{whole})"  # noqa: S608 - quoted names
@@ -239,7 +263,6 @@ class Store:
         if text is not query:
             text += " ORDER BY number"
         try:
-            self._db.execute("DROP VIEW IF EXISTS temp.rows")
             self._db.execute(f"CREATE TEMP VIEW rows AS {select_rows(experiment, number)}")
             self._db.execute("PRAGMA query_only = ON")
             found = self._db.execute(text)
@@ -253,7 +276,7 @@ class Store:
     def _known(self, name: str) -> tuple[int, Experiment]:
         row = self._row_of(name)
         if row is None:
-            names = [str(found) for (found,) in self._ask("SELECT name FROM experiments")]
+            names = [str(found) for (found,) in self._db.ask("SELECT name FROM experiments")]
             raise UnknownNameError(f"{self.path}: no experiment is called {name!r}; {lookup.suggest(name, names)}")
         number, digest, text, axes, metrics = row
         try:
@@ -263,14 +286,18 @@ class Store:
         return int(number), Experiment(name, str(digest), str(text), *columns)
 
     def _row_of(self, name: str) -> Any:  # noqa: ANN401 - a row of columns of several types, or None
-        return self._one("SELECT id, digest, text, axes, metrics FROM experiments WHERE name = ?", (name,))
+        return self._db.one("SELECT id, digest, text, axes, metrics FROM experiments WHERE name = ?", (name,))
 
-    def _one(self, query: str, values: Sequence[Any] = ()) -> Any:  # noqa: ANN401 - as `_row_of`
-        return next(iter(self._ask(query, values)), None)
 
-    def _ask(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """All rows that a question of our own has for an answer."""
-        try:
-            return self._db.execute(query, values).fetchall()
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise FormatError(f"{self.path}: is not a file of results, or damaged: {error}") from None
+def _digested(
+    points: Iterable[tuple[int, bytes, Sequence[Any]]], digest: PointsDigest
+) -> Iterator[tuple[int, bytes, Any]]:
+    """The lines of points as they are put down, counted into a digest on their way."""
+    for number, key, values in points:
+        digest.add(number, key, values)
+        yield number, key, *values
+
+
+def _stored(value: Any) -> Any:  # noqa: ANN401 - a number, text or nothing
+    """A value as SQLite gives it back."""
+    return None if isinstance(value, float) and math.isnan(value) else value

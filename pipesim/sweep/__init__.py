@@ -2,24 +2,32 @@
 
 file      experiment.toml -> Sweep          grid     axes, ranges, products, zips, filters
 points    one point and its key             inputs   what files hold, by content
+keys      the keys of all points            functions  somebody's own, named in the file: checked, found, not run
 work      what a worker does                outputs  the numbers that are kept
-crew      who works                         running  hands out, keeps, resumes
+crew      who works                         dispatch hands out, keeps
+running   from a sweep to its rows
 show      rows as tables, charts as pictures
 """
 
+from pipesim.sweep.dispatch import Progress
 from pipesim.sweep.file import Sweep, load, parse
+from pipesim.sweep.functions import Functions
 from pipesim.sweep.outputs import METRICS
-from pipesim.sweep.running import Progress, read, run
-from pipesim.sweep.show import check_table, csv_text, draw, rows, write_table
+from pipesim.sweep.running import System, read, run
+from pipesim.sweep.show import check_table, checked, csv_text, draw, opened, rows, write_table
 
 __all__ = [
     "METRICS",
+    "Functions",
     "Progress",
     "Sweep",
+    "System",
     "check_table",
+    "checked",
     "csv_text",
     "draw",
     "load",
+    "opened",
     "parse",
     "read",
     "rows",

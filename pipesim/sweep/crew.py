@@ -13,8 +13,8 @@ import pickle
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from multiprocessing import connection, get_context, parent_process
@@ -27,25 +27,39 @@ from pipesim.sweep.work import Order, Outcome, Workshop
 _WHILE_S = 5.0  # how long the number of a cluster's workers is taken to stay the same
 
 Chunk = Sequence[tuple[bytes, Point]]
+Answer = Future[list[Outcome]]
+Submit = Callable[[Chunk], Answer]
+Wait = Callable[[Iterable[Answer], float], set[Answer]]
 
 # What this process was sent when it started, if it is a worker of a pool: it serves one sweep.
 _WORKSHOP: ContextVar[Workshop] = ContextVar("workshop")
 
 
-class Crew:
-    """Workers who are given chunks. `count` says how many they are, `remake` starts anew after some of them died."""
+class NotStartedError(BrokenExecutor):
+    """No worker could be started, so that what was handed out was not begun."""
 
-    def __init__(
-        self, count: Callable[[], int], submit: Callable[[Chunk], "Future[list[Outcome]]"], remake: Callable[[], None]
-    ) -> None:
-        self._count = count
+
+class Crew:
+    """Workers who are given chunks. `count` says how many they are, `remake` starts others after some of them died.
+
+    `wait` waits for the first of some chunks to be done, so many seconds at most, and says which are.
+    """
+
+    def __init__(self, count: Callable[[], int], submit: Submit, remake: Callable[[], None], wait: Wait) -> None:
+        self.count = count
         self.submit = submit
         self.remake = remake
+        self.wait = wait
 
     @property
     def size(self) -> int:
         """How many workers there are, at least one."""
-        return max(1, self._count())
+        return max(1, self.count())
+
+
+def first_done(waiting: Iterable[Answer], seconds: float) -> set[Answer]:
+    """Those of some answers that are there, as soon as there is one."""
+    return wait(waiting, timeout=seconds, return_when=FIRST_COMPLETED).done
 
 
 @contextmanager
@@ -53,12 +67,12 @@ def here(order: Order) -> Iterator[Crew]:
     """This process alone."""
     workshop = Workshop(order)
 
-    def submit(chunk: Chunk) -> "Future[list[Outcome]]":
-        done: Future[list[Outcome]] = Future()
+    def submit(chunk: Chunk) -> Answer:
+        done: Answer = Future()
         done.set_result(workshop.work(chunk))
         return done
 
-    yield Crew(lambda: 1, submit, _nothing)
+    yield Crew(lambda: 1, submit, _nothing, first_done)
 
 
 @contextmanager
@@ -74,19 +88,25 @@ def processes(order: Order, count: int) -> Iterator[Crew]:
             pool.shutdown(wait=True, cancel_futures=True)
         pools[:] = [ProcessPoolExecutor(count, context, _arrive, (shared,))]
 
-    def submit(chunk: Chunk) -> "Future[list[Outcome]]":
+    def submit(chunk: Chunk) -> Answer:
         try:
             return pools[0].submit(_work, chunk)
         except BrokenExecutor as error:  # somebody died since we last looked: this chunk is lost too
-            lost: Future[list[Outcome]] = Future()
-            lost.set_exception(error)
-            return lost
+            return _lost(error)
+        except (EOFError, OSError) as error:  # the server that forks workers is gone; the next pool starts another
+            return _lost(NotStartedError(str(error) or type(error).__name__))
 
     remake()
     try:
-        yield Crew(lambda: count, submit, remake)
+        yield Crew(lambda: count, submit, remake, first_done)
     finally:
         pools[0].shutdown(wait=True, cancel_futures=True)
+
+
+def _lost(error: BrokenExecutor) -> Answer:
+    lost: Answer = Future()
+    lost.set_exception(error)
+    return lost
 
 
 def _arrive(shared: bytes) -> None:
@@ -121,7 +141,7 @@ def dask(order: Order, address: str, count: int) -> Iterator[Crew]:
         count_now = _Lately(lambda: sum(client.nthreads().values()))
         if not count_now():
             raise InputError(f"the dask scheduler at {address!r} has no workers; start some: dask worker {address}")
-        yield Crew(count_now, lambda chunk: executor.submit(_serve, shared, chunk), _nothing)
+        yield Crew(count_now, lambda chunk: executor.submit(_serve, shared, chunk), _nothing, first_done)
     finally:
         client.close()
         if client.cluster is not None:

@@ -23,11 +23,14 @@ time = { kind = "line", x = "rate", y = "iteration_time_s", series = "planner", 
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pipesim import files, lookup, serial, store
 from pipesim.engines import ENGINES
@@ -36,12 +39,12 @@ from pipesim.plot import Chart
 from pipesim.store import Experiment
 from pipesim.sweep import grid as grids
 from pipesim.sweep import outputs
+from pipesim.sweep.functions import check_form, is_own
 from pipesim.sweep.grid import Grid, Scalar
 from pipesim.sweep.inputs import Inputs
-from pipesim.sweep.points import FIELDS, Maker, Point, check_names, check_value, key
+from pipesim.sweep.keys import keys_of
+from pipesim.sweep.points import FIELDS, Maker, Point, check_names, check_value
 from pipesim.sweep.work import UNPLANNED
-
-Keyed = Sequence[tuple[int, bytes, list[Any]]]
 
 FORMAT, VERSION = "pipesim.sweep", 1
 _TABLES = ("simulate", "grid", "output", "plot")
@@ -79,31 +82,33 @@ class Sweep:
         """The columns of the metrics."""
         return tuple(map(outputs.column, self.metrics))
 
-    def points(self) -> Iterator[tuple[int, dict[str, Scalar], Point]]:
-        """Number, values of the axes and options of every point."""
-        first = 0
-        for grid, maker in zip(self.grids, self._makers, strict=True):
-            for number, values in grid.points(self.bound):
-                with within(_where(values)):
-                    point = maker.point(values)
-                yield first + number, values, point
-            first += grid.size
-
     def point(self, number: int) -> Point:
         """The options of a point."""
         grid, place = self._place(number)
         return self._makers[self.grids.index(grid)].point(grid.values(place))
 
+    @property
+    def size(self) -> int:
+        """How many points there are before filters."""
+        return sum(grid.size for grid in self.grids)
+
     @cached_property
     def _makers(self) -> tuple[Maker, ...]:
         return tuple(Maker(self.bound, grid.axes) for grid in self.grids)
 
-    def order(self, number: int) -> tuple[Any, ...]:
-        """A sort key by which points that can share a plan are neighbours."""
-        grid, place = self._place(number)
-        places = grid.places(place)
-        late = [not set(group) - UNPLANNED.keys() for group in grid.groups]
-        return (number - place, [p for p, x in zip(places, late, strict=True) if not x], places)
+    def ordered(self, numbers: "array[int]") -> "array[int]":
+        """These points, so that those which can share a plan are neighbours."""
+        found, first = array("q"), 0
+        everything = np.frombuffer(numbers, np.int64) if numbers else np.zeros(0, np.int64)
+        for grid in self.grids:
+            mine = everything[(everything >= first) & (everything < first + grid.size)]
+            places = np.unravel_index(mine - first, grid.shape) if grid.shape else ()
+            late = [not set(group) - UNPLANNED.keys() for group in grid.groups]
+            early = [place for place, x in zip(places, late, strict=True) if not x]
+            # `lexsort` takes the last key first; the number counts in mixed radix, as all places together do.
+            found.frombytes(mine[np.lexsort((mine, *reversed(early)))].tobytes())
+            first += grid.size
+        return found
 
     def _place(self, number: int) -> tuple[Grid, int]:
         for grid in self.grids:
@@ -117,24 +122,36 @@ class Sweep:
         grid, place = self._place(number)
         return grid.values(place)
 
-    def experiment(self, keyed: Keyed) -> Experiment:
+    def experiment(self, keys: Iterable[tuple[int, bytes]]) -> Experiment:
         """What a store is told of this sweep: it is another one if any point or its inputs changed."""
         found = hashlib.sha256(json.dumps([self.text, self.axes, self.columns]).encode())
-        for number, digest, _ in keyed:
+        for number, digest in keys:
             found.update(b"%d " % number + digest)
         return Experiment(self.name, found.hexdigest(), self.text, self.axes, self.columns)
 
-    def keyed(self, inputs: Inputs) -> Iterator[tuple[int, bytes, list[Any]]]:
-        """Number, key and values of the axes of every point, as a store takes them; reads what is not read yet."""
-        axes, functions = self.axes, inputs.functions(self.metrics)
-        for number, values, point in self.points():
-            with within(str(self.path)):
-                inputs.gather(point)
-            yield number, key(point, inputs.contents, functions), [values.get(name) for name in axes]
+    def keys(self, inputs: Inputs) -> Iterator[tuple[int, bytes]]:
+        """Number and key of every point; reads what is not read yet."""
+        functions, first = inputs.metrics(self.metrics), 0
+        for grid, maker in zip(self.grids, self._makers, strict=True):
+            for number, key in keys_of(grid, maker, self.bound, inputs, functions):
+                yield first + number, key
+            first += grid.size
 
+    def listed(self, keys: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, list[Any]]]:
+        """Number, key and values of the axes of points, as a store takes them."""
+        axes = self.axes
+        for number, key in keys:
+            values = self.values(number)
+            yield number, key, [values.get(name) for name in axes]
 
-def _where(values: Mapping[str, Any]) -> str:
-    return "the point " + ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
+    def same_grid(self, other: "Sweep") -> bool:
+        """Whether another file has the same points and metrics as this one; charts do not count."""
+        return self.described() == other.described()
+
+    def described(self) -> str:
+        """What determines points and metrics, as text: 1 and 1.0 differ in it."""
+        grids = [(grid.groups, [formula.text for formula in grid.where]) for grid in self.grids]
+        return repr((sorted(self.bound.items()), grids, self.metrics))
 
 
 def load(path: Path | str) -> Sweep:
@@ -182,7 +199,10 @@ def _bound(data: Any) -> dict[str, Any]:  # noqa: ANN401 - what a file holds is 
     for name, value in data.items():
         if name == "engine":
             with within("simulate.engine"):
-                lookup.function_named(str(value), ENGINES, "engine")
+                if is_own(str(value)):
+                    check_form(str(value))
+                else:
+                    lookup.function_named(str(value), ENGINES, "engine")
         elif name not in FIELDS:
             raise InputError(f"simulate.{name}: unknown key; {lookup.suggest(name, [*FIELDS, 'engine'])}")
         else:

@@ -17,10 +17,11 @@ gpus      planner     size, hidden      a point's number counts in mixed radix, 
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from pipesim import formulas
 from pipesim.errors import InputError, shown, within
@@ -28,9 +29,11 @@ from pipesim.formulas import Formula
 
 Scalar = int | float | str | bool
 Axes = Mapping[str, tuple[Scalar, ...]]
+Made = TypeVar("Made")
 
 MOST_POINTS = 10**8  # of a product, before filters
 _MOST_VALUES = 10**6  # of a range
+_MOST_KEPT = 10**5  # combinations of places for which something is kept
 _RESERVED = frozenset({"zip", "where"})
 _DIGITS = Context(prec=15)  # of what is not exact: values of a range by count
 
@@ -63,8 +66,12 @@ class Grid:
 
     def values(self, number: int) -> dict[str, Scalar]:
         """The values of the axes at a point."""
+        return self.at(self.places(number))
+
+    def at(self, places: tuple[int, ...]) -> dict[str, Scalar]:
+        """The values of the axes at these places in the groups."""
         found: dict[str, Scalar] = {}
-        for group, place in zip(self.groups, self.places(number), strict=True):
+        for group, place in zip(self.groups, places, strict=True):
             found |= {name: values[place] for name, values in group.items()}
         return found
 
@@ -76,19 +83,34 @@ class Grid:
             found.append(place)
         return tuple(reversed(found))
 
-    def points(self, bound: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, Scalar]]]:
-        """Number and values of every point that the filters keep; filters also see what is `bound`."""
-        rows = [
-            [dict(zip(group, values, strict=True)) for values in zip(*group.values(), strict=True)]
-            for group in self.groups
-        ]
-        for number, parts in enumerate(itertools.product(*rows)):
-            values = {name: value for part in parts for name, value in part.items()}
-            if self._keeps({**bound, **values}):
-                yield number, values
+    def kept(self, bound: Mapping[str, Any]) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Number and places of every point that the filters keep; filters also see what is `bound`."""
+        filters = [remembered(self, formula.names, self._kept_by(formula, bound)) for formula in self.where]
+        for number, places in enumerate(itertools.product(*map(range, self.shape))):
+            if all(keeps(places) for keeps in filters):
+                yield number, places
 
-    def _keeps(self, values: Mapping[str, Any]) -> bool:
-        return all(formula.value(values) for formula in self.where)
+    def _kept_by(self, formula: Formula, bound: Mapping[str, Any]) -> Callable[[tuple[int, ...]], bool]:
+        return lambda places: bool(formula.value({**bound, **self.at(places)}))
+
+
+def remembered(
+    grid: Grid, names: frozenset[str], make: Callable[[tuple[int, ...]], Made]
+) -> Callable[[tuple[int, ...]], Made]:
+    """A function of places that depends on these axes only: what it made is kept, where that is not too much."""
+    indices = [index for index, group in enumerate(grid.groups) if names & group.keys()]
+    if math.prod(grid.shape[index] for index in indices) > _MOST_KEPT:
+        return make
+    known: dict[Any, Made] = {}
+    pick: Callable[[Any], Any] = itemgetter(*indices) if indices else lambda _: None
+
+    def found(places: tuple[int, ...]) -> Made:
+        place = pick(places)
+        if place not in known:
+            known[place] = make(places)
+        return known[place]
+
+    return found
 
 
 def read(data: Any, known: Sequence[str]) -> Grid:  # noqa: ANN401 - what a file holds is anything

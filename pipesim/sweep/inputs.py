@@ -4,7 +4,6 @@ Two names with the same content are the same input; a file that changes makes it
 """
 
 import hashlib
-import importlib.util
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +12,11 @@ from typing import Any
 
 from pipesim import experiment, files, lookup, serial
 from pipesim.architectures import ARCHITECTURES
-from pipesim.errors import PipesimError
+from pipesim.errors import PipesimError, within
 from pipesim.planners import PLANNERS
 from pipesim.schedule import Schedule
 from pipesim.schedulers import SCHEDULERS
-from pipesim.sweep.points import Point
+from pipesim.sweep.functions import Functions, is_own, source_digest
 from pipesim.topologies import TOPOLOGIES
 from pipesim.topologies.hosts import cluster_file
 from pipesim.trace import Trace
@@ -29,6 +28,7 @@ _FAMILIES = {
     "scheduler": SCHEDULERS,
 }
 _OF_FILES = ("nvidia_smi", "nccl_xml")  # topologies whose first argument is a file
+_MOST_SEEN = 10**5
 _SCHEDULES = (".csv", ".json", ".toml")
 _ALWAYS_FILES = ("trace", "plan", "scenario")
 NAMED = (*_ALWAYS_FILES, *_FAMILIES)
@@ -38,22 +38,29 @@ NAMED = (*_ALWAYS_FILES, *_FAMILIES)
 class Inputs:
     """For "field text" what was read there, and a digest of it; functions have a digest of their source."""
 
-    folder: Path
+    file: Path  # the experiment; other files are beside it
+    functions: Functions = field(default_factory=Functions)
     values: dict[str, Any] = field(default_factory=dict)
     contents: dict[str, str] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
 
-    def gather(self, point: Point) -> None:
-        """Read what this point names and was not read yet; names that nothing has are refused."""
-        for name in NAMED:
-            text = getattr(point, name)
-            if text is not None and f"{name} {text}" not in self._seen:
-                self._seen.add(f"{name} {text}")
-                self._read(name, text)
+    def gather(self, name: str, text: str | None) -> None:
+        """Read what a field names, if it names anything that was not read yet; a name that nothing has is refused."""
+        if name not in NAMED or text is None or f"{name} {text}" in self._seen:
+            return
+        if len(self._seen) > _MOST_SEEN:
+            self._seen.clear()
+        self._seen.add(f"{name} {text}")
+        with within(str(self.file)):
+            self._read(name, text)
 
-    def functions(self, metrics: Sequence[str]) -> list[str]:
+    def metrics(self, names: Sequence[str]) -> list[str]:
         """The metrics that are somebody's functions, each with a digest of its source."""
-        return [f"{name} {_source_digest(name)}" for name in sorted(metrics) if ":" in name]
+        own = [name for name in sorted(names) if is_own(name)]
+        for name in own:
+            with within(str(self.file)), within("output.metrics"):
+                self.functions.check(name, {}, "metric")
+        return [f"{name} {source_digest(name)}" for name in own]
 
     def _read(self, name: str, text: str) -> None:
         if self._is_file(name, text):
@@ -62,18 +69,18 @@ class Inputs:
             self.contents[f"{name} {text}"] = digest(value)
             return
         function, positional, keywords = lookup.parse_call(text, name)
-        _check_function(name, text)
+        self.functions.check(text, _FAMILIES[name], name)
         if name == "cluster" and function in _OF_FILES:
             self._read_machine(text, function, [*positional], keywords)
             return
         if function not in _FAMILIES[name]:
-            self.contents[f"{name} {text}"] = f"{text} {_source_digest(function)}"
+            self.contents[f"{name} {text}"] = f"{text} {source_digest(function)}"
 
     def _read_machine(self, text: str, function: str, positional: list[Any], keywords: dict[str, Any]) -> None:
         """A cluster by what a machine says of itself, in a file that stands beside the experiment too."""
         named = keywords.get("file", positional[0] if positional else None)
-        if isinstance(named, str) and files.exists(self.folder / named):
-            named = str(self.folder / named)
+        if isinstance(named, str) and files.exists(self.file.parent / named):
+            named = str(self.file.parent / named)
             text_here = f"{function}({', '.join([repr(named), *map(repr, positional[1:]), *_named(keywords)])})"
         else:
             text_here = text
@@ -90,12 +97,14 @@ class Inputs:
 
     def _is_file(self, name: str, text: str) -> bool:
         if name == "cluster":
-            return cluster_file.is_file(text, TOPOLOGIES) or cluster_file.is_file(str(self.folder / text), TOPOLOGIES)
+            return cluster_file.is_file(text, TOPOLOGIES) or cluster_file.is_file(
+                str(self.file.parent / text), TOPOLOGIES
+            )
         return name in _ALWAYS_FILES or (name == "scheduler" and text.endswith(_SCHEDULES))
 
     def _path(self, name: str, text: str) -> Path | str:
         """A file beside the experiment; a trace may also be one that comes with pipesim."""
-        beside = self.folder / text
+        beside = self.file.parent / text
         return text if name == "trace" and not files.exists(beside) else beside
 
 
@@ -110,21 +119,6 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 
 def _named(keywords: Mapping[str, Any]) -> list[str]:
     return [f"{name}={value!r}" for name, value in keywords.items() if name != "file"]
-
-
-def _check_function(name: str, text: str) -> None:
-    """Refuse a name that no function has, and options that it does not take."""
-    lookup.resolve(text, _FAMILIES[name], name)
-
-
-def _source_digest(function: str) -> str:
-    """A digest of the file in which a function of somebody else is; what that file imports does not count."""
-    try:
-        spec = importlib.util.find_spec(function.partition(":")[0])
-        source = Path(spec.origin).read_bytes() if spec and spec.origin else b""
-    except (ImportError, ValueError, OSError):
-        source = b""
-    return _hash(source)
 
 
 def digest(value: Any) -> str:  # noqa: ANN401 - any input

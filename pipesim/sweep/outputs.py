@@ -8,9 +8,12 @@ from itertools import groupby
 from pipesim import experiment, lookup, metrics, units
 from pipesim.errors import InputError, shown, within
 from pipesim.experiment import Case
+from pipesim.sweep.functions import check_form, is_own
 from pipesim.timeline import Timeline
 
 Value = int | float | str | bool | None
+
+_MOST_BITS = 63  # of a whole number in a store
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +127,8 @@ def check(names: Sequence[str], *, replays: bool) -> None:
         with within(f"[{index}]"):
             if ":" not in name and name not in METRICS:
                 raise InputError(f"no metric is called {shown(name)}; {lookup.suggest(name, list(METRICS))}")
-            if ":" in name:
-                lookup.function_named(name, {}, "metric")
+            if is_own(name):
+                check_form(name)
             if name.startswith("replay_") and not replays:
                 raise InputError(f"{name!r} is a number of replays, and neither [simulate] nor [grid] has iterations")
             if column(name) in [column(other) for other in names[:index]]:
@@ -150,4 +153,11 @@ def _plain(name: str, value: object) -> Value:
     plain = item() if item is not None else value
     if plain is not None and not isinstance(plain, bool | int | float | str):
         raise InputError(f"metric {name!r} gave {shown(plain)}; a number, text or None was expected")
-    return plain
+    if isinstance(plain, int) and plain.bit_length() > _MOST_BITS:
+        raise InputError(f"metric {name!r} gave {shown(plain)}; a number of at most {_MOST_BITS} bits was expected")
+    return writable(plain) if isinstance(plain, str) else plain
+
+
+def writable(text: str) -> str:
+    """Text that a file can hold: what is no character is written as its number."""
+    return text.encode("utf-8", "backslashreplace").decode()

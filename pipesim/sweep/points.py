@@ -91,7 +91,7 @@ class Maker:
     """Makes points of what is bound and of the values of axes."""
 
     def __init__(self, bound: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> None:
-        self._bound = dict(bound)
+        self._bound, self._axes = dict(bound), dict(axes)
         self._templates: dict[str, Template] = {}
         self._known: dict[tuple[str, type, Any], Any] = {}
         texts = [v for v in bound.values() if isinstance(v, str)]
@@ -106,19 +106,30 @@ class Maker:
         """The names that formulas speak of."""
         return frozenset().union(*(made.names for made in self._templates.values()))
 
+    def has(self, name: str) -> bool:
+        """Whether a field is given; a seed may stand in a formula alone, where nothing is drawn."""
+        if name == "seed" and self._bound.get("iterations") is None and "iterations" not in self._axes:
+            return False
+        return name in self._bound or name in self._axes
+
+    def names(self, name: str) -> frozenset[str]:
+        """The axes, and what else is bound, that a field depends on."""
+        texts = [self._bound.get(name), *self._axes.get(name, ())]
+        made = [self._templates[text] for text in texts if isinstance(text, str) and text in self._templates]
+        return frozenset({name}).union(*(one.names for one in made))
+
+    def field(self, name: str, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as its field has it
+        """What a field is where the axes have these values."""
+        everything = {**self._bound, **values}
+        value = everything[name]
+        made = self._templates.get(value) if isinstance(value, str) else None
+        with within(name):
+            value = value if made is None else made.value(everything)
+        return self._checked(name, value)
+
     def point(self, values: Mapping[str, Any]) -> Point:
         """The point where the axes have these values."""
-        everything = {**self._bound, **values}
-        given = {}
-        for name in FIELDS:
-            if name in everything:
-                value = everything[name]
-                made = self._templates.get(value) if isinstance(value, str) else None
-                with within(name):
-                    given[name] = value if made is None else made.value(everything)
-        if given.get("iterations") is None:
-            given.pop("seed", None)  # it may stand in a formula: nothing is drawn here
-        return Point(**{name: self._checked(name, value) for name, value in given.items()})
+        return Point(**{name: self.field(name, values) for name in FIELDS if self.has(name)})
 
     def _checked(self, name: str, value: Any) -> Any:  # noqa: ANN401 - whatever a formula came to
         """A value as its field has it; each is looked at once, for many points have it."""
@@ -136,19 +147,30 @@ def key(point: Point, contents: Mapping[str, str], functions: Sequence[str] = ()
     `contents` says for names of files and of functions what is in them, `functions` which metrics of somebody's own are
     taken. What has no effect does not count, nor what is left at its default: an option that is new changes no key.
     """
-    idle = {name for names, has_effect in _effects(point) if not has_effect for name in names}
+    idle = idle_fields(point)
     told = {
         name: contents.get(f"{name} {value}", value)
         for name in FIELDS
-        if name not in idle and (value := getattr(point, name)) != _DEFAULTS[name]
+        if name not in idle and not is_default(name, value := getattr(point, name))
     }
-    text = json.dumps([SEMANTICS, __version__, told, *functions], sort_keys=True, separators=(",", ":"))
+    return hashed(json.dumps([SEMANTICS, __version__, told, *functions], sort_keys=True, separators=(",", ":")))
+
+
+def hashed(text: str) -> bytes:
+    """The hash that a key is, of the text that says what determines a result."""
     return hashlib.sha256(text.encode()).digest()[:16]
 
 
-def _effects(point: Point) -> tuple[tuple[tuple[str, ...], bool], ...]:
-    return (
+def is_default(name: str, value: Any) -> bool:  # noqa: ANN401 - as `check_value`
+    """Whether a field is left at its default."""
+    return bool(value == _DEFAULTS[name])
+
+
+def idle_fields(point: Point) -> frozenset[str]:
+    """The fields that have no effect on a point's result."""
+    effects = (
         (("planner", "microbatches"), point.plan is None),
         (("efficiency",), point.architecture is not None),
         (("seed", "jitter"), point.iterations is not None),
     )
+    return frozenset(name for names, has_effect in effects if not has_effect for name in names)

@@ -11,16 +11,20 @@ import numpy as np
 from pipesim import files, lookup, plot, serial, tables
 from pipesim.errors import InputError, within
 from pipesim.plot import Chart
-from pipesim.store import SUFFIX, Experiment, Store
+from pipesim.store import SUFFIX, Damage, Experiment, Store
 from pipesim.sweep import file as sweep_files
+from pipesim.sweep.file import Sweep
 
 TABLES = (".csv", ".parquet")
 
 Columns = dict[str, list[Any]]
 
 
-def _opened(path: Path | str, store: Path | str | None) -> tuple[Store, str]:
-    """The store of an experiment and the experiment's name; `path` is either of them."""
+def opened(path: Path | str, store: Path | str | None = None) -> tuple[Store, str]:
+    """The store of an experiment and the experiment's name; `path` is either of them.
+
+    Results of another grid than that of the file are refused: they would be taken for those of this one.
+    """
     path = Path(path)
     if path.suffix == SUFFIX:
         found = Store.open(path)
@@ -30,16 +34,46 @@ def _opened(path: Path | str, store: Path | str | None) -> tuple[Store, str]:
             found.close()
             raise
     sweep = sweep_files.load(path)
-    return Store.open(store or sweep.store), sweep.name
+    found = Store.open(store or sweep.store)
+    try:
+        check_grid(sweep, found.experiment(sweep.name), found.path)
+    except InputError:
+        found.close()
+        raise
+    return found, sweep.name
+
+
+def check_grid(sweep: Sweep, listed: Experiment, store: Path) -> None:
+    """Refuse a file whose points or metrics are not those that a store lists under its name; charts may differ."""
+    if listed.text == sweep.text:
+        return
+    try:
+        same = sweep.same_grid(sweep_files.parse(listed.text, sweep.path))
+    except InputError:
+        same = False
+    if not same:
+        raise InputError(
+            f"{sweep.path}: {store} holds results of another grid under the name {sweep.name!r}: the file was changed "
+            f"since, or another was run under its name; `pipesim sweep {sweep.path}` computes what is missing, and "
+            f"{store} in place of the file shows what is there"
+        )
 
 
 def rows(
     path: Path | str, query: str | None = None, *, store: Path | str | None = None, unfinished: bool = False
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Columns and rows of a sweep, in the order of its grid; `path` is the experiment or its results."""
-    opened, name = _opened(path, store)
-    with opened:
-        return opened.rows(name, query, unfinished=unfinished)
+    results, name = opened(path, store)
+    with results:
+        return results.rows(name, query, unfinished=unfinished)
+
+
+def checked(path: Path | str, store: Path | str | None = None) -> tuple[Path, Damage]:
+    """The results of an experiment, and what in them is damaged; `path` is the experiment or its results."""
+    path = Path(path)
+    place = path if path.suffix == SUFFIX else Path(store or sweep_files.load(path).store)
+    with Store.open(place) as results:
+        return place, results.check()
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -173,7 +207,7 @@ def _rows_of(path: Path, rows_file: Path | str | None, store: Path | str | None)
     table = Path(rows_file) if rows_file else path
     if rows_file or path.suffix in TABLES:
         return None, read_table(table)
-    opened, name = _opened(path, store)
-    with opened:
-        columns, found = opened.rows(name)
-        return opened.experiment(name), {column: [row[i] for row in found] for i, column in enumerate(columns)}
+    results, name = opened(path, store)
+    with results:
+        columns, found = results.rows(name)
+        return results.experiment(name), {column: [row[i] for row in found] for i, column in enumerate(columns)}

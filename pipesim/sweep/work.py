@@ -171,4 +171,4 @@ def of_kind(cluster: Cluster, kind: str) -> Cluster:
 
 
 def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, PipesimError) else f"{type(error).__name__}: {error}"
+    return outputs.writable(str(error) if isinstance(error, PipesimError) else f"{type(error).__name__}: {error}")
