@@ -67,6 +67,15 @@ def test_another_metric_is_computed_without_losing_the_others(store):
     assert [n for n, _ in store.pending("e", "event")] == [1, 2, 3]
 
 
+def test_a_point_is_finished_when_all_its_metrics_are_there(store):
+    """Found by fuzz.stores.attempt(321): beside metrics of another experiment, those to come were shown as empty."""
+    store.commit(["tasks"], [Result(bytes(16), [7], None, refused=False, engine="event", seconds=0.01)])
+    assert store.rows("e")[1] == []
+    assert store.rows("e", unfinished=True)[1][0] == (1, "p0", None, 7, None)
+    store.commit(["iteration_time_s"], [Result(bytes(16), [0.1], None, refused=False, engine="event", seconds=0.01)])
+    assert store.rows("e")[1] == [(1, "p0", 0.1, 7, None)]
+
+
 def test_points_of_another_experiment_share_results(store):
     store.commit(METRICS, [result(0), result(1)])
     store.enlist(experiment("other", axes=("rate",)), [(0, bytes([1]) * 16, [10])])

@@ -104,6 +104,43 @@ def test_a_number_changed_in_place_is_refused_and_computed_again(filled, run):
     assert "damaged      0 results, 0 experiments" in out
 
 
+def test_an_index_that_says_otherwise_than_its_table_is_seen(filled):
+    """Found by fuzz.stores.attempt(41): SQLite's quick check passes over indexes, by which points are looked up."""
+    data, key = filled.read_bytes(), bytes([3]) * 16
+    places = [
+        place
+        for place in range(len(data))
+        if data[place - 1 : place + 16] == data[place - 1 : place] + key and data[place - 1] != 3
+    ]
+    assert len(places) == 3, "in the points, in their index, in the results"
+    for place in places:
+        broken = bytearray(data)
+        broken[place] ^= 1
+        filled.write_bytes(broken)
+        without_log(filled)
+        with pytest.raises(FormatError):
+            rows(filled)
+
+
+def test_a_column_whose_name_was_damaged_is_made_again(filled):
+    """Found by fuzz.stores.attempt(381): the experiment was known, so that its columns were not looked at."""
+    right = rows(filled)
+    changed(filled, "DROP VIEW rows")
+    changed(filled, "ALTER TABLE results RENAME COLUMN tasks TO uasks")
+    with pytest.raises(FormatError, match="12 results"):
+        rows(filled)
+    fill(filled)
+    assert rows(filled) == right
+
+
+def test_what_sqlite_quotes_of_a_damaged_file_is_one_line(filled):
+    """Found by fuzz.stores.attempt(659): the SQL of a table, of several lines, stood in the message."""
+    filled.write_bytes(filled.read_bytes().replace(b"number INTEGER NOT NULL", b"number INTEGER NOT `ULL"))
+    with pytest.raises(FormatError, match="malformed database schema") as refused:
+        rows(filled)
+    assert "\n" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "statement",
     [

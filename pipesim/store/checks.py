@@ -10,39 +10,39 @@ from contextlib import closing
 from typing import Any
 
 from pipesim.errors import FormatError, InputError
-from pipesim.store.database import VERSION, Database
-from pipesim.store.records import DIGEST, FROM_VERSION_1, TABLES, Damage, PointsDigest, quoted, row_digest
+from pipesim.store.database import VERSION, Database, reason
+from pipesim.store.records import DIGEST, FROM_VERSION_1, TABLES, Damage, PointsDigest, digester, quoted, row_digest
 
 _POINTS = "points digest"
 
 
-def check(database: Database, name: str | None = None, *, thorough: bool = False) -> Damage:
+def check(database: Database, name: str | None = None) -> Damage:
     """What is damaged: in the file's structure, in any result, in the row of any experiment, and in its points.
 
-    With `name` only the points of that experiment are looked at; `thorough` checks indexes against their tables too.
+    With `name` only the points of that experiment are looked at.
     """
     with database.reading():
-        structure = _structure(database, thorough=thorough)
+        structure = _structure(database)
         if structure:
             return Damage(0, 0, 0, database.version == 1, structure, (), ())
         try:
             return _rows_checked(database, name)
         except FormatError as error:
-            return Damage(0, 0, 0, database.version == 1, error.message, (), ())
+            return Damage(0, 0, 0, database.version == 1, error.message.removeprefix(f"{database.path}: "), (), ())
         except KeyError as error:  # the name of a column is not what it was
             return Damage(0, 0, 0, database.version == 1, f"a table has no column {error}", (), ())
 
 
-def _structure(database: Database, *, thorough: bool) -> str:
+def _structure(database: Database) -> str:
     """The first thing that SQLite finds wrong with the file."""
     try:
-        (found,) = database.execute(f"PRAGMA {'integrity' if thorough else 'quick'}_check(1)").fetchone()
+        (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        reason = database.unreadable(error)
-        if not isinstance(reason, FormatError):
-            raise reason from None
-        return str(error)
-    return " ".join(str(found).split()) if found != "ok" else _columns_missing(database)
+        refused = database.unreadable(error)
+        if not isinstance(refused, FormatError):
+            raise refused from None
+        return reason(error)
+    return reason(found) if found != "ok" else _columns_missing(database)
 
 
 def _columns_missing(database: Database) -> str:
@@ -60,10 +60,12 @@ def _columns_missing(database: Database) -> str:
 def _rows_checked(database: Database, name: str | None) -> Damage:
     plain = database.version == 1
     results, keys = 0, list[Any]()
-    for row in rows_of(database, "results"):
+    columns = names_of(database, "results")
+    digest, told, key = digester(columns), columns.index(DIGEST) if not plain else 0, columns.index("key")
+    for row in database.stream("SELECT * FROM results"):
         results += 1
-        if not plain and row[DIGEST] != row_digest(row):
-            keys.append(row["key"])
+        if not plain and row[told] != digest(row):
+            keys.append(row[key])
     experiments, points, names = 0, 0, list[Any]()
     for row in list(rows_of(database, "experiments")):
         experiments += 1
@@ -79,9 +81,14 @@ def _rows_checked(database: Database, name: str | None) -> Damage:
 
 def rows_of(database: Database, table: str, where: str = "", values: Any = ()) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - as SQL takes them
     """Rows of a table with the names of their columns."""
-    names = [row[1] for row in database.ask(f"PRAGMA table_info({table})")]
+    names = names_of(database, table)
     for row in database.stream(f"SELECT * FROM {table} {where}", values):  # noqa: S608 - our own tables
         yield dict(zip(names, row, strict=True))
+
+
+def names_of(database: Database, table: str) -> list[str]:
+    """The names of a table's columns."""
+    return [row[1] for row in database.ask(f"PRAGMA table_info({table})")]
 
 
 def _points(database: Database, number: int, axes: str) -> tuple[int, bytes]:
@@ -90,8 +97,8 @@ def _points(database: Database, number: int, axes: str) -> tuple[int, bytes]:
     digest, count = PointsDigest(names), 0
     columns = ", ".join(["number", "key", *map(quoted, names)])
     query = f"SELECT {columns} FROM points WHERE experiment = ? ORDER BY number"  # noqa: S608 - quoted names
-    for place, key, *values in database.stream(query, (number,)):
-        digest.add(place, key, values)
+    for point in database.stream(query, (number,)):
+        digest.add(point)
         count += 1
     return count, digest.value()
 
@@ -116,7 +123,7 @@ def seal(database: Database, number: int, points: bytes | None = None) -> None:
 
 def upgrade(database: Database) -> None:
     """Bring a file of version 1 to the present one: every row is given its digest as it stands."""
-    found = _structure(database, thorough=True)
+    found = _structure(database)
     if found:
         raise refusal(database, Damage(0, 0, 0, True, found, (), ()))
     with database.writing():

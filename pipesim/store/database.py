@@ -23,6 +23,8 @@ _BUSY, _READONLY, _CANTOPEN = 5, 8, 14  # codes of SQLite
 # What says nothing about the file's content: no memory, input and output, no space, and the three above.
 _SURROUNDINGS = frozenset({3, _BUSY, 6, 7, _READONLY, 10, 13, _CANTOPEN})
 
+_LONGEST = 300  # characters of what SQLite says
+
 Connect = Callable[..., sqlite3.Connection]
 
 
@@ -72,8 +74,8 @@ class Database:
     def unreadable(self, error: Exception) -> InputError:
         """Why the file cannot be read: because of what is in it, or of what it lies on."""
         if _code(error) in _SURROUNDINGS:
-            return InputError(f"{self.path}: cannot be read: {error}")
-        return FormatError(f"{self.path}: is not a file of results, or damaged: {error}")
+            return InputError(f"{self.path}: cannot be read: {reason(error)}")
+        return FormatError(f"{self.path}: is not a file of results, or damaged: {reason(error)}")
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -104,7 +106,7 @@ class Database:
                     self.execute("ROLLBACK")
                 raise
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise InputError(f"{self.path}: cannot be written: {error}") from None
+            raise InputError(f"{self.path}: cannot be written: {reason(error)}") from None
 
 
 def opened(path: Path, *, create: bool, connect: Connect, clock: Clock) -> Database:
@@ -209,6 +211,12 @@ def _keep_log(database: Database) -> None:
             database.clock.sleep(0.02)
         else:
             return
+
+
+def reason(error: object) -> str:
+    """What SQLite says, in one line: it may quote what it found in a damaged file."""
+    text = " ".join(str(error).split())
+    return "".join(letter if letter.isprintable() else "?" for letter in text)[:_LONGEST]
 
 
 def _code(error: Exception) -> int:

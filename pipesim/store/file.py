@@ -63,9 +63,9 @@ class Store:
 
     # --- checking ----------------------------------------------------------------------------------------------------
 
-    def check(self, *, thorough: bool = True) -> Damage:
+    def check(self) -> Damage:
         """What in the file does not agree with its digest, or with SQLite's own rules."""
-        return checks.check(self._db, thorough=thorough)
+        return checks.check(self._db)
 
     def repair(self) -> Damage:
         """Take out rows that are damaged, which are then computed again; a file without structure is refused."""
@@ -86,14 +86,14 @@ class Store:
     def enlist(self, experiment: Experiment, points: Iterable[tuple[int, bytes, Sequence[Any]]]) -> None:
         """Put down all points of an experiment: number, key, values of the axes. It replaces one of the same name."""
         with self._db.writing():
+            self._need_columns("points", experiment.axes)
+            self._need_columns("results", experiment.metrics)
             known = self._row_of(experiment.name)
             if known is not None and known[1] == experiment.digest:
                 self._db.execute("UPDATE experiments SET begun = ? WHERE id = ?", (self._db.clock.now(), known[0]))
                 checks.seal(self._db, known[0])
                 self._make_view(experiment, known[0])
                 return
-            self._need_columns("points", experiment.axes)
-            self._need_columns("results", experiment.metrics)
             number = self._replace(experiment)
             columns = ", ".join(["experiment", "number", "key", *map(quoted, experiment.axes)])
             marks = ", ".join("?" * (3 + len(experiment.axes)))
@@ -172,7 +172,7 @@ class Store:
 
     def _columns(self, table: str) -> dict[str, str]:
         """The names of a table's columns, by their lower case: SQL does not tell them apart otherwise."""
-        return {row[1].lower(): row[1] for row in self._db.ask(f"PRAGMA table_info({table})")}
+        return {name.lower(): name for name in checks.names_of(self._db, table)}
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -269,7 +269,7 @@ class Store:
             return [column[0] for column in found.description or ()], found.fetchall()
         except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError) as error:
             known = ", ".join([*experiment.axes, *experiment.metrics, "error"])
-            raise InputError(f"query {shown(query)}: {error}; columns are {known}") from None
+            raise InputError(f"query {shown(query)}: {database.reason(error)}; columns are {known}") from None
         finally:
             self._db.execute("PRAGMA query_only = OFF")
 
@@ -294,10 +294,12 @@ def _digested(
 ) -> Iterator[tuple[int, bytes, Any]]:
     """The lines of points as they are put down, counted into a digest on their way."""
     for number, key, values in points:
-        digest.add(number, key, values)
+        digest.add((number, key, *map(_stored, values)))
         yield number, key, *values
 
 
 def _stored(value: Any) -> Any:  # noqa: ANN401 - a number, text or nothing
     """A value as SQLite gives it back."""
+    if isinstance(value, bool):
+        return int(value)
     return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,8 +1,7 @@
 """What a store holds, and the SQL of it: experiments, their points, and results by key."""
 
 import hashlib
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,7 +30,7 @@ FROM_VERSION_1 = (
 # Columns that tables and the view have of themselves; no axis and no metric may be called so.
 RESERVED = frozenset("number error key engine seconds finished measured refused experiment".split())  # noqa: SIM905 - names read best in one line
 
-_TEXT = json.JSONEncoder(separators=(",", ":")).encode
+_LENGTH = 16  # bytes of a digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,11 @@ def select_rows(experiment: Experiment, number: int) -> str:
     # Named as the experiment names them: SQL takes columns for the same that differ in upper and lower case.
     axes = [f"p.{quoted(name)} AS {quoted(name)}" for name in experiment.axes]
     metrics = [f"r.{quoted(name)} AS {quoted(name)}" for name in experiment.metrics]
-    more = [f"r.{name} AS {name}" for name in ("error", "engine", "seconds", "finished")]
-    columns = ", ".join(["p.number AS number", *axes, *metrics, *more])
+    more = [f"r.{name} AS {name}" for name in ("error", "engine", "seconds")]
+    # Finished is what has all metrics: beside those of another experiment, some may still be to be computed.
+    has = [f"instr(' ' || r.measured || ' ', {_literal(f' {name} ')})" for name in experiment.metrics]
+    finished = f"CASE WHEN {' AND '.join(has) or '1'} THEN r.finished END AS finished"
+    columns = ", ".join(["p.number AS number", *axes, *metrics, *more, finished])
     return (
         f"SELECT {columns} FROM main.points p LEFT JOIN main.results r ON r.key = p.key "  # noqa: S608 - quoted names
         f"WHERE p.experiment = {number} ORDER BY p.number"
@@ -108,6 +110,11 @@ def select_rows(experiment: Experiment, number: int) -> str:
 def quoted(name: str) -> str:
     """A name as SQL takes it, whatever it is."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    """Text as SQL takes it."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def joined(names: Iterable[str]) -> str:
@@ -123,31 +130,36 @@ def row_digest(row: Mapping[str, Any]) -> bytes:
 
     So a column that is added to a table, empty in older rows, changes no digest.
     """
-    held = {name.lower(): _plain(value) for name, value in row.items() if value is not None and name != DIGEST}
-    return _digest(_TEXT(sorted(held.items())).encode())
+    return digester(list(row))(list(row.values()))
+
+
+def digester(columns: Sequence[str]) -> Callable[[Sequence[Any]], bytes]:
+    """A function that makes the digests of rows with these columns."""
+    names = [name.lower() for name in columns]
+    order = sorted((name, index) for index, name in enumerate(names) if name != DIGEST)
+
+    def digest(row: Sequence[Any]) -> bytes:
+        held = [(name, row[index]) for name, index in order if row[index] is not None]
+        return hashlib.blake2b(_text(held), digest_size=_LENGTH).digest()
+
+    return digest
 
 
 class PointsDigest:
     """A digest of the points of an experiment, made while they pass by in the order of their numbers."""
 
     def __init__(self, axes: Sequence[str]) -> None:
-        self._hash = hashlib.blake2b(_TEXT(list(axes)).encode(), digest_size=16)
+        self._hash = hashlib.blake2b(_text(tuple(axes)), digest_size=_LENGTH)
 
-    def add(self, number: int, key: bytes, values: Sequence[Any]) -> None:
-        """Count one more point in."""
-        self._hash.update(_TEXT([number, _plain(key), *map(_plain, values)]).encode())
+    def add(self, point: tuple[Any, ...]) -> None:
+        """Count one more point in: its number, its key, and the values of the axes."""
+        self._hash.update(_text(point))
 
     def value(self) -> bytes:
         """The digest of all points so far."""
         return self._hash.digest()
 
 
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - what a cell holds
-    """A value as JSON has it and as SQLite gives it back: true is 1, bytes are marked as such."""
-    if isinstance(value, bytes):
-        return {"bytes": value.hex()}
-    return int(value) if isinstance(value, bool) else value
+def _text(values: Sequence[Any]) -> bytes:
+    """Numbers, text and bytes so that what differs reads differently; the same in every version of Python."""
+    return ascii(values).encode()

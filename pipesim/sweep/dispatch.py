@@ -28,7 +28,7 @@ CHUNK_S = 0.075  # what a chunk should take: long beside handing it over, short 
 _MOST = 1000  # points in a chunk
 _WINDOW_S = 10.0  # the rate is that of so many seconds
 _SILENCE_S = 5.0  # after so long without an answer it is looked whether there are workers at all
-_STARTS = 3  # how often workers are tried to be started for one point
+_STARTS, _PAUSE_S = 5, 0.2  # how often it is tried to start workers for one point; each time after a longer pause
 
 Numbers: TypeAlias = "array[int]"
 Tell = Callable[[str], None]
@@ -186,11 +186,14 @@ class Run:
     def _alone(self, item: tuple[bytes, Point]) -> list[Outcome] | None:
         """What a point comes to while nothing else is handed out; None if the worker died."""
         reason = ""
-        for _ in range(_STARTS):
+        for start in range(_STARTS):
             try:
-                return _outcomes(self.crew.submit([item]), begun=True)
+                future = self.crew.submit([item])
+                self._first_done({future: [item]})
+                return _outcomes(future, begun=True)
             except NotStartedError as error:
                 reason = str(error)
+                self.clock.sleep(start * _PAUSE_S)  # what was killed takes a moment to be gone
                 self.crew.remake()
         raise InputError(
             f"workers cannot be started ({reason}): what starts them was ended, by the system perhaps, for lack of "
