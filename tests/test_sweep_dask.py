@@ -84,6 +84,35 @@ def test_a_killed_worker_costs_no_row(tmp_path):
 
 
 @needs_dask
+def test_a_scheduler_that_is_gone_is_said_in_one_line(tmp_path):
+    """Twenty lines of traceback of dask's own stood before it."""
+    path = sweeps.write(tmp_path, sweeps.SMALL, 5000)
+    place = tmp_path / "scheduler.json"
+    worker = ("distributed.cli.dask_worker", "--scheduler-file", str(place), "--nthreads", "1", "--no-nanny")
+    command = ("distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(place))
+    with started(*command) as scheduler:
+        until(lambda: place.exists() and place.stat().st_size > 0)
+        address = json.loads(place.read_text())["address"]
+        line = [sys.executable, "-m", "pipesim", "sweep", str(path), "--dask", address]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+        with started(*worker, "--no-dashboard"):
+            until(lambda: workers_of(address))
+            with subprocess.Popen(line, env=environment, stderr=subprocess.PIPE, text=True) as run:
+                until(lambda: done(path) > 20 or run.poll() is not None)
+                scheduler.send_signal(signal.SIGKILL)
+                _, said = run.communicate(timeout=60)
+    assert run.returncode == 2
+    assert said == "error: the dask scheduler is gone; what was done is kept, run again to go on\n"
+
+
+def workers_of(address):
+    from distributed import Client
+
+    with Client(address) as client:
+        return len(client.nthreads())
+
+
+@needs_dask
 def test_a_scheduler_that_is_not_there_is_said(tmp_path):
     path = sweeps.write(tmp_path, sweeps.SMALL, 2)
     command = [sys.executable, "-m", "pipesim", "sweep", str(path), "--dask", "nonsense://nowhere:1"]

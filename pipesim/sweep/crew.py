@@ -7,6 +7,7 @@ parent          chunks of points, 50-100 ms each                     workers
                  outcomes of a chunk, committed at once
 """
 
+import logging
 import math
 import os
 import pickle
@@ -14,7 +15,15 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager
 from contextvars import ContextVar
 from multiprocessing import connection, get_context, parent_process
@@ -24,6 +33,7 @@ from pipesim.errors import InputError, MissingExtraError
 from pipesim.sweep.points import Point
 from pipesim.sweep.work import Order, Outcome, Workshop
 
+_NOISY = frozenset({"distributed", "tornado", "asyncio"})
 _WHILE_S = 5.0  # how long the number of a cluster's workers is taken to stay the same
 
 Chunk = Sequence[tuple[bytes, Point]]
@@ -133,19 +143,43 @@ def _work(chunk: Chunk) -> list[Outcome]:
 @contextmanager
 def dask(order: Order, address: str, count: int) -> Iterator[Crew]:
     """The workers of a dask.distributed cluster; `local` starts one of so many processes on this machine."""
-    client = _client(address, count)
+    library = _imported()
+    with _quiet():  # after the import, by which loggers come to be
+        client = _client(library, address, count)
+        try:
+            executor = client.get_executor(pure=False)
+            # A task and not scattered data: if the worker that holds it dies, it is made again.
+            shared = client.submit(Workshop, order, pure=False)
+            count_now = _Lately(lambda: _threads(client))
+            if not count_now():
+                raise InputError(f"the dask scheduler at {address!r} has no workers; start some: dask worker {address}")
+            yield Crew(count_now, lambda chunk: executor.submit(_serve, shared, chunk), _nothing, first_done)
+        finally:
+            client.close()
+            if client.cluster is not None:
+                client.cluster.close()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what dask logs of connections that break: what it means for a sweep is said by the sweep."""
+    noisy = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.split(".")[0] in _NOISY]
+    levels = [logger.level for logger in noisy]
+    for logger in noisy:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
-        executor = client.get_executor(pure=False)
-        # A task and not scattered data: if the worker that holds it dies, it is made again.
-        shared = client.submit(Workshop, order, pure=False)
-        count_now = _Lately(lambda: sum(client.nthreads().values()))
-        if not count_now():
-            raise InputError(f"the dask scheduler at {address!r} has no workers; start some: dask worker {address}")
-        yield Crew(count_now, lambda chunk: executor.submit(_serve, shared, chunk), _nothing, first_done)
+        yield
     finally:
-        client.close()
-        if client.cluster is not None:
-            client.cluster.close()
+        for logger, level in zip(noisy, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _threads(client: Any) -> int:  # noqa: ANN401 - as `_client`
+    """How many threads the cluster's workers have; none if its scheduler does not answer."""
+    try:
+        return sum(client.nthreads().values())
+    except (OSError, RuntimeError, TimeoutError, CancelledError):
+        return 0
 
 
 class _Lately:
@@ -169,15 +203,20 @@ def _serve(workshop: Workshop, chunk: Chunk) -> list[Outcome]:
     return workshop.work(chunk)
 
 
-def _client(address: str, count: int) -> Any:  # noqa: ANN401 - dask is optional and untyped
+def _imported() -> Any:  # noqa: ANN401 - dask is optional and untyped
     try:
-        from distributed import Client, LocalCluster  # noqa: PLC0415 - optional, and slow to import
+        import distributed  # noqa: PLC0415 - optional, and slow to import
     except ImportError:
         raise MissingExtraError("a sweep on dask workers", "dask") from None
+    return distributed
+
+
+def _client(distributed: Any, address: str, count: int) -> Any:  # noqa: ANN401 - as `_imported`
     try:
         if address == "local":
-            return Client(LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None))
-        return Client(address, timeout=10)
+            cluster = distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
+            return distributed.Client(cluster)
+        return distributed.Client(address, timeout=10)
     except (OSError, ValueError, TimeoutError) as error:
         reason = str(error) or type(error).__name__
         raise InputError(f"no dask scheduler answers at {address!r}: {reason}") from None

@@ -53,6 +53,7 @@ class Point:
 
 FIELDS = tuple(field.name for field in dataclasses.fields(Point))
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Point)}
+_TEXTS = frozenset(field.name for field in dataclasses.fields(Point) if field.type in {str, str | None})
 
 
 _MOST_KNOWN = 10_000
@@ -132,7 +133,9 @@ class Maker:
         return Point(**{name: self.field(name, values) for name in FIELDS if self.has(name)})
 
     def _checked(self, name: str, value: Any) -> Any:  # noqa: ANN401 - whatever a formula came to
-        """A value as its field has it; each is looked at once, for many points have it."""
+        """A value as its field has it; each is looked at once, for many points have it. Any text is a text."""
+        if name in _TEXTS and isinstance(value, str):
+            return value
         place = name, type(value), value
         if place not in self._known:
             if len(self._known) > _MOST_KNOWN:
