@@ -39,6 +39,9 @@ DIED = "the worker died"
 STATEMENT = ("kill", "torn", "full", "no page", "io", "locked")
 CREW = ("kill", "die", "die alone", "not started", "never started", "gone", "silent", "other", "same", "replaced")
 REST = ("bit", "power", "")
+# What a sweep cannot go on from by itself; whatever else happens, it ends with all points.
+REFUSED = frozenset({"full", "no page", "io", "locked", "never started", "gone", "replaced"})
+DEADLY = frozenset({"die", "die alone"})
 METRICS = ("iteration_time_s", "tasks", "fits_memory", "plan_replicas", "bound_s")
 
 
@@ -65,6 +68,7 @@ class World:
         self.there: set[bytes] = set()  # keys whose results need not be computed again
         self.handled = False  # whether the fault happened
         self.told: list[str] = []
+        self.changed = False  # whether the files were changed while nobody used them
 
     @cached_property
     def sweep(self) -> Sweep:
@@ -262,7 +266,8 @@ def meanwhile(world: World, what: str) -> None:
     """Another sweep on the same file, begun and ended while this one waits."""
     text = {
         "same": world.text,
-        "other": grid_text(random.Random(world.steps), name="other"),
+        "other": world.text.replace('name = "e"', 'name = "other"').partition("metrics =")[0]
+        + f'metrics = ["{random.Random(world.steps).choice(METRICS)}"]',
         "replaced": grid_text(random.Random(world.steps), name="e", extra=17),
     }[what]
     there, world.there = world.there, set()
@@ -338,6 +343,7 @@ def disturbed(world: World, *, retry: bool = False) -> str:
     """One run that a fault may end; says how it ended, and checks what it left."""
     world.steps, world.handled, world.image, world.reported, world.told = 0, False, {}, 0, []
     world.there = set() if retry else keys_there(world)
+    died = died_of(world)
     ended, refusal = "done", "-"
     try:
         sweeps.run(
@@ -348,12 +354,13 @@ def disturbed(world: World, *, retry: bool = False) -> str:
         ended = "killed"
     except InputError as error:
         ended, refusal = "refused", str(error)
+    assert ended != "refused" or world.fault in REFUSED or world.changed, f"refused after {world.fault}: {refusal}"
     assert refusal.strip(), "an error without a word"
     assert "\n" not in refusal, f"an error of several lines: {refusal}"
     if world.image:
         world.put_back(world.image)
     if ended == "done":
-        assert not status_of(world).left, "ended well, with points left"
+        check_done(world, died)
     if world.reported:
         with contextlib.suppress(Gone):
             check_kept(world)
@@ -370,9 +377,23 @@ def watched(world: World, progress: sweeps.Progress) -> None:
     world.reported = progress.done
 
 
-def status_of(world: World) -> Any:
+def check_done(world: World, died: int) -> None:
+    """What ended well has all points, lists its own, and blames no point for a worker that did not die."""
     with Store.open(world.store) as results:
-        return results.status("e")
+        assert not results.status("e").left, "ended well, with points left"
+        assert results.experiment("e").text == world.text, "ended well, with the points of another"
+    assert world.changed or world.fault in DEADLY or died_of(world) <= died, (
+        "a point is blamed for a death that did not happen"
+    )
+
+
+def died_of(world: World) -> int:
+    """How many points have failed because a worker died."""
+    if not world.store.exists():
+        return 0
+    with contextlib.suppress(InputError), Store.open(world.store) as results:
+        return len(results.rows("e", f"error like '{DIED}%'")[1])
+    return 0
 
 
 def check_kept(world: World) -> None:
@@ -406,12 +427,22 @@ def at_rest(world: World, calm: str, what: str) -> list[str]:
     data = bytearray(image[name])
     if not data:
         return []
+    world.changed = True
     if what == "bit":
-        data[world.rng.randrange(len(data))] ^= 1 << world.rng.randrange(8)
+        data[place_of(world, data)] ^= 1 << world.rng.randrange(8)
     else:
         del data[world.rng.randrange(len(data)) :]
     world.put_back({**image, name: bytes(data)})
     return [f"{what}: {believed(world, calm)}"]
+
+
+def place_of(world: World, data: bytearray) -> int:
+    """Where a bit flips: anywhere, in the head of a page, or in a row behind its key."""
+    heads = world.rng.randrange(0, len(data), 4096) + world.rng.randrange(12)
+    keys = set(world.keys)
+    rows = [place for place in range(len(data)) if bytes(data[place : place + 16]) in keys]  # in tables and indexes
+    behind = world.rng.choice(rows or [0]) + 16 + world.rng.randrange(100)
+    return min(world.rng.choice([world.rng.randrange(len(data)), heads, behind]), len(data) - 1)
 
 
 def believed(world: World, calm: str) -> str:
@@ -438,6 +469,7 @@ def finished(world: World, calm: str) -> None:
         if ended == "refused":
             shutil.move(world.store, world.folder / "damaged")
             world.put_back({})
+            world.changed = False
             continue
         disturbed(world, retry=True)  # workers that died left failures
         break
