@@ -44,6 +44,8 @@ REFUSED = frozenset({"full", "no page", "io", "locked", "never started", "gone",
 DEADLY = frozenset({"die", "die alone"})
 METRICS = ("iteration_time_s", "tasks", "fits_memory", "plan_replicas", "bound_s")
 
+SEEDS = 10_000  # as many in the hour at least
+
 
 class Killed(BaseException):
     """The process is gone: nothing of it may catch this."""
