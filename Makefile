@@ -37,7 +37,7 @@ check: $(STAMP)  ## ruff, formatting, mypy --strict, architecture test
 	$(BIN)/python -m pytest tests/test_architecture.py
 
 fuzz: $(STAMP)   ## attack it with drawn input for an hour (MINUTES=5: for five; resumable), and say what was covered
-	$(BIN)/python tests/fuzz/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(PROCESSES),--processes $(PROCESSES))
+	$(BIN)/python tests/fuzz/driver.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(PROCESSES),--processes $(PROCESSES))
 
 bench: $(STAMP)  ## measure; prints the tables that benchmarks/README.md keeps
 	$(BIN)/python benchmarks/run.py

@@ -12,7 +12,7 @@ PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_of_a_page_leads_to_a_file(page):
     targets = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
-    assert targets
+    assert targets or page.parent.name == "docs"
     assert not [target for target in targets if not (page.parent / target).exists()]
 
 

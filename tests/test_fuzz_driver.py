@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-DRIVER = Path(__file__).parent / "fuzz" / "run.py"
+DRIVER = Path(__file__).parent / "fuzz" / "driver.py"
 
 
 @pytest.fixture
@@ -71,11 +71,11 @@ def test_what_is_owed_is_left_if_a_time_was_asked_for(fuzz):
 
 def test_what_is_owed_is_done_though_the_default_time_is_over(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(DRIVER.parent)
-    import run
+    import driver
 
-    monkeypatch.setattr(run, "MINUTES", 0.0)
+    monkeypatch.setattr(driver, "MINUTES", 0.0)
     (tmp_path / "owing.py").write_text("SEEDS = 25\n" + EVEN)
-    assert run.main(["--folder", str(tmp_path), "--state", str(tmp_path / "state.json")]) == 0
+    assert driver.main(["--folder", str(tmp_path), "--state", str(tmp_path / "state.json")]) == 0
     assert records(tmp_path)["owing"]["labels"] == {"even": 13, "odd": 12}
     assert "owing: 25 seeds, " in capsys.readouterr().out
 
@@ -94,7 +94,7 @@ def test_what_failed_is_attempted_first_and_dropped_when_it_is_repaired(fuzz):
     for again in (("--minutes", "0"), ("--seeds", "9")):
         code, said, before = fuzz(*again)
         assert (code, list(before["sometimes"]["failures"]), before["sometimes"]["done"]) == (1, ["3"], 9)
-        assert "python tests/fuzz/run.py sometimes --seed 3" in said
+        assert "python tests/fuzz/driver.py sometimes --seed 3" in said
     code, _, after = fuzz("--seeds", "9", sometimes=SOMETIMES.replace("assert", "assert True or"))
     assert (code, after["sometimes"]["failures"]) == (0, {})
     assert (after["sometimes"]["done"], after["sometimes"]["labels"]) == (9, {"fine": 9})
@@ -126,15 +126,15 @@ def test_a_hang_a_crash_and_too_much_memory_are_failures(fuzz, body, message):
 
 def test_a_hang_that_no_signal_ends_is_a_failure_too(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(DRIVER.parent)
-    import run
+    import driver
 
-    monkeypatch.setattr(run, "GRACE", 0.5)
+    monkeypatch.setattr(driver, "GRACE", 0.5)
     hangs = (
         "import signal, time\nSECONDS = 0.1\ndef attempt(seed):\n    signal.signal(signal.SIGALRM, signal.SIG_IGN)\n"
     )
     (tmp_path / "deaf.py").write_text(hangs + "    time.sleep(60)\n")
     arguments = ["--folder", str(tmp_path), "--state", str(tmp_path / "state.json"), "--seeds", "1"]
-    assert run.main([*arguments, "--processes", "1"]) == 1
+    assert driver.main([*arguments, "--processes", "1"]) == 1
     assert "FAILURE deaf --seed 0: hangs where no signal is handled" in capsys.readouterr().out
 
 
@@ -173,4 +173,4 @@ def test_the_campaigns_of_pipesim_are_found_and_helpers_are_not(monkeypatch):
 
     names = [campaign.name for campaign in _state.discover(DRIVER.parent)]
     assert {"importers"} <= set(names)
-    assert not {"run", "_state", "_worker"} & set(names)
+    assert not {"driver", "_state", "_worker"} & set(names)

@@ -1,10 +1,10 @@
 """Attack pipesim with drawn input for as long as is wanted, and say what was covered: `make fuzz`.
 
-    python tests/fuzz/run.py                        an hour of all campaigns on two processes
-    python tests/fuzz/run.py --minutes 5 bound      five minutes of one
-    python tests/fuzz/run.py bound --seeds 1000     a thousand seeds of it
-    python tests/fuzz/run.py bound --seed 123       one seed again, with its traceback
-    python tests/fuzz/run.py --minutes 0            what was covered and what failed so far
+    python tests/fuzz/driver.py                        an hour of all campaigns on two processes
+    python tests/fuzz/driver.py --minutes 5 bound      five minutes of one
+    python tests/fuzz/driver.py bound --seeds 1000     a thousand seeds of it
+    python tests/fuzz/driver.py bound --seed 123       one seed again, with its traceback
+    python tests/fuzz/driver.py --minutes 0            what was covered and what failed so far
 
 A campaign is a file in this folder with a function `attempt(seed) -> label` that draws something from the seed, checks
 it, and returns in a few words what was covered. Whatever it raises is a failure, and so is an attempt that takes too
@@ -185,7 +185,7 @@ class Run:
             lines += [f"  {sum(count for _, count in rest):>9}  in {len(rest)} more"] * bool(rest)
         for campaign, record in zip(self.campaigns, self.mine, strict=True):
             for seed, message in sorted(record.failures.items()):
-                lines += ["", f"python tests/fuzz/run.py {campaign.name} --seed {seed}"]
+                lines += ["", f"python tests/fuzz/driver.py {campaign.name} --seed {seed}"]
                 lines += [f"    {line}" for line in message.splitlines()]
         return "\n".join(lines)
 
