@@ -40,8 +40,8 @@ class Times:
     def __post_init__(self) -> None:
         for name in ("forward", "backward", "input_grad", "weight_grad", "hop"):
             value = getattr(self, name)
-            if not 0 <= value < np.inf:
-                raise InputError(f"{name} = {value} found; a finite number of seconds, not negative, was expected")
+            if not 0 <= value <= units.to_s(units.LONGEST_NS):
+                raise InputError(f"{name} = {value} s found; 0 s to 146 years was expected")
 
     @classmethod
     def of(

@@ -32,7 +32,7 @@ def test_times_that_are_not_given_follow_from_those_that_are(given, times):
 
 @pytest.mark.parametrize("given", [{"forward": -1}, {"hop": float("nan")}, {"backward": float("inf")}])
 def test_times_that_are_none_are_refused(given):
-    with pytest.raises(InputError, match="a finite number of seconds"):
+    with pytest.raises(InputError, match="0 s to 146 years was expected"):
         Times.of(**given)
 
 

@@ -78,7 +78,7 @@ class Record:
         if "failure" in answer:
             self.failures[seed] = answer["failure"]
         else:
-            self.labels[answer["label"]] += 1
+            self.labels.update(answer["label"].split("; "))
 
     def mean(self) -> float:
         """Seconds of one attempt, as far as is known."""

@@ -7,9 +7,10 @@
     python tests/fuzz/driver.py --minutes 0            what was covered and what failed so far
 
 A campaign is a file in this folder with a function `attempt(seed) -> label` that draws something from the seed, checks
-it, and returns in a few words what was covered. Whatever it raises is a failure, and so is an attempt that takes too
-long (SECONDS, 120 unless the file declares another) or too much memory (6 GiB). Campaigns share the time by their
-WEIGHT (1 unless declared); those that declare SEEDS go on until they have done so many, unless --minutes is given.
+it, and returns in a few words what was covered, with "; " between several things. Whatever it raises is a failure, and
+so is an attempt that takes too long (SECONDS, 120 unless the file declares another) or too much memory (6 GiB).
+Campaigns share the time by their WEIGHT (1 unless declared); those that declare SEEDS go on until they have done so
+many, unless --minutes is given.
 
 What was done is kept in fuzz/state.json: the next run goes on where this one stopped, however it was stopped, and
 begins with what failed. --restart forgets it. The exit code is 1 if there are failures.

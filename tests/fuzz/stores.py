@@ -323,7 +323,7 @@ def attempt(seed: int) -> str:
             covered += at_rest(world, calm, rng.choice(REST))
         world.fault = ""
         finished(world, calm)
-        return ", ".join(sorted(set(covered)))
+        return "; ".join(sorted(set(covered)))
 
 
 def undisturbed(world: World) -> tuple[str, int]:
