@@ -10,6 +10,7 @@ Numbers are peaks of resident memory beyond that of a small case, measured with 
 the option --host-memory, by default half of the machine's memory, or of the control group's where that has less.
 """
 
+import functools
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -151,6 +152,25 @@ def check_draws(host_memory: HostMemory, microbatches: int, layers: int) -> None
     """Refuse replays that draw more times at once than fit."""
     what = f"{layers:,} layers drawn for each of {microbatches:,} microbatches make {layers * microbatches:,} times"
     refuse_beyond(host_memory, PER_DRAW * layers * microbatches, what, "use fewer microbatches")
+
+
+@functools.cache  # read from the system once, not for every program that is simulated
+def most_changes(size: int) -> int:
+    """How many changes of rates an engine may keep, of so many bytes each.
+
+    How many there are shows only while it runs: where n transfers wait for one link it can be n squared. So engines
+    count them, and stop at the machine's limit; they do not know what was asked for with --host-memory.
+    """
+    return int(limit_of().size / size)
+
+
+def too_many_changes(size: int) -> RefusedError:
+    """What an engine says that stops there."""
+    limit = limit_of()
+    return RefusedError(
+        f"the rates of transfers changed more than {most_changes(size):,} times, more than {gigabytes(limit.size)} "
+        f"({limit.origin}) hold: use fewer microbatches, or --sharing fifo, where transfers have no rates"
+    )
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 import strategies
 from contracts import check_engine
 from networks import LATE_BUT_FIRST, late_but_first, network, pipeline_trace
-from pipesim import experiment, lookup, workbench
+from pipesim import experiment, limits, lookup, workbench
 from pipesim.cluster import Cluster, Device, Link
 from pipesim.costs import costs_of
 from pipesim.engines import ENGINES, auto, compiled, event
 from pipesim.engines.compiled import fixed, playing
 from pipesim.engines.sharing import max_min
-from pipesim.errors import DeadlockError, ScheduleError
+from pipesim.errors import DeadlockError, RefusedError, ScheduleError
 from pipesim.kernels import compiled as compile_
 from pipesim.lowering import Options, lower
 from pipesim.plan import Plan, Stage
@@ -267,3 +267,16 @@ def test_engines_agree_where_speeds_change_all_the_time(sharing, seed):
     program = replace(program, media_speeds=speeds)
     assert len(program) < 200
     check_engine(compiled.run, program)
+
+
+@pytest.mark.parametrize("engine", [event.run, compiled.run])
+def test_an_engine_stops_where_rates_change_more_often_than_memory_holds(engine, monkeypatch):
+    """Where n transfers wait for one link, each end changes the rates of all others: n squared, kept in memory."""
+    program = network([1.0], [(0, 100 * n, [0]) for n in range(1, 6)], "fair")
+    changes = len(engine(program).rates.time)
+    assert changes == 5 + 4 + 3 + 2 + 1
+    monkeypatch.setattr(limits, "most_changes", lambda _: changes)
+    assert engine(program).makespan == 1500
+    monkeypatch.setattr(limits, "most_changes", lambda _: changes - 1)
+    with pytest.raises(RefusedError, match=r"changed more than 14 times, more than .* hold: use fewer microbatches"):
+        engine(program)

@@ -15,7 +15,7 @@ from itertools import pairwise
 from simpy import Environment
 from simpy.events import Event, EventPriority, Timeout
 
-from pipesim import units
+from pipesim import limits, units
 from pipesim.engines.sharing import max_min
 from pipesim.errors import RefusedError
 from pipesim.program import Program
@@ -25,6 +25,8 @@ Done = Callable[[int], None]
 # SimPy handles events of one time by priority. Links are granted after all that happens at that time.
 NORMAL = EventPriority(1)
 LOW = EventPriority(2)
+
+PER_CHANGE = 250  # bytes for each change of a rate: a tuple of three numbers, and the columns made of them
 
 
 class Fabric:
@@ -162,6 +164,7 @@ class Shares(Fabric):
         self.touched: set[int] = set()  # media where something changed since the last rating
         self.rating = False
         self.log: list[tuple[int, int, float]] = []
+        self.most_changes = limits.most_changes(PER_CHANGE)
         for medium, speeds in program.media_speeds.items():
             for time in speeds.times:
                 self._at(time, self._change_speed, medium)
@@ -245,6 +248,8 @@ class Shares(Fabric):
         self.since[task] = now
         self.rate[task] = rate
         self.finish[task] = now + units.ns_up(self.left[task] / rate)
+        if len(self.log) == self.most_changes:
+            raise limits.too_many_changes(PER_CHANGE)
         self.log.append((task, now, rate))
         heapq.heappush(self.ends, (self.finish[task], task))
 

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim import limits
 from pipesim.engines.compiled import fixed
-from pipesim.engines.compiled.playing import ALONE, QUEUES, SHARES, play
+from pipesim.engines.compiled.playing import ALONE, QUEUES, SHARES, TOO_MANY, play
 from pipesim.engines.compiled.speeds import profiles_of
 from pipesim.engines.compiled.waiters import turned
 from pipesim.engines.deadlock import stuck
@@ -29,6 +30,7 @@ from pipesim.timeline import Timeline, verified_if_asked
 Ints = NDArray[np.int64]
 
 NAME = "compiled"
+PER_CHANGE = 100  # bytes for each change of a rate: a list that grows, and the columns made of it
 MODES = {"none": ALONE, "fifo": QUEUES, "channel": QUEUES, "fair": SHARES}
 
 
@@ -39,6 +41,7 @@ def run(program: Program, watch: Callable[[int], None] | None = None) -> Timelin
             f"the compiled engine does not know sharing {program.sharing!r}; known are {', '.join(MODES)}"
         )
     start, end, task, time, rate = play(*_columns(program))
+    _check_changes(end)
     if (end < 0).any():
         raise DeadlockError(stuck(program, end.tolist()))
     if watch is not None:
@@ -73,10 +76,16 @@ def makespans(program: Program, sort: Ints, durations: Ints) -> Ints:
     for n in range(durations.shape[1]):
         columns[DURATION], columns[MISSING] = durations[sort, n], missing.copy()
         _, end, *_ = play(*columns)
+        _check_changes(end)
         if (end < 0).any():
             raise DeadlockError(stuck(program, end.tolist()))
         found[n] = end.max(initial=0)
     return found
+
+
+def _check_changes(end: Ints) -> None:
+    if len(end) and end[0] == TOO_MANY:
+        raise limits.too_many_changes(PER_CHANGE)
 
 
 DURATION, MISSING = 2, 6  # places in the columns that differ from set to set
@@ -116,4 +125,5 @@ def _columns(program: Program) -> tuple[object, ...]:
         np.array([time for time, _, _ in changes], np.int64),
         np.array([medium for _, medium, _ in changes], np.int64),
         np.ascontiguousarray(change[:, 2]),
+        limits.most_changes(PER_CHANGE),
     )

@@ -23,8 +23,9 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 ALONE, QUEUES, SHARES = range(3)
+TOO_MANY = -2
 ENDS, DELAY_OVER, FLOW_OVER, SPEED_CHANGES = range(4)
-NOBODY = np.zeros(0)
+NOBODY, NO_TASKS = np.zeros(0), np.zeros(0, np.int64)
 
 push, drop, finish, rates_of = heap.push, heap.drop, speeds.finish, compiled(max_min)
 
@@ -96,9 +97,12 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
     mode: int, lane: Ints, duration: Ints, delay: Ints, size: Floats, limit: Floats, missing: Ints,
     first_waiter: Ints, waiter: Ints, first_order: Ints, order: Ints, first_medium: Ints, medium: Ints,
     capacity: Floats, profile: Ints, profile_first: Ints, profile_time: Ints, profile_value: Floats,
-    change_time: Ints, change_medium: Ints, change_capacity: Floats,
+    change_time: Ints, change_medium: Ints, change_capacity: Floats, most_changes: int,
 ) -> tuple[Ints, Ints, Ints, Ints, Floats]:  # fmt: skip
-    """Start and end of every task, -1 where it never came to it; and the changes of rates: task, time, rate."""
+    """Start and end of every task, -1 where it never came to it; and the changes of rates: task, time, rate.
+
+    Of more than `most_changes` rates it gives up: the first end is TOO_MANY.
+    """
     tasks, lanes, media = len(lane), len(first_order) - 1, len(capacity)
     start, end = np.full(tasks, -1, np.int64), np.full(tasks, -1, np.int64)
     at_lane = first_order[:-1].copy()
@@ -371,6 +375,9 @@ def play(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays,
                     left[t] = max(0.0, left[t] - rate[t] * (now - since[t]))
                     since[t], rate[t] = now, share
                     over[t] = now + math.ceil(left[t] / share - 1e-6)
+                    if len(log) == most_changes:
+                        end[0] = TOO_MANY
+                        return start, end, NO_TASKS, NO_TASKS, NOBODY
                     log.append((t, now, share))
                     if waiting_size >= most:  # without the ends that have changed since
                         waiting_size = cleared(times, codes, waiting_size, over)
