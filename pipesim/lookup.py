@@ -22,6 +22,8 @@ from pipesim.errors import InputError, PipesimError, UnknownNameError, clipped, 
 
 Family = Mapping[str, str]
 
+_BITS = 63  # of a whole number: more fit neither columns nor floating point
+
 
 def resolve(text: str, family: Family, noun: str) -> Callable[..., Any]:
     """The function that `text` names, with the arguments that `text` gives already bound."""
@@ -232,6 +234,10 @@ def parse_call(text: str, noun: str) -> tuple[str, list[Any], dict[str, Any]]:
 
 
 def _literal(node: ast.expr, text: str, noun: str) -> Any:  # noqa: ANN401 - any literal
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, int) and inner.value.bit_length() > _BITS:
+            found = clipped(_source(inner), 60)
+            raise InputError(f"{noun} {quoted(text)}: {found} found; less than 2^{_BITS} was expected")
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):

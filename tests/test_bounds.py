@@ -118,8 +118,8 @@ def test_no_plan_on_any_order_of_devices_with_any_schedule_beats_the_certificate
     assert bound >= total_work(costs, cluster, microbatches) * (1 - 1e-4) - 1e-6
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_a_thousand_smaller_instances_keep_the_certificate(seed):
+@pytest.mark.parametrize("seed", range(3))
+def test_hundreds_of_smaller_instances_keep_the_certificate(seed):
     """Two layers, two devices, two microbatches, a hundred instances a seed: every plan, every schedule."""
     rng = np.random.default_rng(1000 + seed)
     cluster = load_cluster("flat(2, bandwidth=1e9, latency=0)")
@@ -337,8 +337,8 @@ def allows(label, costs, cluster, microbatches, sharing="fair", *, moves_of, sec
 
 
 @pytest.mark.parametrize("sharing", ["fair", "fifo"])
-@pytest.mark.parametrize("seed", range(5))
-def test_a_thousand_instances_of_two_islands_keep_the_certificate(seed, sharing):
+@pytest.mark.parametrize("seed", range(2))
+def test_hundreds_of_instances_of_two_islands_keep_the_certificate(seed, sharing):
     """Two devices apart, two layers, one to three microbatches, a hundred instances a seed: every plan and schedule."""
     rng = np.random.default_rng(2000 + seed)
     cluster, reached = load_cluster("flat(2, bandwidth=1e9, latency=0)"), 0

@@ -50,16 +50,20 @@ BLOCKED = {"gpipe", "one_f_one_b", "eager_1f1b", "zb_h1", "auto"}
 # 4, but where a schedule orders no fewer than 8 on four devices; and auto simulates all schedules in all shapes.
 MICROBATCHES = {"dualpipe": 8, "dualpipe_v": 8, "auto": 2}
 RULES = list(itertools.product(SHARINGS, TRANSFERS))
-CASES = list(itertools.product(TRACES, CLUSTERS, SCHEDULERS))
+
+
+def _cases():
+    """Pairwise: of traces, topologies, schedules and rules, each is met with each of the others at least once."""
+    for k, schedule in enumerate(SCHEDULERS):
+        for r, rule in enumerate(RULES):
+            yield list(TRACES)[(2 * k + r) % len(TRACES)], list(CLUSTERS)[(k + r) % len(CLUSTERS)], schedule, rule
+
+
+CASES = list(_cases())
 
 
 def numbers(trace, topology, schedule):
     return list(TRACES).index(trace), list(CLUSTERS).index(topology), list(SCHEDULERS).index(schedule)
-
-
-def rule_of(trace, topology, schedule):
-    """The sharing and the transfers of a case."""
-    return RULES[sum(numbers(trace, topology, schedule)) % len(RULES)]
 
 
 def layout_of(trace, topology, schedule):
@@ -128,10 +132,13 @@ def check_stuck_alike(program):
     assert messages[0] == messages[1]
 
 
-@pytest.mark.parametrize(("trace", "topology", "schedule"), CASES)
-def test_engines_agree_on_every_trace_topology_and_schedule(trace, topology, schedule):
+@pytest.mark.parametrize(
+    ("trace", "topology", "schedule", "rule"),
+    [pytest.param(*case, id="-".join([*case[:3], *case[3]])) for case in CASES],
+)
+def test_engines_agree_on_every_trace_topology_and_schedule(trace, topology, schedule, rule):
     needs(schedule)
-    sharing, transfers = rule_of(trace, topology, schedule)
+    sharing, transfers = rule
     program = program_of(trace, topology, schedule, Options(sharing, transfers, 1e-12))
     try:
         reference = event.run(program)
@@ -163,8 +170,8 @@ def test_every_topology_and_trace_is_there_with_every_rule():
     """And every schedule is met with each sharing and each sort of transfers."""
     assert list(CLUSTERS) == list(TOPOLOGIES)
     assert len(TRACES) == len(list((ROOT / "traces").glob("*/*/layers.csv"))) > 0
-    for place in range(3):
-        met = {(case[place], rule_of(*case)) for case in CASES}
-        assert met == set(itertools.product({case[place] for case in CASES}, RULES))
+    for places in itertools.combinations([TRACES, CLUSTERS, SCHEDULERS, RULES], 2):
+        at = [[TRACES, CLUSTERS, SCHEDULERS, RULES].index(place) for place in places]
+        assert {tuple(case[n] for n in at) for case in CASES} == set(itertools.product(*places))
     for schedule in SCHEDULERS:
-        assert {layout_of(*case) for case in CASES if case[2] == schedule} == set(layouts_of(schedule))
+        assert {layout_of(*case[:3]) for case in CASES if case[2] == schedule} == set(layouts_of(schedule))

@@ -168,3 +168,11 @@ def test_arguments_that_a_function_does_not_take_are_named():
     lookup.check_takes(halves, "count, start=")
     with pytest.raises(InputError, match=r"cannot be called with \(program, watch=\)"):
         lookup.check_takes(halves, "program, watch=")
+
+
+@pytest.mark.parametrize("number", ["9223372036854775808", "-1" + "0" * 400, "[1, 2, " + "9" * 30 + "]"])
+def test_a_whole_number_that_64_bits_do_not_hold_is_refused(number):
+    """Found by make fuzz: of 400 digits it ended as an OverflowError in whatever first made a float of it."""
+    with pytest.raises(InputError, match=r"found; less than 2\^63 was expected"):
+        lookup.parse_call(f"piper(optimizer_state={number})", "planner")
+    assert lookup.parse_call("piper(optimizer_state=9223372036854775807)", "planner")[2]

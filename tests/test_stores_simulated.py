@@ -9,7 +9,7 @@ def test_a_disturbed_sweep_comes_to_the_rows_of_an_undisturbed_one():
     met = set()
     for seed in range(SEEDS):
         try:
-            met |= set(stores.attempt(seed).split(", "))
+            met |= set(stores.attempt(seed).split("; "))
         except BaseException as error:
             error.add_note(f"fuzz.stores.attempt({seed})")
             raise
