@@ -100,7 +100,8 @@ def test_a_query_is_a_condition_or_a_select(store):
 
 
 @pytest.mark.parametrize(
-    "query", ["gpu > 1", "1; drop table results", "select", "with x as (select 1) delete from results"]
+    "query",
+    ["gpu > 1", "1; drop table results", "select", "with x as (select 1) delete from results", "gpus = '\udcff'"],
 )
 def test_a_query_that_is_wrong_or_writes_is_refused(store, query):
     store.commit(METRICS, [result(0)])

@@ -23,13 +23,14 @@ ROOT = Path(__file__).parents[1]
 
 
 @contextmanager
-def started(*command):
-    """A process, with the modules of the tests, that is ended when it is not needed any more."""
+def started(*command, said=os.devnull):
+    """A process, with the modules of the tests, that is ended when it is not needed any more; errors go to `said`."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    process = subprocess.Popen(
-        [sys.executable, "-m", *command], env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    with Path(said).open("w", encoding="utf-8") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command], env={**os.environ, "PYTHONPATH": path},
+            stdout=subprocess.DEVNULL, stderr=errors,
+        )  # fmt: skip
     try:
         yield process
     finally:
@@ -65,10 +66,10 @@ def test_a_killed_worker_costs_no_row(tmp_path):
         with (
             started(*worker, "--no-dashboard") as first,
             started(*worker, "--no-dashboard") as second,
-            started("pipesim", "sweep", str(path), "--dask", address) as run,
+            started("pipesim", "sweep", str(path), "--dask", address, said=tmp_path / "said.txt") as run,
         ):
             until(lambda: done(path) > 20 or run.poll() is not None)
-            assert run.poll() is None, "there is something left to lose"
+            assert run.poll() is None, f"nothing is left to lose: {(tmp_path / 'said.txt').read_text()}"
             assert first.poll() is second.poll() is None
             before = done(path)
             assert before < 200

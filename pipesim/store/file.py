@@ -267,7 +267,7 @@ class Store:
             self._db.execute("PRAGMA query_only = ON")
             found = self._db.execute(text)
             return [column[0] for column in found.description or ()], found.fetchall()
-        except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError) as error:
+        except (sqlite3.Error, sqlite3.Warning, UnicodeError) as error:
             known = ", ".join([*experiment.axes, *experiment.metrics, "error"])
             raise InputError(f"query {shown(query)}: {database.reason(error)}; columns are {known}") from None
         finally:
