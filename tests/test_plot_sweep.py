@@ -294,6 +294,10 @@ WRONG = {
     "no band": ({"kind": "line", "x": "gpus", "y": "rate", "band": "ci99"}, "band: ['ci99'] found"),
     "no format": ({"kind": "line", "x": "gpus", "y": "rate", "formats": "gif"}, "formats[0]: 'gif' found"),
     "a tower": ({"kind": "line", "x": "gpus", "y": "rate", "height": 99}, "height: 99"),
+    "a strip": (
+        {"kind": "line", "x": "gpus", "y": "rate", "series": "planner", "height": 0.5, "title": "a\nb\nc"},
+        "no room for its axes",
+    ),
     "no formula": ({"kind": "line", "x": "gpus", "y": "rate >"}, "y: 'rate >' cannot be read"),
     "a code": ({"kind": "line", "x": "gpus", "y": "exit()"}, "y: 'exit()' found"),
     "no column": ({"kind": "line", "x": "gpu", "y": "rate"}, "x: no column is called 'gpu'; did you mean 'gpus'"),

@@ -4,6 +4,7 @@ matplotlib is imported inside functions: it takes longer to import than the rest
 """
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,6 +67,10 @@ _STYLE: dict[str, Any] = {
 }
 
 
+# What matplotlib says, and then draws axes of no size.
+_NO_ROOM = "constrained_layout not applied"
+
+
 def check_path(path: Path | str) -> Path:
     """Refuse a file name that is no picture's."""
     target = Path(path)
@@ -79,10 +84,18 @@ def check_path(path: Path | str) -> Path:
 def drawn(path: Path | str | None, draw: Callable[[], "Figure"]) -> "Figure":
     """What `draw` makes in the style of all pictures, written to `path` where one is given."""
     target = None if path is None else check_path(path)
-    with style():
-        figure = draw()
-        if target is not None:
-            _save(figure, target)
+    with style(), warnings.catch_warnings():
+        warnings.filterwarnings("error", _NO_ROOM, UserWarning)
+        try:
+            figure = draw()
+            if target is not None:
+                _save(figure, target)
+        except UserWarning as error:
+            if not str(error).startswith(_NO_ROOM):
+                raise
+            raise InputError(
+                "the picture has no room for its axes beside titles, labels and legend; make it higher or wider"
+            ) from None
     return figure
 
 
