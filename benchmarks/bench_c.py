@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bench_event
+from pipesim.core.program import Program
 from pipesim.engines import compiled
-from pipesim.program import Program
 
 Row = tuple[str, str, str]
 Ints = NDArray[np.int64]

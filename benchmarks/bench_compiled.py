@@ -6,15 +6,15 @@ from collections.abc import Callable
 import numpy as np
 
 import bench_event
-from pipesim import workbench
-from pipesim.cluster import Cluster
+from pipesim.base.ragged import Ragged
+from pipesim.core.cluster import Cluster
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import ACTIVATION, Program
 from pipesim.engines import compiled, event
-from pipesim.experiment import load_cluster
 from pipesim.lowering import Options, lower
-from pipesim.plan import Plan, Stage
-from pipesim.program import ACTIVATION, Program
-from pipesim.ragged import Ragged
 from pipesim.schedulers.one_f_one_b import one_f_one_b
+from pipesim.studies import workbench
+from pipesim.studies.experiment import load_cluster
 
 Row = tuple[str, str, str]
 GROWTH = ((1, 8), (4, 16), (16, 32), (64, 64))  # (copies of the pipeline, its stages)

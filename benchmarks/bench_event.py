@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 
 import simpy
 
-from pipesim.costs import Costs, costs_of
+from pipesim.core.costs import Costs, costs_of
+from pipesim.core.program import SHARINGS, Program
+from pipesim.core.trace import Trace
 from pipesim.engines.event import run
-from pipesim.experiment import load_cluster
 from pipesim.lowering import Options, lower
 from pipesim.planners.uniform import uniform
-from pipesim.program import SHARINGS, Program
 from pipesim.schedulers.one_f_one_b import one_f_one_b
-from pipesim.trace import Trace
+from pipesim.studies.experiment import load_cluster
 
 Row = tuple[str, str, str]
 REPEATS = 5

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pipesim import experiment, kernels
-from pipesim.costs import Costs, costs_of
+from pipesim.base import kernels
+from pipesim.core.costs import Costs, costs_of
+from pipesim.core.trace import Trace
 from pipesim.planners import PLANNERS
 from pipesim.planners.spp.prm import bottlenecks, tables_of
 from pipesim.planners.spp.rdo import rdo
-from pipesim.trace import Trace
+from pipesim.studies import experiment
 
 Row = tuple[str, str, str]
 SHAPES = {(50, 16): "≤ 0.010", (100, 32): "≤ 0.1", (200, 64): "≤ 1", (400, 128): "≤ 20"}

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import export, plot
-from pipesim.program import BACKWARD, FORWARD, Program
-from pipesim.ragged import Ragged
-from pipesim.timeline import Timeline
+from pipesim.base.ragged import Ragged
+from pipesim.core.program import BACKWARD, FORWARD, Program
+from pipesim.core.timeline import Timeline
+from pipesim.display import export, plot
 
 Ints = NDArray[np.int64]
 

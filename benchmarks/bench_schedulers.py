@@ -2,10 +2,10 @@
 
 import time
 
-from pipesim import workbench
-from pipesim.ordering import schedule_with
 from pipesim.schedulers import SCHEDULERS
-from pipesim.workbench import Times
+from pipesim.studies import workbench
+from pipesim.studies.ordering import schedule_with
+from pipesim.studies.workbench import Times
 
 NOT_TIMED = {"auto", "exact"}  # the one runs all others, the other is for small instances
 

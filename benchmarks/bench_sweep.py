@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pipesim import sweep
-from pipesim.store import Store
+from pipesim.studies import sweep
+from pipesim.studies.store import Store
 
 Row = tuple[str, str, str]
 POINTS, REPEATS = 2000, 3

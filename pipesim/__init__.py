@@ -9,14 +9,20 @@
 Every arrow is one function from values to a value. Nothing downstream is written back upstream; nothing is global;
 engines only add time.
 
-Rooms, top to bottom. A room imports only rooms above it or to its left; those marked * never each other.
+Packages, top to bottom. A package imports only those above it; those marked * never each other. Within a package a
+module imports only those that stand before it.
 
-    errors units files · serial lookup formulas ragged tables tracks kernels trees · devices trace model cluster
-    costs spread trace_diff widths · chains plan limits schedule scenario background stepping keeping legality recording
-    program lowering · rates timeline
-    metrics curves channels bounds · importers* recorders* architectures* topologies* planners* schedulers* engines*
-    report* plot* export* trace_report · pricing ordering experiment comparison documents whatif workbench rebuilding
-    store sweep · cli
+    base        errors units files serial lookup formulas ragged tables tracks kernels trees chains moved
+    core        devices trace model cluster widths costs plan limits schedule scenario background stepping keeping
+                legality recording program rates timeline
+    lowering    plan, schedule, costs, cluster and scenario to a program
+    analysis    metrics curves channels spread trace_diff bounds
+    importers*  recorders*  architectures*  topologies*      producers of inputs
+    planners*  schedulers*                                   decisions
+    engines*    program to timeline
+    display     report plot export trace_report
+    studies     pricing ordering experiment comparison documents whatif workbench rebuilding store sweep
+    cli
 
 Words:
 
@@ -33,68 +39,75 @@ Words:
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
+
+from pipesim.base.moved import MOVED, Finder, moved
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pipesim.cluster import Cluster as Cluster
-    from pipesim.comparison import compare as compare
-    from pipesim.costs import costs_of as costs_of
-    from pipesim.errors import PipesimError as PipesimError
-    from pipesim.experiment import load_cluster as load_cluster
-    from pipesim.experiment import load_plan as load_plan
-    from pipesim.experiment import load_trace as load_trace
-    from pipesim.experiment import make_case as make_case
-    from pipesim.experiment import make_plan as make_plan
-    from pipesim.experiment import replay as replay
-    from pipesim.experiment import replay_statistics as replay_statistics
-    from pipesim.experiment import run as run
-    from pipesim.experiment import simulate as simulate
-    from pipesim.export import export as export_timeline  # noqa: F401 - offered below under this name
-    from pipesim.metrics import summary as summary
-    from pipesim.plan import Plan as Plan
-    from pipesim.plan import Stage as Stage
-    from pipesim.plot import gantt as gantt
-    from pipesim.schedule import Schedule as Schedule
-    from pipesim.sweep import load as load_sweep  # noqa: F401 - offered below under this name
-    from pipesim.sweep import rows as sweep_rows  # noqa: F401 - as above
-    from pipesim.sweep import run as run_sweep  # noqa: F401 - as above
-    from pipesim.timeline import Timeline as Timeline
-    from pipesim.trace import Trace as Trace
+    from pipesim.analysis.metrics import summary as summary
+    from pipesim.base.errors import PipesimError as PipesimError
+    from pipesim.core.cluster import Cluster as Cluster
+    from pipesim.core.costs import costs_of as costs_of
+    from pipesim.core.plan import Plan as Plan
+    from pipesim.core.plan import Stage as Stage
+    from pipesim.core.schedule import Schedule as Schedule
+    from pipesim.core.timeline import Timeline as Timeline
+    from pipesim.core.trace import Trace as Trace
+    from pipesim.display.export import export as export_timeline  # noqa: F401 - offered below under this name
+    from pipesim.display.plot import gantt as gantt
+    from pipesim.studies.comparison import compare as compare
+    from pipesim.studies.experiment import load_cluster as load_cluster
+    from pipesim.studies.experiment import load_plan as load_plan
+    from pipesim.studies.experiment import load_trace as load_trace
+    from pipesim.studies.experiment import make_case as make_case
+    from pipesim.studies.experiment import make_plan as make_plan
+    from pipesim.studies.experiment import replay as replay
+    from pipesim.studies.experiment import replay_statistics as replay_statistics
+    from pipesim.studies.experiment import run as run
+    from pipesim.studies.experiment import simulate as simulate
+    from pipesim.studies.sweep import load as load_sweep  # noqa: F401 - offered below under this name
+    from pipesim.studies.sweep import rows as sweep_rows  # noqa: F401 - as above
+    from pipesim.studies.sweep import run as run_sweep  # noqa: F401 - as above
 
 # The shop window: what `import pipesim as ps` offers, fetched when it is asked for.
 _WINDOW = {
-    "Cluster": "pipesim.cluster:Cluster",
-    "PipesimError": "pipesim.errors:PipesimError",
-    "Plan": "pipesim.plan:Plan",
-    "Schedule": "pipesim.schedule:Schedule",
-    "Stage": "pipesim.plan:Stage",
-    "Timeline": "pipesim.timeline:Timeline",
-    "Trace": "pipesim.trace:Trace",
-    "compare": "pipesim.comparison:compare",
-    "costs_of": "pipesim.costs:costs_of",
-    "export_timeline": "pipesim.export:export",
-    "gantt": "pipesim.plot:gantt",
-    "load_cluster": "pipesim.experiment:load_cluster",
-    "load_plan": "pipesim.experiment:load_plan",
-    "load_sweep": "pipesim.sweep:load",
-    "load_trace": "pipesim.experiment:load_trace",
-    "make_case": "pipesim.experiment:make_case",
-    "make_plan": "pipesim.experiment:make_plan",
-    "replay": "pipesim.experiment:replay",
-    "replay_statistics": "pipesim.experiment:replay_statistics",
-    "run": "pipesim.experiment:run",
-    "run_sweep": "pipesim.sweep:run",
-    "simulate": "pipesim.experiment:simulate",
-    "summary": "pipesim.metrics:summary",
-    "sweep_rows": "pipesim.sweep:rows",
+    "Cluster": "pipesim.core.cluster:Cluster",
+    "PipesimError": "pipesim.base.errors:PipesimError",
+    "Plan": "pipesim.core.plan:Plan",
+    "Schedule": "pipesim.core.schedule:Schedule",
+    "Stage": "pipesim.core.plan:Stage",
+    "Timeline": "pipesim.core.timeline:Timeline",
+    "Trace": "pipesim.core.trace:Trace",
+    "compare": "pipesim.studies.comparison:compare",
+    "costs_of": "pipesim.core.costs:costs_of",
+    "export_timeline": "pipesim.display.export:export",
+    "gantt": "pipesim.display.plot:gantt",
+    "load_cluster": "pipesim.studies.experiment:load_cluster",
+    "load_plan": "pipesim.studies.experiment:load_plan",
+    "load_sweep": "pipesim.studies.sweep:load",
+    "load_trace": "pipesim.studies.experiment:load_trace",
+    "make_case": "pipesim.studies.experiment:make_case",
+    "make_plan": "pipesim.studies.experiment:make_plan",
+    "replay": "pipesim.studies.experiment:replay",
+    "replay_statistics": "pipesim.studies.experiment:replay_statistics",
+    "run": "pipesim.studies.experiment:run",
+    "run_sweep": "pipesim.studies.sweep:run",
+    "simulate": "pipesim.studies.experiment:simulate",
+    "summary": "pipesim.analysis.metrics:summary",
+    "sweep_rows": "pipesim.studies.sweep:rows",
 }
+
+sys.meta_path.insert(0, Finder())  # before those that would load a second copy from the folder of a package
 
 __all__ = ["__version__", *_WINDOW]  # noqa: PLE0604 - the names are text, kept in one place
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the names above
+    if name in MOVED:
+        return moved(name, depth=3)
     if name not in _WINDOW:
         raise AttributeError(f"module 'pipesim' has no attribute {name!r}")
     module, _, attribute = _WINDOW[name].partition(":")

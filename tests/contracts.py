@@ -8,16 +8,17 @@ from collections.abc import Callable
 import networkx as nx
 import numpy as np
 
-from pipesim import legality, serial
-from pipesim import plan as plans
-from pipesim import schedule as schedules
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import InputError, ScheduleError
-from pipesim.plan import Plan
-from pipesim.program import Program
-from pipesim.schedule import Schedule
-from pipesim.timeline import Timeline
+from pipesim.base import serial
+from pipesim.base.errors import InputError, ScheduleError
+from pipesim.core import legality
+from pipesim.core import plan as plans
+from pipesim.core import schedule as schedules
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.program import Program
+from pipesim.core.schedule import Schedule
+from pipesim.core.timeline import Timeline
 
 
 def check_topology(cluster: Cluster) -> None:

@@ -13,21 +13,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipesim import metrics
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import Costs, costs_of
+from pipesim.analysis import metrics
+from pipesim.base.errors import DeadlockError, ScheduleError
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import Costs, costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.scenario import CALM, Degraded, Scenario, Slow
+from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
+from pipesim.core.trace import Trace
 from pipesim.engines.event import run
-from pipesim.errors import DeadlockError, ScheduleError
-from pipesim.experiment import Case
 from pipesim.lowering import Options
-from pipesim.plan import Plan, Stage
-from pipesim.scenario import CALM, Degraded, Scenario, Slow
-from pipesim.schedule import BACKWARD, FORWARD, Schedule
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 from pipesim.schedulers.pe import pe
 from pipesim.schedulers.zb_h1 import zb_h1
-from pipesim.trace import Trace
+from pipesim.studies.experiment import Case
 
 SHAPES = ("switch", "servers", "chain", "pairs", "bus")
 

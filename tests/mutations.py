@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-from pipesim import serial
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import costs_of
+from pipesim.base import serial
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.scenario import Degraded, Scenario, Slow
+from pipesim.core.schedule import parse
+from pipesim.core.trace import Trace
 from pipesim.engines.event import run
 from pipesim.lowering import Options, lower
-from pipesim.plan import Plan, Stage
-from pipesim.scenario import Degraded, Scenario, Slow
-from pipesim.schedule import parse
-from pipesim.trace import Trace
 
 PROFILE = """\
 node1 -- Input0 -- forward_compute_time=7.5, backward_compute_time=0.0, activation_size=64.0, parameter_size=0.0

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import costs_of
+from pipesim.base.ragged import Ragged
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import ACTIVATION, FORWARD, Program
+from pipesim.core.trace import Trace
 from pipesim.lowering import Options, lower
-from pipesim.plan import Plan, Stage
-from pipesim.program import ACTIVATION, FORWARD, Program
-from pipesim.ragged import Ragged
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
-from pipesim.trace import Trace
 
 NS = 1e-9
 

@@ -9,14 +9,14 @@ from matplotlib.text import Text
 
 from networks import pipeline
 from pipesim import topologies
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import costs_of
+from pipesim.base.lookup import call
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.trace import Trace
 from pipesim.engines.event import run
-from pipesim.lookup import call
 from pipesim.lowering import Options, lower
-from pipesim.plan import Plan, Stage
 from pipesim.schedulers.gpipe import gpipe
-from pipesim.trace import Trace
 
 MS = 1_000_000  # ns
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pipesim.costs import costs_of
-from pipesim.trace import Trace
+from pipesim.core.costs import costs_of
+from pipesim.core.trace import Trace
 
 
 def drawn_costs(rng, layers, *, seconds=1.0, parameters=1.0, activations=1.0):

@@ -13,14 +13,14 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import Costs, costs_of
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import Costs, costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import SHARINGS, TRANSFERS, Program
+from pipesim.core.scenario import CALM, Degraded, Scenario, Slow
+from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Schedule
+from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.lowering import Options, lower
-from pipesim.plan import Plan, Stage
-from pipesim.program import SHARINGS, TRANSFERS, Program
-from pipesim.scenario import CALM, Degraded, Scenario, Slow
-from pipesim.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Schedule
-from pipesim.trace import ANY_KIND, Trace
 
 # The same examples in every run; a slow machine is no failure.
 settings.register_profile("pipesim", deadline=None, derandomize=True, database=None, max_examples=60)

@@ -5,9 +5,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from pipesim import sweep
+from pipesim.base.errors import RefusedError
 from pipesim.engines import event
-from pipesim.errors import RefusedError
+from pipesim.studies import sweep
 
 HEAD = 'format = "pipesim.sweep"\nversion = 1\n'
 # Cheap points, all different: a few milliseconds each.

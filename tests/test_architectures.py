@@ -1,11 +1,11 @@
 import pytest
 
-from pipesim import lookup
 from pipesim.architectures import ARCHITECTURES
 from pipesim.architectures.gpt import gpt
 from pipesim.architectures.resnet import resnet
-from pipesim.errors import InputError
-from pipesim.model import Layer, Model
+from pipesim.base import lookup
+from pipesim.base.errors import InputError
+from pipesim.core.model import Layer, Model
 
 SMALL = {
     "gpt": "gpt(3, 24, 4, vocabulary=100, sequence=16)",

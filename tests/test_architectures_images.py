@@ -1,10 +1,10 @@
 import pytest
 
-from pipesim import lookup
 from pipesim.architectures import ARCHITECTURES
 from pipesim.architectures.amoebanet import amoebanet
 from pipesim.architectures.inception import inception_v3
-from pipesim.errors import InputError
+from pipesim.base import lookup
+from pipesim.base.errors import InputError
 
 
 def build(text, **arguments):

@@ -1,6 +1,5 @@
 import pytest
 
-from pipesim import lookup
 from pipesim.architectures import ARCHITECTURES
 from pipesim.architectures.gpt import gpt
 from pipesim.architectures.llama import llama
@@ -9,7 +8,8 @@ from pipesim.architectures.t5 import t5
 from pipesim.architectures.translation import translation
 from pipesim.architectures.vit import vit
 from pipesim.architectures.xlnet import xlnet
-from pipesim.errors import InputError
+from pipesim.base import lookup
+from pipesim.base.errors import InputError
 
 
 def build(text, **arguments):

@@ -5,11 +5,12 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from pipesim import background, serial
+from pipesim.base import serial
+from pipesim.base.errors import PipesimError
 from pipesim.cli import cli
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.errors import PipesimError
-from pipesim.scenario import Degraded, Scenario, Slow, Speeds
+from pipesim.core import background
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.scenario import Degraded, Scenario, Slow, Speeds
 
 CLUSTER = Cluster(
     "c",

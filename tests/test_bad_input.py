@@ -9,18 +9,18 @@ import traceback
 import pytest
 
 import mutations
-from pipesim import serial
-from pipesim.cluster import Cluster
-from pipesim.costs import costs_of
-from pipesim.errors import FormatError, InputError, PipesimError
+from pipesim.base import serial
+from pipesim.base.errors import FormatError, InputError, PipesimError
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import DERIVED_KEYS, Plan
+from pipesim.core.program import Program
+from pipesim.core.scenario import Scenario
+from pipesim.core.schedule import Schedule, parse
+from pipesim.core.timeline import Timeline
 from pipesim.importers.detect import importer_for
 from pipesim.importers.native import native
 from pipesim.importers.pipedream import pipedream
-from pipesim.plan import DERIVED_KEYS, Plan
-from pipesim.program import Program
-from pipesim.scenario import Scenario
-from pipesim.schedule import Schedule, parse
-from pipesim.timeline import Timeline
 from pipesim.topologies.hosts import cluster_file
 
 pytest.importorskip("pyarrow", reason="the files in parquet need pyarrow")

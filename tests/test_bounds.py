@@ -9,27 +9,28 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from networks import chain, pipeline, pipeline_trace
-from pipesim import bounds, experiment, metrics
-from pipesim.bounds import bound_for, islands, plan_bound, schedule_bound, single_stage, total_work
-from pipesim.bounds.forms import by_form, by_shape, least_crossing
-from pipesim.bounds.islands import Network, best_partitions, group_bandwidths, ring_bandwidths, sea_of
-from pipesim.bounds.moves import by_island, links_of
-from pipesim.bounds.reach import reachable
-from pipesim.bounds.tables import tables_of
-from pipesim.bounds.tails import tails
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import costs_of
+from pipesim.analysis import bounds, metrics
+from pipesim.analysis.bounds import bound_for, islands, plan_bound, schedule_bound, single_stage, total_work
+from pipesim.analysis.bounds.forms import by_form, by_shape, least_crossing
+from pipesim.analysis.bounds.islands import Network, best_partitions, group_bandwidths, ring_bandwidths, sea_of
+from pipesim.analysis.bounds.moves import by_island, links_of
+from pipesim.analysis.bounds.reach import reachable
+from pipesim.analysis.bounds.tables import tables_of
+from pipesim.analysis.bounds.tails import tails
+from pipesim.base.errors import DeadlockError
+from pipesim.base.kernels import compiled
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.scenario import Scenario, Slow
+from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
+from pipesim.core.trace import Trace
 from pipesim.engines.event import run
-from pipesim.errors import DeadlockError
-from pipesim.experiment import load_cluster
-from pipesim.kernels import compiled
 from pipesim.lowering import Options, lower
-from pipesim.plan import Plan, Stage
-from pipesim.scenario import Scenario, Slow
-from pipesim.schedule import BACKWARD, FORWARD, Schedule
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
-from pipesim.trace import Trace
+from pipesim.studies import experiment
+from pipesim.studies.experiment import load_cluster
 from strategies import clusters, even_trace, jobs
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipesim import lookup
 from pipesim.architectures import ARCHITECTURES
-from pipesim.costs import costs_of
-from pipesim.model import model_of
-from pipesim.trace import Trace
+from pipesim.base import lookup
+from pipesim.core.costs import costs_of
+from pipesim.core.model import model_of
+from pipesim.core.trace import Trace
 
 FOLDER = Path(__file__).parents[1] / "traces" / "roofline"
 NAMES = ("bert-large", "gpt2-xl", "gpt3-6.7b", "resnet-152", "vgg-19")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipesim.chains import chains_on_chains
+from pipesim.base.chains import chains_on_chains
 
 
 def by_table(work):

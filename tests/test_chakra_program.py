@@ -5,12 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chakra_files as et
-from pipesim import lookup, topologies
+from pipesim import topologies
+from pipesim.base import lookup
+from pipesim.base.errors import InputError, RefusedError
+from pipesim.core.program import BACKWARD, FORWARD
 from pipesim.engines import event
-from pipesim.errors import InputError, RefusedError
 from pipesim.importers.chakra import chakra_program
 from pipesim.importers.chakra.collectives import edges
-from pipesim.program import BACKWARD, FORWARD
 
 US = 1000  # ns
 

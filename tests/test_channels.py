@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipesim import channels, experiment, metrics
-from pipesim.channels import Pipeline, cycle_order, execute, pipeline_of, theorem_bound, work_bound
-from pipesim.costs import costs_of
-from pipesim.kernels import compiled
-from pipesim.schedule import FORWARD
+from pipesim.analysis import channels, metrics
+from pipesim.analysis.channels import Pipeline, cycle_order, execute, pipeline_of, theorem_bound, work_bound
+from pipesim.base.kernels import compiled
+from pipesim.core.costs import costs_of
+from pipesim.core.schedule import FORWARD
 from pipesim.schedulers.pe import pe
+from pipesim.studies import experiment
 from strategies import even_trace, jobs
 
 CLUSTER = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'

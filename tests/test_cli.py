@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from mutations import corpus, mutations
-from pipesim import costs, experiment, program
+from pipesim.base.errors import InputError
 from pipesim.cli import COMMANDS, main, names, options
-from pipesim.errors import InputError
+from pipesim.core import costs, program
 from pipesim.lowering.job import RECOMPUTES
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
+from pipesim.studies import experiment
 
 FLAT = 'flat(4, bandwidth="1GB/s")'
 SMALL = ["bert-large", FLAT, "--microbatches", "4"]

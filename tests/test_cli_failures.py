@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pipesim import experiment
 from pipesim.cli import failures
 from pipesim.cli.failures import EXIT_CODES
+from pipesim.studies import experiment
 
 ROOT = Path(__file__).parents[1]
 FLAT = 'flat(2, bandwidth="1GB/s")'
@@ -67,7 +67,7 @@ def test_whatever_is_raised_ends_in_one_line_and_its_code(error, code, words, ru
         ("pipesim.planners.uniform", "Stage", "planning"),
         ("pipesim.schedulers.one_f_one_b", "warm_up_depths", "ordering the microbatches"),
         ("pipesim.lowering", "_assemble", "lowering the plan to tasks"),
-        ("pipesim.metrics", "busy", "evaluating the timeline"),
+        ("pipesim.analysis.metrics", "busy", "evaluating the timeline"),
     ],
 )
 def test_an_internal_error_names_the_step_in_which_it_happened(module, name, step, run, monkeypatch):
@@ -208,5 +208,5 @@ def test_a_command_whose_standard_error_was_closed_does_its_work():
 
 
 def test_steps_are_named_after_modules_that_exist():
-    there = {path.stem for path in (ROOT / "pipesim").iterdir()}
+    there = {path.stem for pattern in ("*", "*/*") for path in (ROOT / "pipesim").glob(pattern)}
     assert set(failures._STEPS) <= there

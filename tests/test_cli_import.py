@@ -9,10 +9,10 @@ import pytest
 
 import chakra_files as et
 from mutations import PROFILE
-from pipesim import serial
-from pipesim.cluster import Cluster, Device
-from pipesim.costs import costs_of
-from pipesim.trace import Trace
+from pipesim.base import serial
+from pipesim.core.cluster import Cluster, Device
+from pipesim.core.costs import costs_of
+from pipesim.core.trace import Trace
 from test_importer_metis import profile
 from test_spread import trace_of
 

@@ -5,8 +5,9 @@ import shutil
 import click
 import pytest
 
-from pipesim import experiment, serial
+from pipesim.base import serial
 from pipesim.cli import COMMANDS, cli, parameters
+from pipesim.studies import experiment
 
 FLAT = 'flat(2, bandwidth="1GB/s")'
 SMALL = ["bert-large", FLAT, "-p", "uniform", "-m", "2"]

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipesim import experiment
-from pipesim.costs import costs_of
-from pipesim.trace import Trace
+from pipesim.core.costs import costs_of
+from pipesim.core.trace import Trace
+from pipesim.studies import experiment
 
 SIZES, LAYERS = (1, 2, 4, 8), 4
 PAIR = 'flat(2, bandwidth="1000 GB/s", latency=0)'

@@ -17,7 +17,7 @@ import pytest
 import sweeps
 from mutations import mutations
 from pipesim.cli.plot import plot as plot_command
-from pipesim.plot import Chart
+from pipesim.display.plot import Chart
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENT = (
@@ -100,7 +100,7 @@ def test_exports_read_back_exactly(swept, run, tmp_path):
     code, out, _ = run("rows", swept, "--csv", tmp_path / "r.csv", "--parquet", tmp_path / "r.parquet")
     assert (code, out.count("8 rows written")) == (0, 2)
     assert run("rows", swept, "--csv", "-")[1] == (tmp_path / "r.csv").read_text()
-    from pipesim.sweep.show import read_table
+    from pipesim.studies.sweep.show import read_table
 
     rows = json.loads(run("rows", swept, "--json")[1])["rows"]
     columns = {name: [row[name] for row in rows] for name in rows[0]}

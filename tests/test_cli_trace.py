@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipesim import experiment, lookup
 from pipesim.architectures import ARCHITECTURES, described
 from pipesim.architectures.roofline import roofline
-from pipesim.costs import costs_of
-from pipesim.devices import DEVICE_KINDS
-from pipesim.errors import InputError, UnknownNameError
-from pipesim.trace import Trace
+from pipesim.base import lookup
+from pipesim.base.errors import InputError, UnknownNameError
+from pipesim.core.costs import costs_of
+from pipesim.core.devices import DEVICE_KINDS
+from pipesim.core.trace import Trace
+from pipesim.studies import experiment
 
 ROOT = Path(__file__).parents[1]
 
@@ -167,8 +168,8 @@ OUT = ("-o", "made")
         (["resnet-50", "-d", "t4", "--sequence", "9", *OUT], "architecture 'resnet-50' has no sequence; it has image,"),
         (["vgg-16", "-d", "t4", "--tensor-parallel", "2", *OUT], "has no tensor_parallel; it has image, microbatch"),
         (["gpt2", "-d", "t4", "--image", "9", *OUT], "has no image; it has microbatch, sequence, precision, tens"),
-        (["pipesim.files:read_text", "-d", "t4", *OUT], "missing a required argument: 'path'"),
-        (["pipesim.devices:nobody", "-d", "t4", *OUT], "module 'pipesim.devices' has no 'nobody'"),
+        (["pipesim.base.files:read_text", "-d", "t4", *OUT], "missing a required argument: 'path'"),
+        (["pipesim.core.devices:nobody", "-d", "t4", *OUT], "module 'pipesim.core.devices' has no 'nobody'"),
         (["builtins:dict", "-d", "t4", *OUT], "'builtins:dict': is no function that says what it takes"),
         (["collections:Counter", "-d", "t4", *OUT], "made a Counter; a Model was expected"),
     ],

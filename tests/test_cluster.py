@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import contracts
 import strategies
-from pipesim import serial
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.errors import FormatError, InputError
+from pipesim.base import serial
+from pipesim.base.errors import FormatError, InputError
+from pipesim.core.cluster import Cluster, Device, Link
 
 # The same examples in every run.
 same = settings(deadline=None, derandomize=True, database=None)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from pipesim.costs import PHASES, SCALINGS, STATISTICS, costs_of
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
+from pipesim.core.costs import PHASES, SCALINGS, STATISTICS, costs_of
 from test_trace import rows_of, trace_of
 
 

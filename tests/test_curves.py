@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from networks import network, pipeline
-from pipesim import curves, metrics
+from pipesim.analysis import curves, metrics
 from pipesim.engines.event import run
 from strategies import programs
 

@@ -1,9 +1,9 @@
 import pytest
 
-from pipesim import lookup
 from pipesim.architectures.operations import PRECISIONS
-from pipesim.devices import DEVICE_KINDS, GIB, device_kind
-from pipesim.errors import UnknownNameError
+from pipesim.base import lookup
+from pipesim.base.errors import UnknownNameError
+from pipesim.core.devices import DEVICE_KINDS, GIB, device_kind
 from pipesim.topologies import TOPOLOGIES
 
 

@@ -11,20 +11,22 @@ from hypothesis import strategies as st
 import strategies
 from contracts import check_engine
 from networks import LATE_BUT_FIRST, late_but_first, network, pipeline_trace
-from pipesim import experiment, limits, lookup, workbench
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import costs_of
+from pipesim.base import lookup
+from pipesim.base.errors import DeadlockError, RefusedError, ScheduleError
+from pipesim.base.kernels import compiled as compile_
+from pipesim.base.ragged import Ragged
+from pipesim.core import limits
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import SHARINGS
+from pipesim.core.scenario import Speeds
 from pipesim.engines import ENGINES, auto, compiled, event
 from pipesim.engines.compiled import fixed, playing
 from pipesim.engines.sharing import max_min
-from pipesim.errors import DeadlockError, RefusedError, ScheduleError
-from pipesim.kernels import compiled as compile_
 from pipesim.lowering import Options, lower
-from pipesim.plan import Plan, Stage
-from pipesim.program import SHARINGS
-from pipesim.ragged import Ragged
-from pipesim.scenario import Speeds
 from pipesim.schedulers.gpipe import gpipe
+from pipesim.studies import experiment, workbench
 
 
 @settings(max_examples=400)

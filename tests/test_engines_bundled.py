@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipesim import experiment
-from pipesim.costs import costs_of
+from pipesim.base.errors import DeadlockError, ScheduleError
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import SHARINGS, TRANSFERS
 from pipesim.engines import compiled, event
-from pipesim.errors import DeadlockError, ScheduleError
 from pipesim.lowering import Options
-from pipesim.ordering import ordered_with
-from pipesim.plan import Plan, Stage
-from pipesim.program import SHARINGS, TRANSFERS
 from pipesim.schedulers import SCHEDULERS
+from pipesim.studies import experiment
+from pipesim.studies.ordering import ordered_with
 from pipesim.topologies import TOPOLOGIES
 
 ROOT = Path(__file__).parents[1]

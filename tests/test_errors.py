@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipesim import errors
-from pipesim.errors import DeadlockError, InputError, MissingExtraError, PipesimError, shown, within
+from pipesim.base import errors
+from pipesim.base.errors import DeadlockError, InputError, MissingExtraError, PipesimError, shown, within
 
 
 def test_places_stand_before_the_message_outermost_first():

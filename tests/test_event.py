@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from networks import pipeline
-from pipesim import metrics
+from pipesim.analysis import metrics
+from pipesim.base.errors import DeadlockError
+from pipesim.base.ragged import Ragged
+from pipesim.core.scenario import Speeds
+from pipesim.core.schedule import parse
 from pipesim.engines.event import run
-from pipesim.errors import DeadlockError
 from pipesim.lowering import lower
-from pipesim.ragged import Ragged
-from pipesim.scenario import Speeds
-from pipesim.schedule import parse
 from strategies import even_jobs, jobs
 
 MANY = settings(max_examples=600)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipesim import experiment, workbench
-from pipesim.errors import ScheduleError
-from pipesim.workbench import Times
+from pipesim.base.errors import ScheduleError
+from pipesim.studies import experiment, workbench
+from pipesim.studies.workbench import Times
 
 pytest.importorskip("ortools", reason="the extra cpsat is not installed")
 

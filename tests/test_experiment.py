@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 
 from networks import chain, pipeline_trace
-from pipesim import comparison, documents, experiment, metrics, serial
-from pipesim.cluster import Cluster
-from pipesim.errors import InputError, PlanError, RefusedError, UnknownNameError
-from pipesim.plan import Plan
-from pipesim.schedule import WEIGHT, Schedule
+from pipesim.analysis import metrics
+from pipesim.base import serial
+from pipesim.base.errors import InputError, PlanError, RefusedError, UnknownNameError
+from pipesim.core.cluster import Cluster
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import WEIGHT, Schedule
 from pipesim.schedulers.gpipe import gpipe
+from pipesim.studies import comparison, documents, experiment
 from strategies import even_trace, jobs
 
 FLAT = 'flat(4, bandwidth="1GB/s")'

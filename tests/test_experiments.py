@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipesim import experiment, sweep
-from pipesim.bounds import plan_bound
+from pipesim.analysis.bounds import plan_bound
+from pipesim.studies import experiment, sweep
 
 FOLDER = Path(__file__).parents[1] / "experiments"
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 
 from networks import network, pipeline
-from pipesim import export
+from pipesim.base.errors import InputError, UnknownNameError
+from pipesim.core.program import ALL_REDUCE, LETTERS
+from pipesim.core.timeline import Timeline
+from pipesim.display import export
 from pipesim.engines.event import run
-from pipesim.errors import InputError, UnknownNameError
-from pipesim.program import ALL_REDUCE, LETTERS
-from pipesim.timeline import Timeline
 from strategies import programs
 
 NS_OF_A_US = 1000  # trace events count in microseconds

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipesim import files
-from pipesim.errors import FormatError, InputError
+from pipesim.base import files
+from pipesim.base.errors import FormatError, InputError
 
 
 def test_text_is_read_with_plain_newlines_and_without_byte_order_mark(tmp_path):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipesim import formulas
-from pipesim.errors import InputError
+from pipesim.base import formulas
+from pipesim.base.errors import InputError
 
 VALUES = {"gpus": 16, "rate": 2.5, "planner": "spp", "fits": True}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fuzz import bound, climb, importers
-from pipesim import bounds
+from pipesim.analysis import bounds
 
 CAMPAIGNS = (bound, climb, importers)
 

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from fuzz import commands, expressions
-from pipesim import units
-from pipesim.errors import InputError
+from pipesim.base import units
+from pipesim.base.errors import InputError
 
 
 @pytest.mark.parametrize("seed", range(60))

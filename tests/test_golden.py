@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from networks import pipeline
-from pipesim import report
+from pipesim.core.schedule import parse
+from pipesim.display import report
 from pipesim.engines.event import run
-from pipesim.schedule import parse
 
 FOLDER = Path(__file__).parent / "golden"
 

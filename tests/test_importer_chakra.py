@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chakra_files as et
-from pipesim.costs import costs_of
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
+from pipesim.core.costs import costs_of
+from pipesim.core.model import model_of
 from pipesim.importers.chakra import chakra, messages
 from pipesim.importers.chakra.graph import load
 from pipesim.importers.detect import importer_for
-from pipesim.model import model_of
 
 PROFILES = Path(__file__).parents[2] / "shared" / "profiles" / "chakra"
 

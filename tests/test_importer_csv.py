@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
 from pipesim.importers.csv_table import csv_table
 from pipesim.importers.detect import importer_for
 from pipesim.importers.opening import open_trace

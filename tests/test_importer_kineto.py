@@ -14,16 +14,18 @@ from click.testing import CliRunner
 
 import mutations
 import profiles
-from pipesim import experiment, lookup, trace_report
+from pipesim.base import lookup
+from pipesim.base.errors import InputError, PipesimError
 from pipesim.cli import cli
-from pipesim.costs import costs_of
-from pipesim.errors import InputError, PipesimError
+from pipesim.core.costs import costs_of
+from pipesim.display import trace_report
 from pipesim.importers import IMPORTERS
 from pipesim.importers.detect import importer_for
 from pipesim.importers.kineto import kineto
 from pipesim.importers.kineto.marks import covered_by_label, outermost, owners, union
 from pipesim.importers.kineto.pipelined import recording
 from pipesim.importers.kineto.reading import read
+from pipesim.studies import experiment
 from profiles import AUTOGRAD, Profile, training
 
 RECORDED = Path(__file__).parents[2] / "shared" / "profiles" / "kineto"

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from pipesim.costs import costs_of
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
+from pipesim.core.costs import costs_of
+from pipesim.core.model import model_of
 from pipesim.importers.detect import importer_for
 from pipesim.importers.metis import metis
-from pipesim.model import model_of
 
 
 def profile(times=(3.0, 30.0, 6.0), parameters=(100, 200, 50), **more):

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pipesim.costs import costs_of
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
+from pipesim.core.costs import costs_of
+from pipesim.core.model import model_of
 from pipesim.importers.detect import importer_for
 from pipesim.importers.npy import npy
-from pipesim.model import model_of
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strategies
-from pipesim import lookup
-from pipesim.errors import FormatError, InputError
+from pipesim.base import lookup
+from pipesim.base.errors import FormatError, InputError
+from pipesim.core.model import model_of
+from pipesim.core.trace import Trace
 from pipesim.importers import IMPORTERS
 from pipesim.importers.detect import importer_for
 from pipesim.importers.native import native
 from pipesim.importers.pipedream import pipedream
-from pipesim.model import model_of
-from pipesim.trace import Trace
 
 PROFILES = Path(__file__).parents[2] / "shared" / "profiles"
 

@@ -20,15 +20,15 @@ import pytest
 import chakra_files as et
 import strategies
 from mutations import PROFILE
-from pipesim import lookup
-from pipesim.cluster import Cluster
-from pipesim.costs import costs_of
-from pipesim.errors import InputError, PipesimError
+from pipesim.base import lookup
+from pipesim.base.errors import InputError, PipesimError
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import costs_of
+from pipesim.core.trace import Trace
 from pipesim.importers import IMPORTERS, PROGRAMS
 from pipesim.importers.detect import importer_for
 from pipesim.importers.opening import open_trace
 from pipesim.topologies.flat import flat
-from pipesim.trace import Trace
 from profiles import Profile, training
 from spoiling import spoilt
 from test_importer_metis import profile

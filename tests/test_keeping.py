@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strategies
-from pipesim import keeping, legality, stepping
-from pipesim.kernels import compiled
-from pipesim.schedule import Schedule
+from pipesim.base.kernels import compiled
+from pipesim.core import keeping, legality, stepping
+from pipesim.core.schedule import Schedule
 
 
 @settings(max_examples=300)
@@ -33,8 +33,8 @@ def test_what_is_kept_and_what_is_not_is_the_same_for_both(plan, data):
 
 @pytest.mark.parametrize("text", ["fat_tree(4)", "leaf_spine(4, 3, 4, '10GB/s', '40GB/s')", "dgx1_v100(2)"])
 def test_trees_are_the_same_plain_and_compiled(text):
-    from pipesim import trees
-    from pipesim.experiment import load_cluster
+    from pipesim.base import trees
+    from pipesim.studies.experiment import load_cluster
 
     cluster = load_cluster(text)
     arcs = cluster._arcs

@@ -9,9 +9,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-CALLED = "from pipesim.kernels import compiled\n\n@compiled\ndef inner(x):\n    return x + {}\n"
+CALLED = "from pipesim.base.kernels import compiled\n\n@compiled\ndef inner(x):\n    return x + {}\n"
 CALLING = (
-    "import inside\nfrom pipesim.kernels import compiled\n\ninner = inside.inner\n\n"
+    "import inside\nfrom pipesim.base.kernels import compiled\n\ninner = inside.inner\n\n"
     "def outer(x):\n    return 10 * inner(x)\n\nprint(compiled(outer)(1))\n"
 )
 

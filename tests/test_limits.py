@@ -10,15 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from pipesim import bounds, experiment, limits, sweep, whatif, workbench
-from pipesim import plan as plans
-from pipesim.costs import costs_of
-from pipesim.errors import InputError, PlanError, RefusedError
+from pipesim.analysis import bounds
+from pipesim.base.errors import InputError, PlanError, RefusedError
+from pipesim.core import limits
+from pipesim.core import plan as plans
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import ACTIVATION, GRADIENT
+from pipesim.core.schedule import INPUT, WEIGHT
 from pipesim.lowering import lower
-from pipesim.plan import Plan, Stage
-from pipesim.program import ACTIVATION, GRADIENT
-from pipesim.schedule import INPUT, WEIGHT
 from pipesim.schedulers import SCHEDULERS, SPLITS
+from pipesim.studies import experiment, sweep, whatif, workbench
 from strategies import even_trace, jobs
 
 PAIR = 'flat(2, bandwidth="1GB/s")'
@@ -50,9 +52,9 @@ PEAK = """
 import gc, re, sys
 from pathlib import Path
 import numpy as np
-from pipesim import experiment
+from pipesim.studies import experiment
 from pipesim.cli import main
-from pipesim.costs import costs_of
+from pipesim.core.costs import costs_of
 from tests.strategies import even_trace
 
 def resident(name):
@@ -196,7 +198,7 @@ def test_a_limit_is_stated_as_other_sizes_are():
 COMMAND = """
 import resource, sys
 from pipesim.cli import main
-import pipesim.experiment
+import pipesim.studies.experiment
 resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000,) * 2)
 main(sys.argv[1:])
 """

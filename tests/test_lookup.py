@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from pipesim import lookup
-from pipesim.errors import InputError, PipesimError, UnknownNameError
+from pipesim.base import lookup
+from pipesim.base.errors import InputError, PipesimError, UnknownNameError
 
 FAMILY = {"fraction": "fractions:Fraction", "steps": "itertools:accumulate", "join": "os.path:join"}
 

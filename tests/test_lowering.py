@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given, settings
 
 from networks import chain, pipeline, pipeline_trace
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import costs_of
+from pipesim.base.errors import InputError, PlanError, ScheduleError
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import ACTIVATION, ALL_REDUCE, BACKWARD, FORWARD, GRADIENT, INPUT, OPTIMIZER, WEIGHT
+from pipesim.core.schedule import parse
+from pipesim.core.trace import Trace
 from pipesim.engines import compiled, event
 from pipesim.engines.event import run
-from pipesim.errors import InputError, PlanError, ScheduleError
-from pipesim.experiment import load_cluster
 from pipesim.lowering import Options, lower, redraw
 from pipesim.lowering.rings import in_ring
-from pipesim.plan import Plan, Stage
-from pipesim.program import ACTIVATION, ALL_REDUCE, BACKWARD, FORWARD, GRADIENT, INPUT, OPTIMIZER, WEIGHT
-from pipesim.schedule import parse
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
-from pipesim.trace import Trace
+from pipesim.studies.experiment import load_cluster
 from strategies import even_trace, jobs
 
 

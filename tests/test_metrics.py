@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 
 from networks import chain, network, pipeline, pipeline_trace
-from pipesim import metrics
-from pipesim.costs import costs_of
+from pipesim.analysis import metrics
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import ALL_REDUCE, BACKWARD, FORWARD, WEIGHT
 from pipesim.engines.event import run
 from pipesim.lowering import lower
-from pipesim.plan import Plan, Stage
-from pipesim.program import ALL_REDUCE, BACKWARD, FORWARD, WEIGHT
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 from strategies import even_jobs, jobs
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from pipesim.errors import InputError
-from pipesim.model import Layer, Model, model_of
+from pipesim.base.errors import InputError
+from pipesim.core.model import Layer, Model, model_of
 from test_trace import trace_of
 
 

@@ -13,10 +13,10 @@ from oracle.rounding import Rounding
 from oracle.routes import Roads
 from oracle.simulate import simulate
 from oracle.tasks import ranks
-from pipesim.cluster import Cluster, Device, Link
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.scenario import Degraded, Scenario, Slow
 from pipesim.lowering import Options
-from pipesim.plan import Plan, Stage
-from pipesim.scenario import Degraded, Scenario, Slow
 
 NS = 1e-9
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesim import sweep
+from pipesim.studies import sweep
 
 FOLDER = Path(__file__).parents[1] / "experiments" / "spp"
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/experiment.toml"))

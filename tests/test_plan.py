@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from pipesim import plan as plans
-from pipesim import serial
-from pipesim.cluster import Cluster, Device
-from pipesim.errors import FormatError, InputError, PlanError
-from pipesim.model import Layer, Model
-from pipesim.plan import DERIVED_KEYS, Plan, Stage
+from pipesim.base import serial
+from pipesim.base.errors import FormatError, InputError, PlanError
+from pipesim.core import plan as plans
+from pipesim.core.cluster import Cluster, Device
+from pipesim.core.model import Layer, Model
+from pipesim.core.plan import DERIVED_KEYS, Plan, Stage
 
 TWO = (Stage(0, 2, ("a", "b")), Stage(2, 5, ("c",)))
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipesim.costs import costs_of
-from pipesim.experiment import load_cluster
-from pipesim.kernels import compiled
+from pipesim.base.kernels import compiled
+from pipesim.core.costs import costs_of
 from pipesim.planners import alpa as module
 from pipesim.planners.alpa import alpa, sliced
+from pipesim.studies.experiment import load_cluster
 from strategies import KINDS, clusters, even_trace, traces
 
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipesim.costs import costs_of
-from pipesim.errors import InputError
-from pipesim.experiment import load_cluster
+from pipesim.base.errors import InputError
+from pipesim.core.costs import costs_of
 from pipesim.planners import annealing as module
 from pipesim.planners.abstract_cost import abstract_cost
 from pipesim.planners.annealing import State, annealing
 from pipesim.planners.balanced import balanced
 from pipesim.planners.brute import brute
+from pipesim.studies.experiment import load_cluster
 from strategies import KINDS, clusters, even_trace, traces
 
 SERVERS = 'servers(2, 2, intra="10GB/s", inter="1GB/s")'

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipesim.channels import execute, pipeline_of
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import costs_of
-from pipesim.errors import InputError, RefusedError
-from pipesim.experiment import load_cluster
+from pipesim.analysis.channels import execute, pipeline_of
+from pipesim.base.errors import InputError, RefusedError
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
 from pipesim.planners.brute import brute, plan_count
+from pipesim.studies.experiment import load_cluster
 from strategies import KINDS, clusters, even_trace, traces
 
 

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from pipesim.experiment import load_cluster
 from pipesim.planners.dapple import candidates, dapple, least_blocks, problem_of, two_stages
 from pipesim.planners.groups import cut_bytes
 from pipesim.planners.placing import Piece, after, placements, placements_of_each, size_of
+from pipesim.studies.experiment import load_cluster
 from rivals import drawn_costs
 
 CLUSTERS = [

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipesim.experiment import load_cluster
 from pipesim.planners.data_parallel import data_parallel
+from pipesim.studies.experiment import load_cluster
 from rivals import drawn_costs
 
 

@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import costs_of
-from pipesim.errors import InputError
-from pipesim.experiment import load_cluster
+from pipesim.base.errors import InputError
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
+from pipesim.core.trace import Trace
 from pipesim.planners.gpipe import gpipe
-from pipesim.trace import Trace
+from pipesim.studies.experiment import load_cluster
 from rivals import drawn_costs
 
 

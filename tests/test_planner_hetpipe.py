@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import costs_of
-from pipesim.errors import InputError
-from pipesim.experiment import load_cluster
+from pipesim.base.errors import InputError
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
 from pipesim.planners.hetpipe import hetpipe, virtual_workers
+from pipesim.studies.experiment import load_cluster
 from strategies import KINDS, clusters, even_trace, traces
 
 TWO_BY_FOUR = 'servers(2, 4, intra="10GB/s", inter="1GB/s")'

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipesim.costs import costs_of
-from pipesim.errors import InputError
-from pipesim.experiment import load_cluster
+from pipesim.base.errors import InputError
+from pipesim.core.costs import costs_of
 from pipesim.planners.megatron import megatron
+from pipesim.studies.experiment import load_cluster
 from strategies import KINDS, clusters, even_trace, traces
 
 TWO_BY_TWO = 'servers(2, 2, intra="10GB/s", inter="1GB/s")'

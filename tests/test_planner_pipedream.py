@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipesim.experiment import load_cluster
 from pipesim.planners.groups import cut_bytes
 from pipesim.planners.pipedream import Level, levels_of, pipedream
+from pipesim.studies.experiment import load_cluster
 from rivals import compositions, drawn_costs
 
 
@@ -93,7 +93,7 @@ def test_the_levels_come_from_the_nodes_of_the_cluster():
 
 
 def test_nodes_of_different_sizes_are_one_level_at_the_slowest_pair():
-    from pipesim.cluster import Cluster
+    from pipesim.core.cluster import Cluster
 
     whole = load_cluster('servers(2, 2, intra="10GB/s", inter="1GB/s")')
     uneven = Cluster(

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipesim import metrics
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import costs_of
+from pipesim.analysis import metrics
+from pipesim.base.errors import InputError
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
 from pipesim.engines import event
-from pipesim.errors import InputError
-from pipesim.experiment import load_cluster
 from pipesim.lowering import lower
 from pipesim.planners import piper as module
 from pipesim.planners.piper import piper
 from pipesim.schedulers.one_f_one_b import one_f_one_b
+from pipesim.studies.experiment import load_cluster
 from strategies import KINDS, clusters, even_trace, traces
 
 

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts import check_planner
-from pipesim import lookup
-from pipesim.chains import chains_on_chains
-from pipesim.costs import costs_of
-from pipesim.errors import InputError
-from pipesim.experiment import load_cluster
+from pipesim.base import lookup
+from pipesim.base.chains import chains_on_chains
+from pipesim.base.errors import InputError
+from pipesim.core.costs import costs_of
 from pipesim.planners import PLANNERS
 from pipesim.planners.balanced import balanced
 from pipesim.planners.uniform import uniform
+from pipesim.studies.experiment import load_cluster
 from strategies import clusters, even_trace, traces
 
 
@@ -80,8 +80,8 @@ def test_balanced_gives_a_slow_device_less():
     both["device_kind"] = np.repeat(np.array(["v100-16gb", "a100-40gb"], object), 8)
     for name in ("forward_s", "backward_s"):
         both[name] = both[name] * np.repeat([3.0, 1.0], 8)
-    from pipesim.cluster import Cluster, Device, Link
-    from pipesim.trace import Trace
+    from pipesim.core.cluster import Cluster, Device, Link
+    from pipesim.core.trace import Trace
 
     costs = costs_of(Trace("two kinds", "test", 1, both))
     cluster = Cluster("two", (Device("fast", "a100-40gb"), Device("slow", "v100-16gb")), (Link("fast", "slow", 1e9),))

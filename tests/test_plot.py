@@ -9,9 +9,9 @@ import matplotlib as mpl
 import pytest
 
 from pictures import CHUNKED, REPLICATED, check_no_text_is_hidden, planned, straight, topology
-from pipesim import plot
-from pipesim.errors import InputError
-from pipesim.plot import paper
+from pipesim.base.errors import InputError
+from pipesim.display import plot
+from pipesim.display.plot import paper
 
 ROWS = [
     {"planner": p, "scheduler": s, "iteration_time_s": 0.1 + 0.013 * i, "bound_s": 0.1}
@@ -51,7 +51,7 @@ import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from pictures import straight, topology
-from pipesim import plot
+from pipesim.display import plot
 for suffix in ("png", "svg", "pdf"):
     plot.gantt(straight(), Path({folder!r}) / f"gantt.{{suffix}}", links=True)
 plot.cluster(topology("servers(2, 4, '25GB/s', '1GB/s')"), Path({folder!r}) / "cluster.svg")
@@ -110,7 +110,7 @@ def test_settings_of_the_user_change_nothing_and_are_not_changed(tmp_path):
 
 
 def test_matplotlib_is_not_imported_before_something_is_drawn():
-    code = "import sys, pipesim.plot; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, pipesim.display.plot; sys.exit('matplotlib' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -5,10 +5,10 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from pictures import in_legend, numbers, topology
-from pipesim import plot
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.plot import cluster_map
-from pipesim.plot.placing import place
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.display import plot
+from pipesim.display.plot import cluster_map
+from pipesim.display.plot.placing import place
 
 
 def levels(cluster):

@@ -2,8 +2,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 from pictures import in_legend, numbers
-from pipesim import plot
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
+from pipesim.display import plot
 
 
 def bars(figure):

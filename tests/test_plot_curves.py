@@ -7,10 +7,10 @@ from matplotlib.colors import to_rgb
 
 from networks import network, pipeline
 from pictures import in_legend, straight
-from pipesim import plot
+from pipesim.base.errors import InputError
+from pipesim.display import plot
+from pipesim.display.plot import paper
 from pipesim.engines.event import run
-from pipesim.errors import InputError
-from pipesim.plot import paper
 
 # --- memory ----------------------------------------------------------------------------------------------------------
 

@@ -18,12 +18,12 @@ from pictures import (
     planned,
     straight,
 )
-from pipesim import plot
+from pipesim.base.errors import InputError
+from pipesim.core.program import ALL_REDUCE, BACKWARD, FORWARD
+from pipesim.display import plot
+from pipesim.display.plot import gantt_chart, gantt_spans, paper
+from pipesim.display.plot.layout import lay_out
 from pipesim.engines.event import run
-from pipesim.errors import InputError
-from pipesim.plot import gantt_chart, gantt_spans, paper
-from pipesim.plot.layout import lay_out
-from pipesim.program import ALL_REDUCE, BACKWARD, FORWARD
 from strategies import programs
 
 FORWARDS, BACKWARDS = (to_hex(gantt_chart._COLORS[kind]) for kind in ("forward", "backward"))

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.collections import LineCollection, PolyCollection
 
 from pictures import in_legend
-from pipesim import plot
+from pipesim.display import plot
 from test_spread import trace_of
 
 

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from pipesim import plot
+from pipesim.display import plot
+from pipesim.display.plot import Chart, looks, paper
 from pipesim.planners import PLANNERS
-from pipesim.plot import Chart, looks, paper
 from pipesim.schedulers import SCHEDULERS
 
 PAPER = ("SPP", "SPP+", "DAPPLE", "PipeDream", "HetPipe", "Alpa", "GPipe", "data parallel")

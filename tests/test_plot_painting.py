@@ -8,10 +8,10 @@ from matplotlib.colors import to_rgb
 
 from networks import pipeline
 from pictures import drawn_boxes
-from pipesim import plot
+from pipesim.display import plot
+from pipesim.display.plot import gantt_chart, painting
+from pipesim.display.plot.painting import Spans
 from pipesim.engines.event import run
-from pipesim.plot import gantt_chart, painting
-from pipesim.plot.painting import Spans
 
 _RED, _BLUE = 0, 1
 _PALETTE = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])

@@ -7,10 +7,12 @@ from matplotlib.patches import Rectangle
 
 import sweeps
 from pictures import all_texts, check_no_text_is_hidden, in_legend, numbers
-from pipesim import plot, serial, sweep
-from pipesim.errors import PipesimError
-from pipesim.plot import Chart, looks, paper
-from pipesim.plot.chart_data import data_of
+from pipesim.base import serial
+from pipesim.base.errors import PipesimError
+from pipesim.display import plot
+from pipesim.display.plot import Chart, looks, paper
+from pipesim.display.plot.chart_data import data_of
+from pipesim.studies import sweep
 
 SIZES, GPUS, RATES, PLANNERS = {"0.35B": 1, "1.3B": 4, "6.7B": 20}, (4, 8, 16, 64, 256), (1, 10, 100, 400), 3
 

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 
 import strategies
-from pipesim import program as programs
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import costs_of
-from pipesim.errors import FormatError, InputError
+from pipesim.base.errors import FormatError, InputError
+from pipesim.base.ragged import Ragged
+from pipesim.core import program as programs
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import ACTIVATION, BACKWARD, FORWARD, Program
+from pipesim.core.scenario import STEADY, Degraded, Scenario, Slow, Speeds
+from pipesim.core.schedule import parse
 from pipesim.lowering import lower
-from pipesim.plan import Plan, Stage
-from pipesim.program import ACTIVATION, BACKWARD, FORWARD, Program
-from pipesim.ragged import Ragged
-from pipesim.scenario import STEADY, Degraded, Scenario, Slow, Speeds
-from pipesim.schedule import parse
 
 CLUSTER = Cluster("pair", (Device("a", "gpu", memory=5), Device("b", "gpu", memory=7)), (Link("a", "b", 1e9),))
 PLAN = Plan("even", 2, 1, (Stage(0, 1, ("a",)), Stage(1, 2, ("b",))))

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from pipesim import comparison, experiment, serial
+from pipesim.base import serial
 from pipesim.cli import main
-from pipesim.scenario import Scenario
+from pipesim.core.scenario import Scenario
+from pipesim.studies import comparison, experiment
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipesim import lookup
 from pipesim.architectures import ARCHITECTURES
-from pipesim.costs import costs_of
-from pipesim.model import model_of
+from pipesim.base import lookup
+from pipesim.core.costs import costs_of
+from pipesim.core.model import model_of
+from pipesim.core.trace import Trace
 from pipesim.recorders.noise import noise
-from pipesim.trace import Trace
 
 FOLDER = Path(__file__).parents[1] / "traces" / "recorded-cpu"
 NAMES = ("gpt-small-cpu", "vgg-small-cpu")

@@ -9,15 +9,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipesim import experiment, lookup
+from pipesim.base import lookup
+from pipesim.base.errors import InputError, RefusedError
 from pipesim.cli import main, record
-from pipesim.cluster import Cluster, Device
-from pipesim.errors import InputError, RefusedError
+from pipesim.core.cluster import Cluster, Device
+from pipesim.core.trace import OptimizerStep, Trace
 from pipesim.recorders import RECORDERS, fitting, guest, launch, layers, measuring, noise, pinning, points, quiet
 from pipesim.recorders.link_files import About, Links
 from pipesim.recorders.links import LinkSettings
 from pipesim.recorders.measuring import Measured, Settings
-from pipesim.trace import OptimizerStep, Trace
+from pipesim.studies import experiment
 
 # --- the gate --------------------------------------------------------------------------------------------------------
 

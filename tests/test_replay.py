@@ -12,18 +12,19 @@ from click.testing import CliRunner
 
 import mutations
 import profiles
-from pipesim import experiment, rebuilding, serial
+from pipesim.analysis.metrics import iteration_time
+from pipesim.base import serial
+from pipesim.base.errors import InputError, PipesimError, RefusedError, ScheduleError
 from pipesim.cli import cli
-from pipesim.cluster import Cluster
-from pipesim.errors import InputError, PipesimError, RefusedError, ScheduleError
+from pipesim.core.cluster import Cluster
+from pipesim.core.plan import DERIVED_KEYS, Plan
+from pipesim.core.recording import Recording, on_one_clock
+from pipesim.core.schedule import LETTERS, Schedule, parse
+from pipesim.core.trace import Trace
 from pipesim.importers.kineto.actions import action_of
 from pipesim.importers.kineto.pipelined import recording
 from pipesim.lowering import Options
-from pipesim.metrics import iteration_time
-from pipesim.plan import DERIVED_KEYS, Plan
-from pipesim.recording import Recording, on_one_clock
-from pipesim.schedule import LETTERS, Schedule, parse
-from pipesim.trace import Trace
+from pipesim.studies import experiment, rebuilding
 from profiles import Profile, pipelined
 
 GPIPE = "0F0,0F1,0F2,0B0,0B1,0B2\n1F0,1F1,1F2,1B0,1B1,1B2"

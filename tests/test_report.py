@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from networks import pipeline
-from pipesim import comparison, report
+from pipesim.display import report
 from pipesim.engines.event import run
-from pipesim.experiment import load_cluster
+from pipesim.studies import comparison
+from pipesim.studies.experiment import load_cluster
 from strategies import even_trace
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipesim.costs import costs_of
-from pipesim.experiment import load_trace, make_plan
+from pipesim.core.costs import costs_of
+from pipesim.studies.experiment import load_trace, make_plan
 
 PROFILES = Path(__file__).parents[2] / "shared" / "profiles"
 

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from pipesim import lookup
 from pipesim.architectures import ARCHITECTURES
 from pipesim.architectures.efficiency import MATRIX_UNITS, ORDINARY_UNITS, Curve
 from pipesim.architectures.gpt import gpt
 from pipesim.architectures.resnet import resnet
 from pipesim.architectures.roofline import roofline
-from pipesim.costs import costs_of
-from pipesim.errors import InputError, UnknownNameError
-from pipesim.model import Layer, Model, model_of
-from pipesim.trace import Trace
+from pipesim.base import lookup
+from pipesim.base.errors import InputError, UnknownNameError
+from pipesim.core.costs import costs_of
+from pipesim.core.model import Layer, Model, model_of
+from pipesim.core.trace import Trace
 
 # A V100: 125 TFLOP/s in fp16, half of it used; 900 GB/s. In one second 62.5e12 FLOPs or 900e9 bytes.
 FLOPS, BYTES = 62.5e12, 900e9

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from pipesim import serial
-from pipesim.cluster import Cluster, Device, Link
+from pipesim.base import serial
+from pipesim.base.errors import FormatError, InputError
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.scenario import CALM, STEADY, Degraded, Scenario, Slow, Speeds, finish_time
 from pipesim.engines.compiled.speeds import finish
-from pipesim.errors import FormatError, InputError
-from pipesim.scenario import CALM, STEADY, Degraded, Scenario, Slow, Speeds, finish_time
 
 HALF_FROM_100_TO_300 = Speeds((0, 100, 300), (1.0, 0.5, 1.0))
 

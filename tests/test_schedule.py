@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from pipesim import legality
-from pipesim.errors import DeadlockError, FormatError, InputError, ScheduleError
-from pipesim.plan import Plan, Stage
-from pipesim.schedule import FORWARD, Action, Schedule, parse
+from pipesim.base.errors import DeadlockError, FormatError, InputError, ScheduleError
+from pipesim.core import legality
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.schedule import FORWARD, Action, Schedule, parse
 from pipesim.schedulers.gpipe import gpipe
 
 PAIR = Plan("m", 2, 2, (Stage(0, 1, ("a",)), Stage(1, 2, ("b",))))

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies  # noqa: F401 - its profile for Hypothesis
-from pipesim import experiment, metrics, workbench
+from pipesim.analysis import metrics
 from pipesim.lowering import Options
-from pipesim.ordering import schedule_with
 from pipesim.schedulers import blocks, v_half, v_min
-from pipesim.workbench import Times
+from pipesim.studies import experiment, workbench
+from pipesim.studies.ordering import schedule_with
+from pipesim.studies.workbench import Times
 
 UNIT = Times()  # F = 1, B = 2, I = W = 1
 MEASURED = Times.of(

@@ -3,15 +3,16 @@
 import pytest
 from hypothesis import given, settings
 
-from pipesim import experiment, legality
-from pipesim.costs import costs_of
-from pipesim.errors import DeadlockError, InputError, PipesimError, ScheduleError
+from pipesim.base.errors import DeadlockError, InputError, PipesimError, ScheduleError
+from pipesim.core import legality
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import ALL_REDUCE
 from pipesim.lowering import Options
-from pipesim.ordering import ordered_with
-from pipesim.plan import Plan, Stage
-from pipesim.program import ALL_REDUCE
 from pipesim.schedulers import SCHEDULERS, SHAPES
 from pipesim.schedulers.shapes import has_shape, lane_order, shaped
+from pipesim.studies import experiment
+from pipesim.studies.ordering import ordered_with
 from strategies import even_trace, jobs
 from test_schedulers import straight
 

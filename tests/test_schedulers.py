@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts import check_scheduler
-from pipesim import lookup
-from pipesim.errors import ScheduleError
-from pipesim.legality import check
-from pipesim.plan import Plan, Stage
+from pipesim.base import lookup
+from pipesim.base.errors import ScheduleError
+from pipesim.core.legality import check
+from pipesim.core.plan import Plan, Stage
 from pipesim.schedulers import SCHEDULERS
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b, warm_up_depths

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from pipesim import serial, units
-from pipesim.errors import FormatError, InputError
+from pipesim.base import serial, units
+from pipesim.base.errors import FormatError, InputError
 
 SUFFIXES = (".toml", ".json")
 
@@ -202,8 +202,8 @@ def test_only_toml_and_json_are_written(tmp_path):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @given(data=st.data())
 def test_models_and_plans_read_back_exactly(suffix, data):
-    from pipesim.model import Model, model_of
-    from pipesim.plan import Plan
+    from pipesim.core.model import Model, model_of
+    from pipesim.core.plan import Plan
 
     trace = data.draw(strategies.traces())
     model = model_of(trace)

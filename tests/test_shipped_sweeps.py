@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesim import sweep
+from pipesim.studies import sweep
 
 FOLDER = Path(__file__).parents[1] / "experiments"
 FILES = sorted(FOLDER.glob("*/experiment.toml"))

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipesim import experiment
-from pipesim.channels import execute, pipeline_of
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.costs import costs_of
-from pipesim.errors import InputError, RefusedError, UnknownNameError
-from pipesim.kernels import compiled
+from pipesim.analysis.channels import execute, pipeline_of
+from pipesim.base.errors import InputError, RefusedError, UnknownNameError
+from pipesim.base.kernels import compiled
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
+from pipesim.core.trace import Trace
 from pipesim.planners.data_parallel import data_parallel
 from pipesim.planners.groups import bandwidths
 from pipesim.planners.spp import memory_limit, plan_of, spp
 from pipesim.planners.spp.prm import bottlenecks, prm, tables_of
 from pipesim.planners.spp.rdo import LITERAL, by_minimum_cuts, hierarchical, minimum_cut, ordered, rdo
-from pipesim.trace import Trace
+from pipesim.studies import experiment
 from strategies import clusters, even_trace, traces
 
 # --- orders ----------------------------------------------------------------------------------------------------------

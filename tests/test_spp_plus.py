@@ -9,15 +9,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from networks import pipeline_trace
-from pipesim import experiment
-from pipesim import plan as plans
-from pipesim.bounds.islands import Network, best_partitions, sea_of
-from pipesim.bounds.moves import in_blocks
-from pipesim.bounds.tables import tables_of as tables_of_bound
-from pipesim.channels import execute, pipeline_of
-from pipesim.costs import costs_of
-from pipesim.kernels import compiled
-from pipesim.plan import Plan, Stage
+from pipesim.analysis.bounds.islands import Network, best_partitions, sea_of
+from pipesim.analysis.bounds.moves import in_blocks
+from pipesim.analysis.bounds.tables import tables_of as tables_of_bound
+from pipesim.analysis.channels import execute, pipeline_of
+from pipesim.base.kernels import compiled
+from pipesim.core import plan as plans
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
 from pipesim.planners.spp import spp
 from pipesim.planners.spp.prm import tables_of
 from pipesim.planners.spp_plus import spp_plus
@@ -27,7 +26,8 @@ from pipesim.planners.spp_plus.islands import LAYERS, _islands, _stages, _with_f
 from pipesim.planners.spp_plus.labels import labelled
 from pipesim.planners.spp_plus.polish import moves, polished
 from pipesim.planners.spp_plus.settling import roads_of, settled, swapped
-from pipesim.pricing import simulated_seconds
+from pipesim.studies import experiment
+from pipesim.studies.pricing import simulated_seconds
 from strategies import clusters, even_trace, traces
 from test_spp import every_split
 
@@ -159,7 +159,7 @@ def test_every_move_gives_a_plan_on_the_same_devices(layers, devices, rng):
     ends = [0, *itertools.accumulate(replicas)]
     names = [f"g{i}" for i in range(devices)]
     bounds = [*starts, layers]
-    from pipesim.plan import Stage
+    from pipesim.core.plan import Stage
 
     stages = tuple(Stage(bounds[n], bounds[n + 1], tuple(names[ends[n] : ends[n + 1]])) for n in range(len(replicas)))
     plan = Plan("m", layers, 1, stages)

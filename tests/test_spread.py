@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import strategies
-from pipesim import spread
-from pipesim.costs import costs_of
-from pipesim.spread import Moments
-from pipesim.trace import Trace
+from pipesim.analysis import spread
+from pipesim.analysis.spread import Moments
+from pipesim.core.costs import costs_of
+from pipesim.core.trace import Trace
 
 
 def trace_of(*layers, model="m", names=None):

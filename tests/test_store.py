@@ -9,9 +9,9 @@ import time
 import pytest
 
 import sweeps
-from pipesim import sweep
-from pipesim.errors import FormatError, InputError
-from pipesim.store import Experiment, Result, Store
+from pipesim.base.errors import FormatError, InputError
+from pipesim.studies import sweep
+from pipesim.studies.store import Experiment, Result, Store
 
 METRICS = ("iteration_time_s", "tasks")
 

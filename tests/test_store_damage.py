@@ -9,10 +9,10 @@ import sqlite3
 import pytest
 
 import sweeps
-from pipesim import store as stores
-from pipesim import sweep
-from pipesim.errors import FormatError, InputError
-from pipesim.store import Experiment, Result, Store
+from pipesim.base.errors import FormatError, InputError
+from pipesim.studies import store as stores
+from pipesim.studies import sweep
+from pipesim.studies.store import Experiment, Result, Store
 
 METRICS = ("iteration_time_s", "tasks")
 EXPERIMENT = Experiment("e", "1", "text", ("gpus", "planner"), METRICS)

@@ -13,17 +13,19 @@ import pytest
 
 import pipesim as ps
 import sweeps
-from pipesim import experiment, metrics, serial, sweep
+from pipesim.analysis import metrics
 from pipesim.architectures.gpt import gpt
 from pipesim.architectures.roofline import roofline
-from pipesim.errors import PipesimError
+from pipesim.base import serial
+from pipesim.base.errors import PipesimError
+from pipesim.core.scenario import Scenario, Slow
 from pipesim.lowering import Options
-from pipesim.scenario import Scenario, Slow
-from pipesim.sweep import grid as grids
-from pipesim.sweep import work
-from pipesim.sweep.inputs import Inputs
-from pipesim.sweep.points import FIELDS, Point, key
-from pipesim.sweep.work import UNPLANNED, Order, Workshop, of_kind
+from pipesim.studies import experiment, sweep
+from pipesim.studies.sweep import grid as grids
+from pipesim.studies.sweep import work
+from pipesim.studies.sweep.inputs import Inputs
+from pipesim.studies.sweep.points import FIELDS, Point, key
+from pipesim.studies.sweep.work import UNPLANNED, Order, Workshop, of_kind
 
 FLAT = """
 [simulate]

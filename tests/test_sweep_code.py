@@ -6,9 +6,9 @@ import sys
 import pytest
 
 import sweeps
-from pipesim import sweep
-from pipesim.errors import InputError, UnknownNameError
-from pipesim.sweep.functions import source_digest
+from pipesim.base.errors import InputError, UnknownNameError
+from pipesim.studies import sweep
+from pipesim.studies.sweep.functions import source_digest
 
 TEXT = f"""{sweeps.HEAD}
 [simulate]

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import sweeps
-from pipesim import store, sweep
+from pipesim.base.errors import InputError, MissingExtraError
 from pipesim.cli import main
-from pipesim.errors import InputError, MissingExtraError
+from pipesim.studies import store, sweep
 
 HAS_DASK = importlib.util.find_spec("distributed") is not None
 needs_dask = pytest.mark.skipif(not HAS_DASK, reason="needs the extra 'dask': pip install 'pipesim[dask]'")

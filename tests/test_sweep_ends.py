@@ -12,12 +12,12 @@ import pytest
 
 import sweeps
 from fuzz import stores
-from pipesim import sweep
-from pipesim.errors import InputError
-from pipesim.store import Clock
-from pipesim.sweep import System
-from pipesim.sweep.crew import Crew, NotStartedError, first_done, processes
-from pipesim.sweep.work import Order
+from pipesim.base.errors import InputError
+from pipesim.studies import sweep
+from pipesim.studies.store import Clock
+from pipesim.studies.sweep import System
+from pipesim.studies.sweep.crew import Crew, NotStartedError, first_done, processes
+from pipesim.studies.sweep.work import Order
 
 ROOT = Path(__file__).parents[1]
 

@@ -6,10 +6,10 @@ import tracemalloc
 import pytest
 
 import sweeps
-from pipesim import sweep
-from pipesim.sweep.inputs import Inputs
-from pipesim.sweep.keys import Keys
-from pipesim.sweep.points import key
+from pipesim.studies import sweep
+from pipesim.studies.sweep.inputs import Inputs
+from pipesim.studies.sweep.keys import Keys
+from pipesim.studies.sweep.points import key
 
 SIMULATE = """[simulate]
 architecture = "gpt({layers}, 64, 2, sequence=16)"

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from pipesim import tables
-from pipesim.errors import FormatError, InputError, MissingExtraError
-from pipesim.tables import Column
+from pipesim.base import tables
+from pipesim.base.errors import FormatError, InputError, MissingExtraError
+from pipesim.base.tables import Column
 
 COLUMNS = (
     Column("id", int),

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 
 from networks import network, pipeline
+from pipesim.base.errors import CorruptTimelineError
+from pipesim.core.rates import Rates
+from pipesim.core.scenario import Speeds
+from pipesim.core.timeline import Timeline
 from pipesim.engines import compiled
 from pipesim.engines.event import run
-from pipesim.errors import CorruptTimelineError
-from pipesim.rates import Rates
-from pipesim.scenario import Speeds
-from pipesim.timeline import Timeline
 from strategies import jobs
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 import strategies
+from pipesim.base.errors import FormatError, InputError
+from pipesim.core.timeline import Timeline
 from pipesim.engines.event import run
-from pipesim.errors import FormatError, InputError
-from pipesim.timeline import Timeline
 
 SUFFIXES = (".csv", ".parquet")
 calm = strategies.jobs(calm=True).map(lambda job: job.program)

@@ -15,10 +15,10 @@ import pytest
 
 import contracts
 import pipesim.topologies
-from pipesim import lookup, serial, units
-from pipesim.cluster import Cluster
-from pipesim.devices import DEVICE_KINDS
-from pipesim.errors import InputError, UnknownNameError
+from pipesim.base import lookup, serial, units
+from pipesim.base.errors import InputError, UnknownNameError
+from pipesim.core.cluster import Cluster
+from pipesim.core.devices import DEVICE_KINDS
 from pipesim.topologies import TOPOLOGIES, parts
 from pipesim.topologies.dgx1_v100 import NVLINKS, dgx1_v100
 from pipesim.topologies.dgx_a100 import dgx_a100
@@ -122,7 +122,7 @@ def test_the_same_call_gives_the_same_cluster(text):
 
 DIGEST = """
 import hashlib, json, sys
-from pipesim import lookup, serial
+from pipesim.base import lookup, serial
 from pipesim.topologies import TOPOLOGIES
 for text in json.loads(sys.argv[1]):
     cluster = lookup.call(text, TOPOLOGIES, "topology")

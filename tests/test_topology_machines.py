@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import contracts
-from pipesim import experiment, serial
-from pipesim.errors import InputError
+from pipesim.base import serial
+from pipesim.base.errors import InputError
+from pipesim.studies import experiment
 
 MACHINES = Path(__file__).parent / "machines"
 

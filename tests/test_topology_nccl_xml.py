@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import contracts
-from pipesim import experiment
-from pipesim.errors import FormatError, InputError
+from pipesim.base.errors import FormatError, InputError
+from pipesim.studies import experiment
 from pipesim.topologies.dgx1_v100 import dgx1_v100
 from pipesim.topologies.dgx_a100 import dgx_a100
 from pipesim.topologies.hgx_h100 import hgx_h100

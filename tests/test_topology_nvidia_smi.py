@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import contracts
-from pipesim import experiment, serial
+from pipesim.base import serial
+from pipesim.base.errors import FormatError, InputError
 from pipesim.cli import main
-from pipesim.cluster import Cluster
-from pipesim.errors import FormatError, InputError
+from pipesim.core.cluster import Cluster
+from pipesim.studies import experiment
 from pipesim.topologies import dgx1_v100 as dgx1
 from pipesim.topologies.dgx1_v100 import dgx1_v100
 from pipesim.topologies.dgx_a100 import dgx_a100

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 
 import strategies
-from pipesim.errors import FormatError, InputError
-from pipesim.trace import Trace, parse_inputs
+from pipesim.base.errors import FormatError, InputError
+from pipesim.core.trace import Trace, parse_inputs
 
 SUFFIXES = (".csv", ".parquet")
 

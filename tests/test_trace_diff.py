@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from pipesim import trace_report
-from pipesim.errors import InputError
-from pipesim.trace_diff import diff
+from pipesim.analysis.trace_diff import diff
+from pipesim.base.errors import InputError
+from pipesim.display import trace_report
 from test_spread import trace_of
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies  # noqa: F401 - registers the settings of Hypothesis
-from pipesim import units
-from pipesim.errors import InputError, shown
+from pipesim.base import units
+from pipesim.base.errors import InputError, shown
 
 
 @pytest.mark.parametrize(

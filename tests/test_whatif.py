@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from pipesim import experiment, whatif
-from pipesim.costs import costs_of
-from pipesim.errors import InputError
-from pipesim.experiment import Case, make_case
+from pipesim.base.errors import InputError
+from pipesim.core.costs import costs_of
+from pipesim.core.scenario import Scenario, Slow
 from pipesim.lowering import Options
-from pipesim.scenario import Scenario, Slow
+from pipesim.studies import experiment, whatif
+from pipesim.studies.experiment import Case, make_case
 
 CLUSTER = 'servers(2, 2, intra="25GB/s", inter="5Gb/s")'
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipesim import report, widths
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.experiment import load_cluster
+from pipesim.core import widths
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.display import report
+from pipesim.studies.experiment import load_cluster
 from pipesim.topologies.flat import flat
 from pipesim.topologies.servers import servers
 from pipesim.topologies.torus2d import torus2d

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from pipesim import experiment, workbench
-from pipesim.errors import InputError
-from pipesim.schedule import Schedule, parse
+from pipesim.base.errors import InputError
+from pipesim.core.schedule import Schedule, parse
+from pipesim.core.timeline import Timeline
 from pipesim.schedulers import SCHEDULERS
-from pipesim.timeline import Timeline
-from pipesim.workbench import Times
+from pipesim.studies import experiment, workbench
+from pipesim.studies.workbench import Times
 
 
 @pytest.mark.parametrize(

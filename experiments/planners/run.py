@@ -16,16 +16,18 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from pipesim import experiment, lookup, metrics
+from pipesim.analysis import metrics
+from pipesim.analysis.bounds import plan_bound
 from pipesim.architectures import ARCHITECTURES
 from pipesim.architectures.roofline import roofline
-from pipesim.bounds import plan_bound
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs, costs_of
-from pipesim.errors import PipesimError
-from pipesim.plan import Plan
+from pipesim.base import lookup
+from pipesim.base.errors import PipesimError
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs, costs_of
+from pipesim.core.plan import Plan
 from pipesim.planners import PLANNERS
-from pipesim.pricing import SCHEDULES
+from pipesim.studies import experiment
+from pipesim.studies.pricing import SCHEDULES
 
 HERE = Path(__file__).parent
 COLUMNS = tuple(

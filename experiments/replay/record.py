@@ -23,10 +23,10 @@ import torch.multiprocessing as mp
 from torch import Tensor
 from torch.profiler import profile, record_function, schedule
 
-from pipesim import lookup
-from pipesim.errors import InputError
-from pipesim.plan import Plan, Stage
-from pipesim.program import LETTERS
+from pipesim.base import lookup
+from pipesim.base.errors import InputError
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import LETTERS
 from pipesim.recorders.subjects import Subject, load_factory, make_subject
 from pipesim.recorders.values import start_of_backward
 from pipesim.schedulers import SCHEDULERS

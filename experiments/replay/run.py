@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from pipesim import files, rebuilding, sweep
+from pipesim.base import files
 from pipesim.importers.kineto.pipelined import recording
+from pipesim.studies import rebuilding, sweep
 
 HERE = Path(__file__).parent
 RUNS = ("1f1b", "gpipe", "cut4")  # folders of `recorded`

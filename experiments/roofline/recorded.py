@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import lookup
 from pipesim.architectures import ARCHITECTURES
 from pipesim.architectures.roofline import Efficiency, roofline
+from pipesim.base import lookup
+from pipesim.core.model import Model, model_of
+from pipesim.core.trace import Trace
 from pipesim.importers.pipedream import pipedream
-from pipesim.model import Model, model_of
-from pipesim.trace import Trace
 
 DEVICE = "v100-16gb"
 Floats = NDArray[np.float64]

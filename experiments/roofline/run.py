@@ -20,7 +20,7 @@ import recorded
 from pipesim.architectures.efficiency import Curve
 from pipesim.architectures.gpt import gpt
 from pipesim.architectures.roofline import Efficiency, roofline
-from pipesim.errors import PipesimError
+from pipesim.base.errors import PipesimError
 
 HERE = Path(__file__).resolve().parent
 PROFILES = HERE.parents[2] / "shared" / "profiles"

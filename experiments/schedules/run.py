@@ -4,12 +4,14 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
-from pipesim import experiment, metrics, plot, report, workbench
-from pipesim.errors import PipesimError
+from pipesim.analysis import metrics
+from pipesim.base.errors import PipesimError
+from pipesim.core.timeline import Timeline
+from pipesim.display import plot, report
 from pipesim.lowering import Options
-from pipesim.ordering import schedule_with
-from pipesim.timeline import Timeline
-from pipesim.workbench import Times
+from pipesim.studies import experiment, workbench
+from pipesim.studies.ordering import schedule_with
+from pipesim.studies.workbench import Times
 
 HERE = Path(__file__).parent
 MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")

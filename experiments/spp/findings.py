@@ -20,8 +20,8 @@ from reading import (
     spoken,
 )
 
-from pipesim import files
-from pipesim.plot.chart_kinds import power_law
+from pipesim.base import files
+from pipesim.display.plot.chart_kinds import power_law
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "README.md"

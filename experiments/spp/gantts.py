@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
-from pipesim import experiment, files, lookup, metrics, plot, sweep
+from pipesim.analysis import metrics
 from pipesim.architectures import ARCHITECTURES
 from pipesim.architectures.roofline import roofline
-from pipesim.costs import costs_of
-from pipesim.experiment import Case
-from pipesim.timeline import Timeline
+from pipesim.base import files, lookup
+from pipesim.core.costs import costs_of
+from pipesim.core.timeline import Timeline
+from pipesim.display import plot
+from pipesim.studies import experiment, sweep
+from pipesim.studies.experiment import Case
 
 FOLDER = Path(__file__).parent / "gantts"
 SCHEDULERS = {"GPipe": "gpipe", "1F1B": "one_f_one_b", "eager 1F1B": "eager_1f1b", "PE": "pe"}

@@ -5,15 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipesim import channels, experiment, metrics
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.experiment import Case
+from pipesim.analysis import channels, metrics
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.scenario import CALM
+from pipesim.core.timeline import Timeline
 from pipesim.planners import PLANNERS
 from pipesim.planners.brute import brute
-from pipesim.pricing import SCHEDULES
-from pipesim.scenario import CALM
-from pipesim.timeline import Timeline
+from pipesim.studies import experiment
+from pipesim.studies.experiment import Case
+from pipesim.studies.pricing import SCHEDULES
 
 MANY = 2_000_000  # plans: a few hundred thousand is what four devices and a dozen layers come to
 AGING = "aging"  # the kind of a slow device

@@ -6,11 +6,13 @@ import platform
 import time
 from pathlib import Path
 
-from pipesim import experiment, files, lookup, plot, sweep
 from pipesim.architectures import ARCHITECTURES
 from pipesim.architectures.roofline import roofline
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs, costs_of
+from pipesim.base import files, lookup
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs, costs_of
+from pipesim.display import plot
+from pipesim.studies import experiment, sweep
 
 FOLDER = Path(__file__).parent / "planning"
 TIMES = FOLDER / "times.csv"

@@ -25,7 +25,8 @@ import findings  # noqa: E402 - found only after the lines above
 import gantts  # noqa: E402 - as above
 import planning  # noqa: E402 - as above
 
-from pipesim import files, lookup, sweep  # noqa: E402 - as above
+from pipesim.base import files, lookup  # noqa: E402 - as above
+from pipesim.studies import sweep  # noqa: E402 - as above
 
 
 def experiments() -> list[Path]:

@@ -6,7 +6,7 @@ The one of a single column, with 64 channels at first and without local response
 """
 
 from pipesim.architectures import convolutional, operations
-from pipesim.model import Layer, Model
+from pipesim.core.model import Layer, Model
 
 # Channels, kernel, stride, padding, and whether a pool of 3x3 follows.
 _CONVOLUTIONS = ((64, 11, 4, 2, True), (192, 5, 1, 2, True), (384, 3, 1, 1, False), (256, 3, 1, 1, False), (256, 3, 1, 1, True))  # fmt: skip  # noqa: E501

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pipesim.architectures import convolutional, operations
 from pipesim.architectures.convolutional import Image
 from pipesim.architectures.presets import of_images
-from pipesim.errors import InputError
-from pipesim.model import Layer, Model
+from pipesim.base.errors import InputError
+from pipesim.core.model import Layer, Model
 
 _GROUPS = 3
 _HALVINGS = 32

@@ -10,7 +10,7 @@ The pooler stands before the transform; both read the last block.
 from pipesim.architectures import operations, transformer
 from pipesim.architectures.presets import of_tokens
 from pipesim.architectures.transformer import Shape, Style
-from pipesim.model import Layer, Model
+from pipesim.core.model import Layer, Model
 
 _SEGMENTS = 2
 _CLASSES = 2

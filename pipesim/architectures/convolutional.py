@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from pipesim.architectures import operations
 from pipesim.architectures.operations import INDEX_BYTES, MASK_BYTES
-from pipesim.errors import InputError
-from pipesim.model import Layer
+from pipesim.base.errors import InputError
+from pipesim.core.model import Layer
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from pipesim import lookup
 from pipesim.architectures import ARCHITECTURES, presets
 from pipesim.architectures.roofline import Efficiency, roofline
-from pipesim.errors import InputError, quoted
-from pipesim.model import Model
-from pipesim.trace import Trace
+from pipesim.base import lookup
+from pipesim.base.errors import InputError, quoted
+from pipesim.core.model import Model
+from pipesim.core.trace import Trace
 
 NOUN = "architecture"
 _WIDTH = "tensor_parallel"

@@ -16,7 +16,7 @@ fp32 may come above 1: they are counted as direct ones, and libraries take algor
 
 from dataclasses import dataclass
 
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
 
 # Kinds of layers: what runs as convolutions, and what has no products, so that its few FLOPs hide behind its moves.
 CONVOLUTIONS = frozenset({"conv", "cell"})

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pipesim.architectures import operations, transformer
 from pipesim.architectures.transformer import Shape, Style
-from pipesim.model import Layer
+from pipesim.core.model import Layer
 
 
 def layers_of(source: Shape, target: Shape, blocks: tuple[int, int], style: Style, *, norms: bool) -> list[Layer]:

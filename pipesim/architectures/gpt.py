@@ -8,7 +8,7 @@ Positions are learned; the norm of attention and mlp stands before the rest.
 from pipesim.architectures import operations, transformer
 from pipesim.architectures.presets import of_tokens
 from pipesim.architectures.transformer import Shape, Style
-from pipesim.model import Model
+from pipesim.core.model import Model
 
 
 def gpt(

@@ -15,7 +15,7 @@ stand in the order in which they are put together, each with all of its layers.
 
 from pipesim.architectures import convolutional, operations
 from pipesim.architectures.network import Network, Output
-from pipesim.model import Model
+from pipesim.core.model import Model
 
 # A branch is a chain of (channels, kernel, stride); stride 2 is not padded, so it halves an odd side.
 _Step = tuple[int, int | tuple[int, int], int]

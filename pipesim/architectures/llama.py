@@ -9,7 +9,7 @@ dropped. Attention is fused by default: at these lengths nobody keeps the scores
 from pipesim.architectures import operations, transformer
 from pipesim.architectures.presets import of_tokens
 from pipesim.architectures.transformer import Shape, Style
-from pipesim.model import Model
+from pipesim.core.model import Model
 
 
 def llama(

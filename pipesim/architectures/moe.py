@@ -13,8 +13,8 @@ evenly loaded. All experts of a block are on the device that has the block, or d
 from pipesim.architectures import operations, transformer
 from pipesim.architectures.presets import of_tokens
 from pipesim.architectures.transformer import Shape, Style
-from pipesim.errors import InputError
-from pipesim.model import Layer, Model
+from pipesim.base.errors import InputError
+from pipesim.core.model import Layer, Model
 
 _STYLE = Style(bias=False, norm_vectors=1, dropout=False, fused_attention=True, activation="swiglu")
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from pipesim.architectures import convolutional
 from pipesim.architectures.convolutional import Image
-from pipesim.model import Layer
+from pipesim.core.model import Layer
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ activation functions, dropout, biases and residual sums inside such a layer take
 their arithmetic. Layers that have nothing else (sums, pools, norms, embeddings) count it.
 """
 
-from pipesim.errors import InputError, shown
+from pipesim.base.errors import InputError, shown
 
 PRECISIONS = {"fp16": 2, "bf16": 2, "fp32": 4, "tf32": 4}
 """Bytes of one value, parameter or activation; tf32 is fp32 whose products run on matrix cores."""

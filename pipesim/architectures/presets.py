@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pipesim.model import Model
+from pipesim.core.model import Model
 
 Family = Callable[..., Model]
 

@@ -11,7 +11,7 @@ the second group on the first block halves the image, in its 3x3 convolution ("v
 from pipesim.architectures import convolutional, operations
 from pipesim.architectures.convolutional import Image
 from pipesim.architectures.presets import of_images
-from pipesim.model import Layer, Model
+from pipesim.core.model import Layer, Model
 
 _WIDER = 4
 _GROUPS = 4

@@ -30,14 +30,14 @@ from typing import Literal
 
 import numpy as np
 
-from pipesim import devices
 from pipesim.architectures import operations
 from pipesim.architectures.efficiency import Curve, curve_for
 from pipesim.architectures.transformer import EMBEDDING, HEAD, REDUCED, TIED_EMBEDDING, TIED_HEAD
-from pipesim.devices import DeviceKind
-from pipesim.errors import InputError
-from pipesim.model import Layer, Model
-from pipesim.trace import NO_INPUTS, Trace
+from pipesim.base.errors import InputError
+from pipesim.core import devices
+from pipesim.core.devices import DeviceKind
+from pipesim.core.model import Layer, Model
+from pipesim.core.trace import NO_INPUTS, Trace
 
 SOURCE = "roofline"
 CURVE: Literal["curve"] = "curve"

@@ -10,7 +10,7 @@ encoder and of the decoder; all others add the same. It is the T5 of 2019: ReLU 
 from pipesim.architectures import encoder_decoder, operations
 from pipesim.architectures.presets import of_tokens
 from pipesim.architectures.transformer import Shape, Style
-from pipesim.model import Model
+from pipesim.core.model import Model
 
 _DISTANCES = 32
 

@@ -29,8 +29,8 @@ from typing import Literal
 
 from pipesim.architectures import operations
 from pipesim.architectures.operations import INDEX_BYTES, MASK_BYTES, SUM_BYTES
-from pipesim.errors import InputError
-from pipesim.model import Layer
+from pipesim.base.errors import InputError
+from pipesim.core.model import Layer
 
 EMBEDDING = "embedding"
 TIED_EMBEDDING = "tied_embedding"

@@ -9,7 +9,7 @@ target and head share one vocabulary and its matrix.
 from pipesim.architectures import encoder_decoder, operations
 from pipesim.architectures.presets import of_tokens
 from pipesim.architectures.transformer import Shape, Style
-from pipesim.model import Model
+from pipesim.core.model import Model
 
 
 def translation(

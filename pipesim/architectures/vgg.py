@@ -7,7 +7,7 @@ A pool after each group halves the image; no layer is skipped.
 
 from pipesim.architectures import convolutional, operations
 from pipesim.architectures.presets import of_images
-from pipesim.model import Layer, Model
+from pipesim.core.model import Layer, Model
 
 _CHANNELS = (64, 128, 256, 512, 512)
 _HIDDEN = 4096

@@ -8,7 +8,7 @@ Positions are learned; the head reads the token of the class alone. Nothing is d
 from pipesim.architectures import convolutional, operations, transformer
 from pipesim.architectures.presets import of_patches
 from pipesim.architectures.transformer import Shape, Style
-from pipesim.model import Layer, Model
+from pipesim.core.model import Layer, Model
 
 _CHANNELS = 3
 

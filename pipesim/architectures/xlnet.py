@@ -17,7 +17,7 @@ from dataclasses import replace
 from pipesim.architectures import operations, transformer
 from pipesim.architectures.presets import of_tokens
 from pipesim.architectures.transformer import Shape, Style
-from pipesim.model import Layer, Model
+from pipesim.core.model import Layer, Model
 
 _SEGMENTS = 2
 _STYLE = Style(inner_dropout=True)

@@ -14,9 +14,10 @@ from typing import Any
 
 import click
 
-from pipesim import __version__, lookup
+from pipesim import __version__
+from pipesim.base import lookup
+from pipesim.base.errors import quoted
 from pipesim.cli import failures, parameters, streams
-from pipesim.errors import quoted
 
 # What `pipesim --help` says of each command, so that none need be imported to say it.
 COMMANDS = {

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipesim.base.errors import InputError
 from pipesim.cli import failures, options
-from pipesim.errors import InputError
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
 
 if TYPE_CHECKING:
-    from pipesim.comparison import Row
+    from pipesim.studies.comparison import Row
 
 
 def _several(
@@ -50,7 +50,8 @@ def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: boo
       pipesim compare bert-large dgx1_v100
       pipesim compare gpt2-xl 'flat(8, bandwidth="1GB/s")' -p uniform -p balanced -s gpipe -m 32 --plot bars.png
     """
-    from pipesim import comparison, report
+    from pipesim.display import report
+    from pipesim.studies import comparison
 
     planners = tuple(PLANNERS) if "all" in planners else planners or tuple(PLANNERS)
     schedulers = tuple(SCHEDULERS) if "all" in schedulers else schedulers or COMPARED
@@ -90,7 +91,7 @@ def _draw(rows: list["Row"], best: "Row | None", given: dict[str, Any], *, quiet
     """The pictures that were asked for, of what did not fail."""
     if not (given["plot_file"] or given["gantt"]):
         return
-    from pipesim import plot
+    from pipesim.display import plot
 
     done = [(row, row.timeline) for row in rows if row.timeline]
     if given["plot_file"]:

@@ -22,7 +22,10 @@ def diff(trace_a: str, trace_b: str, every: bool, as_json: bool) -> None:
       pipesim diff before after
       pipesim diff bert-large profile.txt --json
     """
-    from pipesim import experiment, serial, trace_diff, trace_report
+    from pipesim.analysis import trace_diff
+    from pipesim.base import serial
+    from pipesim.display import trace_report
+    from pipesim.studies import experiment
 
     groups = trace_diff.diff(experiment.load_trace(trace_a), experiment.load_trace(trace_b))
     if as_json:

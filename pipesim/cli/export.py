@@ -20,8 +20,8 @@ def export(output: str, file_format: str | None, as_json: bool, **given: Any) ->
       pipesim export bert-large dgx1_v100 -o trace.json         (open in ui.perfetto.dev or chrome://tracing)
       pipesim export bert-large dgx1_v100 -o timeline.parquet
     """
-    from pipesim import export as exports
-    from pipesim import metrics
+    from pipesim.analysis import metrics
+    from pipesim.display import export as exports
 
     options.check_outputs(pictures=[], exports=output, file_format=file_format)
     timeline = options.run(options.make_case(given | {"as_json": as_json}).program(), given["engine"], quiet=as_json)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pipesim.base.errors import DoesNotFitError, PipesimError, clipped
 from pipesim.cli import streams
-from pipesim.errors import DoesNotFitError, PipesimError, clipped
 
 if TYPE_CHECKING:
-    from pipesim.timeline import Timeline
+    from pipesim.core.timeline import Timeline
 
 EXIT_CODES = {
     "success": 0,
@@ -64,7 +64,8 @@ def step_of(error: BaseException) -> str:
     for frame in traceback.extract_tb(error.__traceback__):
         path = Path(frame.filename)
         if path.is_relative_to(_PACKAGE):
-            step = _STEPS.get(path.relative_to(_PACKAGE).parts[0].removesuffix(".py"))
+            parts = [part.removesuffix(".py") for part in path.relative_to(_PACKAGE).parts[:2]]
+            step = next((_STEPS[part] for part in parts if part in _STEPS), None)
             if step is not None:
                 return step
     return "running the command"
@@ -125,7 +126,8 @@ def _is_own(filename: str) -> bool:
 
 def check_fit(timeline: "Timeline") -> None:
     """Refuse what devices whose memory is known cannot hold; for --require-fit, after the result was shown."""
-    from pipesim import metrics, report
+    from pipesim.analysis import metrics
+    from pipesim.display import report
 
     if metrics.fits_memory(timeline):
         return

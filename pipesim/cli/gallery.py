@@ -29,9 +29,10 @@ def gallery(schedulers: tuple[str, ...], output: str, as_json: bool, **given: An
       pipesim gallery --stages 4 --microbatches 8
       pipesim gallery -s one_f_one_b -s zb_h1 -s zb_v --hop 0.1 -o zero-bubble.pdf
     """
-    from pipesim import plot, report, workbench
+    from pipesim.core.timeline import Timeline
+    from pipesim.display import plot, report
     from pipesim.lowering import Options
-    from pipesim.timeline import Timeline
+    from pipesim.studies import workbench
 
     options.check_outputs(pictures=[output])
     chosen = schedulers or tuple(name for name in SCHEDULERS if name != "exact")

@@ -12,7 +12,7 @@ from pipesim.cli import options
 from pipesim.importers import IMPORTERS
 
 if TYPE_CHECKING:
-    from pipesim.trace import Trace
+    from pipesim.core.trace import Trace
 
 
 @click.command(name="import")
@@ -52,7 +52,7 @@ def import_(files: tuple[str, ...], output: str, as_json: bool, **given: Any) ->
     """
     options.check_free(output, force=given["force"])
     options.check_outputs(pictures=[])
-    from pipesim import trace_report
+    from pipesim.display import trace_report
     from pipesim.importers.opening import open_trace
 
     chosen = {"samples": given["samples"]} if given["samples"] is not None else {}
@@ -85,6 +85,7 @@ def _with_command(trace: "Trace", files: tuple[str, ...], given: dict[str, Any])
 
 
 def _data(trace: "Trace", output: str, took: float) -> dict[str, Any]:
-    from pipesim import documents, trace_report
+    from pipesim.display import trace_report
+    from pipesim.studies import documents
 
     return {"output": output, "read_s": took, **documents.trace_data(trace), "notes": trace_report.notes(trace)}

@@ -7,7 +7,7 @@ import click
 
 from pipesim.architectures import ARCHITECTURES
 from pipesim.cli import options
-from pipesim.devices import DEVICE_KINDS, TFLOPS
+from pipesim.core.devices import DEVICE_KINDS, TFLOPS
 from pipesim.engines import ENGINES
 from pipesim.importers import IMPORTERS
 from pipesim.planners import PLANNERS
@@ -61,7 +61,7 @@ def show(noun: str, *, as_json: bool) -> None:
 
 
 def _members(noun: str) -> dict[str, Any]:
-    from pipesim import lookup
+    from pipesim.base import lookup
 
     family, called = _FAMILIES[noun]
     return lookup.described(family, called, by_module=noun == "formats")
@@ -86,7 +86,7 @@ def _brief(value: str, most: int = 24) -> str:
 
 
 def _traces(_: str) -> dict[str, Any]:
-    from pipesim import experiment
+    from pipesim.studies import experiment
 
     traces = {name: experiment.load_trace(name) for name in options.bundled_names()}
     return {
@@ -102,7 +102,7 @@ def _traces(_: str) -> dict[str, Any]:
 
 
 def _traces_text(found: dict[str, Any]) -> str:
-    from pipesim import report
+    from pipesim.display import report
 
     rows = [
         [name, f"{one['layers']}", f"{one['microbatch_size']}", ", ".join(one["device_kinds"]), one["source"]]
@@ -128,7 +128,7 @@ def models(_: str = "models") -> list[dict[str, Any]]:
 
 def models_text(found: list[dict[str, Any]]) -> str:
     """A table of them."""
-    from pipesim import report
+    from pipesim.display import report
 
     rows = [[one["call"] if one["needs"] else ", ".join(one["names"]), one["about"]] for one in found]
     return report.table(["architecture", "what it is"], rows, left=2)
@@ -150,7 +150,7 @@ def devices(_: str = "devices") -> dict[str, Any]:
 
 def devices_text(found: dict[str, Any]) -> str:
     """A table of them, peaks in TFLOP/s."""
-    from pipesim import report
+    from pipesim.display import report
 
     rows = [
         [name, report.size(one["memory_bytes"]), report.rate(one["memory_bandwidth"]), report.rate(one["interconnect"])]

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from pipesim.base.errors import InputError
 from pipesim.cli import parameters, streams
-from pipesim.errors import InputError
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
 from pipesim.topologies import TOPOLOGIES
 
 if TYPE_CHECKING:
-    from pipesim.experiment import Case
+    from pipesim.core.program import Program
+    from pipesim.core.scenario import Scenario
+    from pipesim.core.timeline import Timeline
     from pipesim.lowering import Options
-    from pipesim.program import Program
-    from pipesim.scenario import Scenario
-    from pipesim.timeline import Timeline
+    from pipesim.studies.experiment import Case
 
-# As in `pipesim.program`, which is not imported here because --help must be quick; a test compares them.
+# As in `pipesim.core.program`, which is not imported here because --help must be quick; a test compares them.
 SHARINGS = ("none", "fifo", "fair", "channel")
 TRANSFERS = ("eager", "rendezvous", "blocking")
 RECOMPUTES = ("none", "full", "selective")
-# As in `pipesim.costs`, likewise.
+# As in `pipesim.core.costs`, likewise.
 SCALINGS = ("recorded", "linear")
 
 PATIENCE = 1.0  # seconds; what takes longer says that it is at work
@@ -49,7 +49,7 @@ def complete(names: Callable[[], Iterable[str]]) -> Callable[..., list[Completio
 
 def bundled_names() -> list[str]:
     """The traces that come with pipesim."""
-    from pipesim.experiment import bundled_traces
+    from pipesim.studies.experiment import bundled_traces
 
     return list(bundled_traces())
 
@@ -155,16 +155,16 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON o
 
 def lowering_options(given: dict[str, Any]) -> "tuple[Options, Scenario]":
     """What the options of `network` say."""
-    from pipesim import experiment
+    from pipesim.core.scenario import CALM
     from pipesim.lowering import Options
-    from pipesim.scenario import CALM
+    from pipesim.studies import experiment
 
     step, state = _optimizer(given)
     names = ("recompute", "pair_overlap", "pair_factor")
     options = Options(given["sharing"], given["transfers"], step, state, *(given[name] for name in names))
     scenario = experiment.load_scenario(given["scenario"]) if given["scenario"] else CALM
     if given["background"]:
-        from pipesim import background
+        from pipesim.core import background
 
         scenario = scenario.beside(background.read(given["background"], experiment.load_cluster(given["cluster"])))
     return options, scenario
@@ -174,7 +174,7 @@ def _optimizer(given: dict[str, Any]) -> tuple[float, float | None]:
     """Seconds of a step and bytes of state, per byte of parameters: as stated, or as recorded."""
     if not given["optimizer"]:
         return given["optimizer_s_per_byte"], given["optimizer_state"]
-    from pipesim import experiment
+    from pipesim.studies import experiment
 
     check_given("beside --optimizer", is_there=False, without=("optimizer_s_per_byte", "optimizer_state"))
     recorded = experiment.load_trace(given["trace"]).optimizer(given["optimizer"])
@@ -183,7 +183,7 @@ def _optimizer(given: dict[str, Any]) -> tuple[float, float | None]:
 
 def make_case(given: dict[str, Any]) -> "Case":
     """What the options of `case` say."""
-    from pipesim import experiment
+    from pipesim.studies import experiment
 
     plan_file = given["plan_file"]
     check_given("beside --plan", is_there=not plan_file, without=("planner", "microbatches"))
@@ -217,12 +217,12 @@ def check_outputs(*, pictures: list[str | None], exports: str | None = None, fil
     """Refuse file names that nothing can be written to, or that this command reads, before anything is simulated."""
     parameters.check_outputs_apart()
     if any(pictures):
-        from pipesim import plot
+        from pipesim.display import plot
 
         for path in filter(None, pictures):
             plot.check_path(path)
     if exports:
-        from pipesim import export
+        from pipesim.display import export
 
         export.check_path(exports, file_format)
 
@@ -234,7 +234,7 @@ def check_free(folder: str, *, force: bool) -> None:
     """
     from pathlib import Path
 
-    from pipesim import files
+    from pipesim.base import files
 
     files.check_folder(Path(folder), "trace.toml")
     if files.exists(Path(folder)) and not force:
@@ -243,7 +243,7 @@ def check_free(folder: str, *, force: bool) -> None:
 
 def run(program: "Program", engine: str, *, quiet: bool) -> "Timeline":
     """Replay, with a progress bar if it takes long and somebody looks."""
-    from pipesim import experiment
+    from pipesim.studies import experiment
 
     if len(program) < LONG or quiet or not streams.is_watched():
         return experiment.run(program, engine)

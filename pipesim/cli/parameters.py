@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pipesim.errors import InputError, clipped
+from pipesim.base.errors import InputError, clipped
 
 _INT64 = 2**63
 _LONGEST = 60  # characters of a value that a message repeats
@@ -29,7 +29,7 @@ class _Number(click.types.FloatParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
-        from pipesim import units
+        from pipesim.base import units
 
         if not isinstance(value, str):
             return value
@@ -44,7 +44,7 @@ class _Whole(click.types.IntParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
-        from pipesim import units
+        from pipesim.base import units
 
         if not isinstance(value, str):
             return value

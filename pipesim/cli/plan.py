@@ -28,9 +28,12 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
       pipesim plan gpt2-xl dgx1_v100 --planner 'uniform(stages=4)' --json > plan.json
       pipesim simulate gpt2-xl dgx1_v100 --plan plan.json
     """
-    from pipesim import bounds, documents, experiment, report, serial
-    from pipesim.costs import costs_of
+    from pipesim.analysis import bounds
+    from pipesim.base import serial
+    from pipesim.core.costs import costs_of
+    from pipesim.display import report
     from pipesim.lowering import DEFAULTS
+    from pipesim.studies import documents, experiment
 
     options.check_outputs(pictures=[])
     costs = costs_of(experiment.load_trace(trace), given["microbatch_size"], scaling=given["scaling"])

@@ -64,7 +64,7 @@ def plot(file: str, names: tuple[str, ...], as_json: bool, **given: Any) -> None
       pipesim plot experiment.toml --kind line --x gpus --y iteration_time_s --series planner -o time.pdf
       pipesim plot rows.csv --kind heat_map --x rate --y gpus --value iteration_time_s --statistic min -o best.png
     """
-    from pipesim import sweep as sweeps
+    from pipesim.studies import sweep as sweeps
 
     if given["output"]:
         options.check_outputs(pictures=[given["output"]])

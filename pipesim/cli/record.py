@@ -97,7 +97,7 @@ def _record(factory: str, sizes: tuple[int, ...], given: dict[str, Any], *, quie
 
 
 def _data(recording: "Recording") -> dict[str, Any]:
-    from pipesim import serial
+    from pipesim.base import serial
     from pipesim.recorders.noise import noise
 
     trace = recording.trace
@@ -117,7 +117,7 @@ def _data(recording: "Recording") -> dict[str, Any]:
 
 
 def _text(recording: "Recording") -> str:
-    from pipesim import report
+    from pipesim.display import report
     from pipesim.recorders.noise import noise
 
     headers = ["layer", "name", "microbatch", "forward", "± MAD", "backward", "± MAD"]
@@ -130,7 +130,7 @@ def _text(recording: "Recording") -> str:
 
 def _facts(recording: "Recording") -> list[tuple[str, str]]:
     """What was recorded, what was checked, what to be careful with, and what is not there."""
-    from pipesim import report
+    from pipesim.display import report
     from pipesim.recorders.noise import noise
 
     trace = recording.trace

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipesim.base.errors import InputError
 from pipesim.cli import options
-from pipesim.errors import InputError
 
 if TYPE_CHECKING:
     from pipesim.recorders.fitting import Fit
@@ -83,7 +83,7 @@ def record_links(output: str, processes: int, as_json: bool, **given: Any) -> No
 
 
 def _settings(given: dict[str, Any]) -> "LinkSettings":
-    from pipesim import units
+    from pipesim.base import units
     from pipesim.recorders.links import LinkSettings
 
     smallest, largest = (int(units.size(given[name])) for name in ("smallest", "largest"))
@@ -105,8 +105,8 @@ def _has(folder: Path, names: tuple[str, ...]) -> bool:
 
 
 def _keep(links: "Links", folder: Path, *, as_json: bool) -> None:
-    from pipesim import files, serial
-    from pipesim.errors import RefusedError
+    from pipesim.base import files, serial
+    from pipesim.base.errors import RefusedError
     from pipesim.recorders.fitting import cluster_of, fits
 
     links = replace(links, about=replace(links.about, command=shlex.join(["pipesim", *options.words()])))
@@ -129,7 +129,7 @@ def _keep(links: "Links", folder: Path, *, as_json: bool) -> None:
 
 
 def _data(links: "Links") -> dict[str, Any]:
-    from pipesim import serial
+    from pipesim.base import serial
     from pipesim.recorders.fitting import fits
 
     return {
@@ -157,7 +157,7 @@ def _data(links: "Links") -> dict[str, Any]:
 
 def _decided(fit: "Fit") -> list[str]:
     """How the capacity and the duplex of a class of links were decided, and what its table lacks."""
-    from pipesim import report
+    from pipesim.display import report
     from pipesim.recorders.capacity import HALF_FROM, large
 
     left_out = {one.bytes for one in fit.left_out}
@@ -179,7 +179,7 @@ def _decided(fit: "Fit") -> list[str]:
 
 def _all_reduces(links: "Links") -> list[dict[str, Any]]:
     """What all-reduces took, beside what a ring over the recorded links would."""
-    from pipesim import serial
+    from pipesim.base import serial
     from pipesim.recorders.fitting import INTER, INTRA, fits
     from pipesim.recorders.points import points
 
@@ -195,7 +195,7 @@ def _all_reduces(links: "Links") -> list[dict[str, Any]]:
 
 
 def _text(links: "Links") -> str:
-    from pipesim import report
+    from pipesim.display import report
 
     data = _data(links)
     transfers = [
@@ -221,6 +221,6 @@ def _text(links: "Links") -> str:
 
 
 def _rate(point: dict[str, Any]) -> str:
-    from pipesim import report
+    from pipesim.display import report
 
     return report.rate(point["bytes"] / point["seconds"])

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipesim.base.errors import InputError
 from pipesim.cli import options
-from pipesim.errors import InputError
 
 if TYPE_CHECKING:
-    from pipesim.rebuilding import Rebuilt
+    from pipesim.studies.rebuilding import Rebuilt
 
 FEW = 16  # ranks; above, Gantt charts in text say little
 
@@ -66,10 +66,11 @@ def replay(files: tuple[str, ...], as_json: bool, **given: Any) -> None:
       pipesim replay run/ --layers modules -o recorded-trace
       pipesim plan recorded-trace 'flat(4, bandwidth="25 Gb/s")'
     """
-    from pipesim import experiment, rebuilding, report
+    from pipesim.display import report
     from pipesim.importers.kineto.layers import ITERATION
     from pipesim.importers.kineto.pipelined import recording
     from pipesim.lowering import Options
+    from pipesim.studies import experiment, rebuilding
 
     saves_layers = bool(given["output"] or given["save_plan"])
     options.check_given("without --output", is_there=saves_layers, without=("layers", "depth", "microbatch_size"))
@@ -117,7 +118,7 @@ def _check_suffixes(given: dict[str, Any]) -> None:
 
 def _save(made: "Rebuilt", given: dict[str, Any], *, quiet: bool) -> None:
     """The files that were asked for."""
-    from pipesim import serial
+    from pipesim.base import serial
 
     if given["output"]:
         made.recording.trace.save(given["output"])
@@ -130,7 +131,7 @@ def _save(made: "Rebuilt", given: dict[str, Any], *, quiet: bool) -> None:
         made.schedule.save(given["save_schedule"])
         options.wrote(given["save_schedule"], "schedule", quiet=quiet)
     if given["gantt"]:
-        from pipesim import plot
+        from pipesim.display import plot
 
         plot.gantt_grid({"recorded": made.recorded, "replayed": made.replayed}, given["gantt"])
         options.wrote(given["gantt"], "Gantt charts", quiet=quiet)

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
+from pipesim.base.errors import InputError
 from pipesim.cli import options
-from pipesim.errors import InputError
 
 _SHOWN = 50  # rows that a terminal is shown; files and JSON have all
 
@@ -33,7 +33,7 @@ def rows(file: str, query: str | None, as_json: bool, **given: Any) -> None:
       pipesim rows experiment.toml --query 'error is not null'
       pipesim rows experiment.sqlite --check
     """
-    from pipesim import sweep as sweeps
+    from pipesim.studies import sweep as sweeps
 
     options.check_outputs(pictures=[])
     if given["check"]:
@@ -57,8 +57,8 @@ def rows(file: str, query: str | None, as_json: bool, **given: Any) -> None:
 
 def _check(file: str, store: str | None, *, as_json: bool) -> None:
     """What a file holds, and what of it is damaged; an error if anything is."""
-    from pipesim import report
-    from pipesim import sweep as sweeps
+    from pipesim.display import report
+    from pipesim.studies import sweep as sweeps
 
     path, damage = sweeps.checked(file, store)
     counts = {"results": damage.results, "experiments": damage.experiments, "points": damage.points}
@@ -79,7 +79,7 @@ def _check(file: str, store: str | None, *, as_json: bool) -> None:
 
 
 def _show(columns: list[str], found: list[Any]) -> None:
-    from pipesim import report
+    from pipesim.display import report
 
     kept = [
         i for i, name in enumerate(columns) if name != "error" or any(row[i] is not None for row in found)

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from pipesim.base.errors import InputError
 from pipesim.cli import options
-from pipesim.errors import InputError
 from pipesim.topologies import TOPOLOGIES
 
 
@@ -49,7 +49,9 @@ def run(files: tuple[str, ...], cluster: str, as_json: bool, **given: Any) -> No
       pipesim run run.*.et 'servers(2, 4, intra="25GB/s", inter="10Gb/s")' --gantt run.png
       pipesim run run.*.et dgx1_v100 --format 'chakra(device="v100-16gb", groups="groups.json")' --json
     """
-    from pipesim import experiment, metrics, trace_report
+    from pipesim.analysis import metrics
+    from pipesim.display import trace_report
+    from pipesim.studies import experiment
 
     options.check_given("without --gantt", is_there=bool(given["gantt"]), without=("links",))
     options.check_outputs(pictures=[given["gantt"], given["links_plot"]], exports=given["output"])
@@ -72,9 +74,9 @@ def run(files: tuple[str, ...], cluster: str, as_json: bool, **given: Any) -> No
 
 def _program(paths: list[Path], cluster: Any, given: dict[str, Any]) -> Any:
     """The program in the files, made with what --format says."""
-    from pipesim import lookup
+    from pipesim.base import lookup
+    from pipesim.core.program import Program
     from pipesim.importers import PROGRAMS
-    from pipesim.program import Program
 
     function = lookup.resolve(given["form"], PROGRAMS, "format")
     for name in ("sharing", "transfers"):
@@ -95,7 +97,7 @@ def _draw(timeline: Any, given: dict[str, Any], *, quiet: bool) -> None:
     """The pictures and files that were asked for."""
     if not any(given[name] for name in ("gantt", "links_plot", "output")):
         return
-    from pipesim import export, plot
+    from pipesim.display import export, plot
 
     if given["gantt"]:
         plot.gantt(timeline, given["gantt"], links=given["links"])

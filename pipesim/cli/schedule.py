@@ -10,7 +10,7 @@ from pipesim.cli import options
 from pipesim.schedulers import SCHEDULERS
 
 if TYPE_CHECKING:
-    from pipesim.workbench import Times
+    from pipesim.studies.workbench import Times
 
 
 WRITES = (
@@ -38,7 +38,7 @@ def times(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def times_of(given: dict[str, Any]) -> "Times":
     """What those options say."""
-    from pipesim.workbench import Times
+    from pipesim.studies.workbench import Times
 
     return Times.of(*(given[name] for name in ("forward", "backward", "input_grad", "weight_grad", "hop")))
 
@@ -60,8 +60,10 @@ def schedule(name: str, chunks: int | None, messages: bool, as_json: bool, **giv
       pipesim schedule interleaved --chunks 2 -o interleaved.csv
       pipesim schedule zb_2p -p 8 -m 24 --forward 18.522 --input-grad 18.086 --weight-grad 9.337 --hop 0.601 --json
     """
-    from pipesim import experiment, files, report, workbench
+    from pipesim.base import files
+    from pipesim.display import report
     from pipesim.lowering import Options
+    from pipesim.studies import experiment, workbench
 
     options.check_outputs(pictures=[given["gantt"]])
     with options.busy("ordering", quiet=as_json):
@@ -77,7 +79,7 @@ def schedule(name: str, chunks: int | None, messages: bool, as_json: bool, **giv
         if max(made.plan.replication) > 1:
             click.echo("two devices hold copies of a stage: PyTorch refuses this file; pipesim reads it", err=True)
     if given["gantt"]:
-        from pipesim import plot
+        from pipesim.display import plot
 
         plot.gantt(timeline, given["gantt"])
         options.wrote(given["gantt"], "Gantt chart", quiet=as_json)

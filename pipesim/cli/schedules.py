@@ -15,7 +15,8 @@ def schedules(as_json: bool) -> None:
       pipesim schedules
       pipesim schedule zb_v --stages 4 --microbatches 8
     """
-    from pipesim import report, workbench
+    from pipesim.display import report
+    from pipesim.studies import workbench
 
     found = workbench.family()
     if as_json:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from pipesim import files, lookup
+from pipesim.base import files, lookup
+from pipesim.base.errors import InputError, quoted
 from pipesim.cli import names, options
-from pipesim.errors import InputError, quoted
 from pipesim.topologies import TOPOLOGIES
 
 INDENT, WIDTH = 12, 120
@@ -46,7 +46,7 @@ def show(  # noqa: PLR0917 - options
       pipesim show bert-large
       pipesim show profile.txt --output layers.png
     """
-    from pipesim import experiment
+    from pipesim.studies import experiment
 
     if what is None:
         _names(as_json=as_json)
@@ -111,12 +111,14 @@ def _names(*, as_json: bool) -> None:
 
 
 def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> None:
-    from pipesim import documents, experiment, spread, trace_report
-    from pipesim.costs import costs_of
+    from pipesim.analysis import spread
+    from pipesim.core.costs import costs_of
+    from pipesim.display import trace_report
+    from pipesim.studies import documents, experiment
 
     trace = experiment.load_trace(what)
     if pictures:
-        from pipesim import plot
+        from pipesim.display import plot
 
         for path in pictures:
             plot.layers(trace, path)
@@ -130,7 +132,10 @@ def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> Non
 
 
 def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: str | None, *, as_json: bool) -> None:
-    from pipesim import documents, experiment, limits, report, serial
+    from pipesim.base import serial
+    from pipesim.core import limits
+    from pipesim.display import report
+    from pipesim.studies import documents, experiment
 
     cluster = experiment.load_cluster(what)
     if as_json or plot_file:
@@ -139,7 +144,7 @@ def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: 
     if output:
         serial.save(cluster, Path(output))
     if plot_file:
-        from pipesim import plot
+        from pipesim.display import plot
 
         plot.cluster(cluster, plot_file)
     if as_json:

@@ -7,8 +7,8 @@ import click
 from pipesim.cli import failures, options
 
 if TYPE_CHECKING:
-    from pipesim.experiment import Case
-    from pipesim.timeline import Timeline
+    from pipesim.core.timeline import Timeline
+    from pipesim.studies.experiment import Case
 
 FEW = 16  # devices; above, a Gantt chart in text says little
 
@@ -40,7 +40,7 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
       pipesim simulate bert-large dgx1_v100 --scenario slow.toml --output trace.json
       pipesim simulate bert-large dgx1_v100 --background load.csv --links-plot links.png
     """
-    from pipesim import documents, experiment
+    from pipesim.studies import documents, experiment
 
     options.check_given("without --iterations", is_there=iterations is not None, without=("seed", "jitter"))
     options.check_given("without --gantt", is_there=bool(given["gantt"]), without=("links", "critical"))
@@ -66,7 +66,7 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
 
 
 def _print(case: "Case", timeline: "Timeline", data: dict[str, Any], *, verified: bool) -> None:
-    from pipesim import report
+    from pipesim.display import report
 
     click.echo(f"{report.plan(case.plan)}\n\n{report.simulation(data)}")
     if len(case.plan.devices) <= FEW:
@@ -81,7 +81,8 @@ def _draw(timeline: "Timeline", given: dict[str, Any], *, quiet: bool) -> None:
     """The pictures and files that were asked for."""
     if not any(given[name] for name in ("gantt", "memory_plot", "links_plot", "output")):
         return
-    from pipesim import export, metrics, plot
+    from pipesim.analysis import metrics
+    from pipesim.display import export, plot
 
     if given["gantt"]:
         critical = metrics.critical_path(timeline).tasks if given["critical"] else None

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipesim.base.errors import InputError
 from pipesim.cli import options, streams
-from pipesim.errors import InputError
 
 if TYPE_CHECKING:
-    from pipesim.store import Status
-    from pipesim.sweep import Functions, Progress, Sweep
+    from pipesim.studies.store import Status
+    from pipesim.studies.sweep import Functions, Progress, Sweep
 
 _SHOWN = 5  # points that --dry-run shows
 
@@ -73,7 +73,7 @@ def sweep(file: str | None, status: bool, dry_run: bool, as_json: bool, **given:
         return
     if file is None:
         raise click.UsageError("FILE is missing: an experiment such as the one below", click.get_current_context())
-    from pipesim import sweep as sweeps
+    from pipesim.studies import sweep as sweeps
 
     allowed = _modules(given["allow_modules"])
     with options.busy("reading", quiet=as_json):
@@ -147,7 +147,7 @@ def _files(file: str | None) -> list[Path]:
 
 
 def _status_of(path: Path, store: str | None) -> "Status":
-    from pipesim import sweep as sweeps
+    from pipesim.studies import sweep as sweeps
 
     results, name = sweeps.opened(path, store)
     with results:
@@ -159,7 +159,7 @@ def _show(found: "list[Status]", *, as_json: bool) -> None:
         data = [_data(status) for status in found]
         options.echo_json(data[0] if len(data) == 1 else {"experiments": data})
         return
-    from pipesim import report
+    from pipesim.display import report
 
     lines = [
         [s.name, f"{s.total:,}", f"{s.done:,}", f"{s.left:,}", f"{s.failed:,}", f"{s.per_second:.3g}/s", _ago(s)]
@@ -190,8 +190,9 @@ def _data(status: "Status") -> dict[str, Any]:
 
 
 def _show_points(experiment: "Sweep", functions: "Functions", *, as_json: bool) -> None:
-    from pipesim import report, serial
-    from pipesim import sweep as sweeps
+    from pipesim.base import serial
+    from pipesim.display import report
+    from pipesim.studies import sweep as sweeps
 
     with _counted(experiment.size, quiet=as_json) as watch:
         _, keys = sweeps.read(experiment, functions, watch)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipesim.architectures import ARCHITECTURES
+from pipesim.base.errors import InputError, shown
 from pipesim.cli import names, options
-from pipesim.devices import DEVICE_KINDS
-from pipesim.errors import InputError, shown
+from pipesim.core.devices import DEVICE_KINDS
 
 if TYPE_CHECKING:
     from pipesim.architectures.roofline import Efficiency
-    from pipesim.trace import Trace
+    from pipesim.core.trace import Trace
 
 # Options that the architectures take by these names.
 _SIZES = ("sequence", "image", "precision", "tensor_parallel")
@@ -108,7 +108,7 @@ def _make(model: str, devices: tuple[str, ...], given: dict[str, Any]) -> "Trace
 
 
 def _efficiency(text: str) -> "Efficiency":
-    from pipesim import units
+    from pipesim.base import units
 
     if text == "curve":
         return "curve"
@@ -133,8 +133,8 @@ def _command(model: str, devices: tuple[str, ...], given: dict[str, Any]) -> str
 
 def _summary(trace: "Trace") -> dict[str, Any]:
     """What the trace holds, as plain numbers and text; seconds are of one microbatch of the first size."""
-    from pipesim.costs import costs_of
-    from pipesim.devices import device_kind
+    from pipesim.core.costs import costs_of
+    from pipesim.core.devices import device_kind
 
     costs = costs_of(trace)
     flops = costs.model.forward_flops or 0.0
@@ -163,7 +163,7 @@ def _summary(trace: "Trace") -> dict[str, Any]:
 
 
 def _text(trace: "Trace") -> str:
-    from pipesim import report
+    from pipesim.display import report
 
     data = _summary(trace)
     head = [

@@ -6,7 +6,7 @@ import click
 
 from pipesim.cli import options
 
-WHATS = ("device", "link", "layer")  # as in `pipesim.whatif`, which is slow to import
+WHATS = ("device", "link", "layer")  # as in `pipesim.studies.whatif`, which is slow to import
 
 
 @click.command()
@@ -24,7 +24,9 @@ def whatif(by: str, only: tuple[str, ...], most: int, plot_file: str | None, as_
       pipesim whatif bert-large 'servers(2, 4, intra="25GB/s", inter="10Gb/s")' --planner spp -s pe
       pipesim whatif vgg-19 dgx1_v100 --by 25% --only layer --plot gains.png
     """
-    from pipesim import report, units, whatif
+    from pipesim.base import units
+    from pipesim.display import report
+    from pipesim.studies import whatif
 
     options.check_outputs(pictures=[plot_file])
     part = units.fraction(by)
@@ -32,7 +34,7 @@ def whatif(by: str, only: tuple[str, ...], most: int, plot_file: str | None, as_
     with options.busy("trying", quiet=as_json):
         seconds, found = whatif.gains(case, part, only or WHATS, given["host_memory"])  # type: ignore[arg-type]  # checked by click
     if plot_file:
-        from pipesim import plot
+        from pipesim.display import plot
 
         plot.gains([(f"{gain.what} {gain.name}", gain.gain) for gain in found[:most]], part, plot_file)
         options.wrote(plot_file, "gains", quiet=as_json)

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from pipesim.core.program import Program
+from pipesim.core.timeline import Timeline
 from pipesim.engines import event
-from pipesim.program import Program
-from pipesim.timeline import Timeline
 
 # Tasks from which on the compiled engine pays: numba must be imported, and kernels fetched from disk. Only the size
 # counts, so that the same program is always answered by the same engine.

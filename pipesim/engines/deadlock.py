@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pipesim.program import Program
+from pipesim.core.program import Program
 
 
 def stuck(program: Program, end: Sequence[int], shown: int = 8) -> str:

@@ -13,13 +13,13 @@ from simpy import Environment
 from simpy.core import EmptySchedule
 from simpy.events import Event, Timeout
 
+from pipesim.base.errors import DeadlockError
+from pipesim.core.program import Program
+from pipesim.core.rates import Rates
+from pipesim.core.scenario import finish_time
+from pipesim.core.timeline import Timeline, verified_if_asked
 from pipesim.engines.deadlock import stuck
 from pipesim.engines.fabric import fabric_for
-from pipesim.errors import DeadlockError
-from pipesim.program import Program
-from pipesim.rates import Rates
-from pipesim.scenario import finish_time
-from pipesim.timeline import Timeline, verified_if_asked
 
 NAME = "event"
 

@@ -15,10 +15,11 @@ from itertools import pairwise
 from simpy import Environment
 from simpy.events import Event, EventPriority, Timeout
 
-from pipesim import limits, units
+from pipesim.base import units
+from pipesim.base.errors import RefusedError
+from pipesim.core import limits
+from pipesim.core.program import Program
 from pipesim.engines.sharing import max_min
-from pipesim.errors import RefusedError
-from pipesim.program import Program
 
 Done = Callable[[int], None]
 

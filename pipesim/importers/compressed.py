@@ -3,8 +3,8 @@
 import zlib
 from pathlib import Path
 
-from pipesim import files
-from pipesim.errors import FormatError, within
+from pipesim.base import files
+from pipesim.base.errors import FormatError, within
 
 _GZIP = b"\x1f\x8b"
 _AS_GZIP = 31  # zlib's window bits for a gzip header

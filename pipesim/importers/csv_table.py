@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pipesim import files, lookup, units
-from pipesim.errors import FormatError, InputError, shown, within
-from pipesim.tables import Table
-from pipesim.trace import LAYER_COLUMNS, Trace
+from pipesim.base import files, lookup, units
+from pipesim.base.errors import FormatError, InputError, shown, within
+from pipesim.base.tables import Table
+from pipesim.core.trace import LAYER_COLUMNS, Trace
 
 KNOWN = {column.name: column for column in LAYER_COLUMNS}
 _TIME = re.compile(r"(\w+)_(ms|us|ns)")

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from pipesim import files
-from pipesim.errors import InputError, shown
+from pipesim.base import files
+from pipesim.base.errors import InputError, shown
 from pipesim.importers import IMPORTERS
 from pipesim.importers.compressed import beginning
 

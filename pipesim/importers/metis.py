@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from pipesim import files, serial, units
-from pipesim.errors import FormatError, InputError, shown, within
-from pipesim.tables import Table
-from pipesim.trace import ANY_KIND, Trace
+from pipesim.base import files, serial, units
+from pipesim.base.errors import FormatError, InputError, shown, within
+from pipesim.base.tables import Table
+from pipesim.core.trace import ANY_KIND, Trace
 
 _NAME = re.compile(r"DeviceType\.(?P<kind>[\w-]+?)_tp(?P<tp>[0-9]{1,9})_bs(?P<batch>[0-9]{1,18})")
 _MILLISECONDS = "execution_time.layer_compute_total_ms"

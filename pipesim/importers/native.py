@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pipesim.errors import InputError
-from pipesim.trace import Trace
+from pipesim.base.errors import InputError
+from pipesim.core.trace import Trace
 
 
 def native(path: Path) -> Trace:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import files, units
-from pipesim.errors import FormatError, InputError, shown, within
-from pipesim.tables import Table
-from pipesim.trace import ANY_KIND, Trace
+from pipesim.base import files, units
+from pipesim.base.errors import FormatError, InputError, shown, within
+from pipesim.base.tables import Table
+from pipesim.core.trace import ANY_KIND, Trace
 
 Floats = NDArray[np.float64]
 

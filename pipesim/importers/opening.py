@@ -8,11 +8,11 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from pipesim import lookup
-from pipesim.errors import InputError, within
+from pipesim.base import lookup
+from pipesim.base.errors import InputError, within
+from pipesim.core.trace import Trace
 from pipesim.importers import IMPORTERS
 from pipesim.importers.detect import importer_for
-from pipesim.trace import Trace
 
 Importer = Callable[..., Trace]
 

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pipesim import files, units
-from pipesim.errors import FormatError, InputError, shown, within
-from pipesim.tables import Table
-from pipesim.trace import NO_INPUTS, Trace
+from pipesim.base import files, units
+from pipesim.base.errors import FormatError, InputError, shown, within
+from pipesim.base.tables import Table
+from pipesim.core.trace import NO_INPUTS, Trace
 
 _FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
 _NODE = re.compile(r"node([0-9]{1,18})")

@@ -14,21 +14,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import legality, units
-from pipesim import plan as plans
-from pipesim import program as programs
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import RefusedError
+from pipesim.base import units
+from pipesim.base.errors import RefusedError
+from pipesim.base.ragged import Ragged
+from pipesim.core import legality
+from pipesim.core import plan as plans
+from pipesim.core import program as programs
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.program import Program
+from pipesim.core.scenario import CALM, STEADY, Scenario, Speeds
+from pipesim.core.schedule import Schedule
 from pipesim.lowering.compute import add_compute, add_optimizer, add_own_needs, redraw
 from pipesim.lowering.job import DEFAULTS, Job, Options, Tasks
 from pipesim.lowering.rings import add_all_reduces
 from pipesim.lowering.transfers import add_transfers
-from pipesim.plan import Plan
-from pipesim.program import Program
-from pipesim.ragged import Ragged
-from pipesim.scenario import CALM, STEADY, Scenario, Speeds
-from pipesim.schedule import Schedule
 
 __all__ = ["DEFAULTS", "Options", "lower", "redraw", "state_factor"]
 

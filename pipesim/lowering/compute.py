@@ -3,14 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import units
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs, Phase
+from pipesim.base import units
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs, Phase
+from pipesim.core.plan import Plan
+from pipesim.core.program import BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT, Program
+from pipesim.core.schedule import RELEASED_BY_INPUT, Schedule
 from pipesim.lowering.job import DEFAULTS, Job, Options, Tasks
 from pipesim.lowering.recompute import Recomputation
-from pipesim.plan import Plan
-from pipesim.program import BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT, Program
-from pipesim.schedule import RELEASED_BY_INPUT, Schedule
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -8,14 +8,14 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import program as programs
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import InputError
-from pipesim.plan import Plan
-from pipesim.program import BACKWARD, FORWARD, INPUT, WEIGHT, Sharing, Transfers
-from pipesim.ragged import Ragged
-from pipesim.schedule import Schedule
+from pipesim.base.errors import InputError
+from pipesim.base.ragged import Ragged
+from pipesim.core import program as programs
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.program import BACKWARD, FORWARD, INPUT, WEIGHT, Sharing, Transfers
+from pipesim.core.schedule import Schedule
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

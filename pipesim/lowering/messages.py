@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipesim import units
-from pipesim.cluster import Cluster
+from pipesim.base import units
+from pipesim.core.cluster import Cluster
 
 
 class Alone(NamedTuple):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.costs import Costs
+from pipesim.core.costs import Costs
 from pipesim.lowering.job import Recompute
 
 Floats = NDArray[np.float64]

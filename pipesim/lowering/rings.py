@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.cluster import Cluster
+from pipesim.base.ragged import Ragged
+from pipesim.core.cluster import Cluster
+from pipesim.core.program import ALL_REDUCE
 from pipesim.lowering.job import Job, Tasks
 from pipesim.lowering.messages import alone
-from pipesim.program import ALL_REDUCE
-from pipesim.ragged import Ragged
 
 Ints = NDArray[np.int64]
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.ragged import Ragged
+from pipesim.core.program import ACTIVATION, GRADIENT
 from pipesim.lowering.job import Job, Tasks
 from pipesim.lowering.messages import Alone, alone
-from pipesim.program import ACTIVATION, GRADIENT
-from pipesim.ragged import Ragged
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from pipesim import units
-from pipesim.channels import cycle_order, execute, pipeline_of
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.kernels import compiled
-from pipesim.plan import Plan
+from pipesim.analysis.channels import cycle_order, execute, pipeline_of
+from pipesim.base import units
+from pipesim.base.kernels import compiled
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
 
 Cost = Callable[[Plan], float]
 

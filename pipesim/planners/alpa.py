@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import plan as plans
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import InputError
-from pipesim.kernels import compiled
-from pipesim.model import Model
-from pipesim.plan import Plan, Stage
+from pipesim.base.errors import InputError
+from pipesim.base.kernels import compiled
+from pipesim.core import plan as plans
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.model import Model
+from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import by_node, kinds_of, layer_seconds, prefix, ring, worst_bandwidths
 
 Floats = NDArray[np.float64]

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipesim import plan as plans
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.model import Model
-from pipesim.plan import Plan, Stage
+from pipesim.core import plan as plans
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.model import Model
+from pipesim.core.plan import Plan, Stage
 from pipesim.planners.abstract_cost import Cost, abstract_cost
 from pipesim.planners.balanced import balanced
 

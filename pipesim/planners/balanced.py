@@ -1,11 +1,11 @@
 """Least bottleneck seconds, one device per stage: the problem known as chains-on-chains."""
 
-from pipesim import plan as plans
-from pipesim.chains import chains_on_chains
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.model import Model
-from pipesim.plan import Plan, Stage
+from pipesim.base.chains import chains_on_chains
+from pipesim.core import plan as plans
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.model import Model
+from pipesim.core.plan import Plan, Stage
 
 
 def balanced(model: Model, cluster: Cluster, costs: Costs, microbatches: int, *, stages: int | None = None) -> Plan:

@@ -5,12 +5,12 @@ from itertools import combinations, pairwise
 from math import comb
 from typing import Literal
 
-from pipesim import plan as plans
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import InputError, RefusedError, shown
-from pipesim.model import Model
-from pipesim.plan import Plan, Stage
+from pipesim.base.errors import InputError, RefusedError, shown
+from pipesim.core import plan as plans
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.model import Model
+from pipesim.core.plan import Plan, Stage
 from pipesim.planners.abstract_cost import Cost, abstract_cost
 
 Groups = tuple[tuple[str, ...], ...]

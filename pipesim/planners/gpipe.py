@@ -4,13 +4,13 @@ from typing import Literal
 
 import numpy as np
 
-from pipesim import plan as plans
-from pipesim.chains import chains_on_chains
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import InputError, shown
-from pipesim.model import Model
-from pipesim.plan import Plan, Stage
+from pipesim.base.chains import chains_on_chains
+from pipesim.base.errors import InputError, shown
+from pipesim.core import plan as plans
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.model import Model
+from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import kinds_of
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
 
 Floats = NDArray[np.float64]
 

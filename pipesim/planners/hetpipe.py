@@ -6,12 +6,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import plan as plans
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import InputError, shown
-from pipesim.model import Model
-from pipesim.plan import Plan, Stage
+from pipesim.base.errors import InputError, shown
+from pipesim.core import plan as plans
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.model import Model
+from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import by_node, cut_bytes, layer_seconds, worst_bandwidths
 
 Floats = NDArray[np.float64]

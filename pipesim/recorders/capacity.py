@@ -13,7 +13,7 @@ from itertools import combinations
 from statistics import median
 from typing import Literal
 
-from pipesim.errors import RefusedError
+from pipesim.base.errors import RefusedError
 from pipesim.recorders.points import LARGE, Point
 
 HALF_FROM = 1.5

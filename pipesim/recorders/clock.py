@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipesim import units
+from pipesim.base import units
 
 if TYPE_CHECKING:
     import torch

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.cluster import Cluster, Device, Link, Points
-from pipesim.errors import InputError, RefusedError
+from pipesim.base.errors import InputError, RefusedError
+from pipesim.core.cluster import Cluster, Device, Link, Points
 from pipesim.recorders.capacity import Duplex, capacity, duplex
 from pipesim.recorders.link_files import BOTH_WAYS, P2P, Links
 from pipesim.recorders.points import LeftOut, Point, points, reliable, rising

@@ -2,7 +2,7 @@
 
 import importlib.util
 
-from pipesim.errors import MissingExtraError
+from pipesim.base.errors import MissingExtraError
 
 
 def require_torch(what: str) -> None:

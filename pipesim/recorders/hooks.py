@@ -16,7 +16,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
 from pipesim.recorders.clock import Clock, Mark, Span
 from pipesim.recorders.loop import Columns, Way
 from pipesim.recorders.subjects import Subject, run

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipesim.errors import InputError, RefusedError
+from pipesim.base.errors import InputError, RefusedError
 from pipesim.recorders import pinning
 from pipesim.recorders.link_files import Links
 from pipesim.recorders.links import LinkSettings, record_links

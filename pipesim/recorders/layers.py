@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipesim.errors import InputError, RefusedError, within
+from pipesim.base.errors import InputError, RefusedError, within
+from pipesim.core.trace import OptimizerStep, Trace
 from pipesim.recorders import machine as machines
 from pipesim.recorders.clock import Clock, clock_of
 from pipesim.recorders.guest import require_torch
@@ -24,7 +25,6 @@ from pipesim.recorders.sizes import Sizes, sizes
 from pipesim.recorders.steady import steady
 from pipesim.recorders.subjects import Subject, device_of, make_subject
 from pipesim.recorders.values import nbytes, tensors
-from pipesim.trace import OptimizerStep, Trace
 
 if TYPE_CHECKING:
     import torch

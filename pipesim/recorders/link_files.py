@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from pipesim import serial, tables
-from pipesim.cluster import Device
-from pipesim.tables import Table
-from pipesim.trace import TRANSFER_COLUMNS
+from pipesim.base import serial, tables
+from pipesim.base.tables import Table
+from pipesim.core.cluster import Device
+from pipesim.core.trace import TRANSFER_COLUMNS
 
 HEADER, TRANSFERS = "links.toml", "transfers.csv"
 P2P, BOTH_WAYS, ALL_REDUCE = "p2p", "both_ways", "all_reduce"

@@ -21,16 +21,16 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pipesim import tables
-from pipesim.cluster import Device
-from pipesim.errors import InputError, RefusedError
+from pipesim.base import tables
+from pipesim.base.errors import InputError, RefusedError
+from pipesim.core.cluster import Device
+from pipesim.core.trace import TRANSFER_COLUMNS
 from pipesim.recorders import exchanges, pinning
 from pipesim.recorders import machine as machines
 from pipesim.recorders.exchanges import Row, Take
 from pipesim.recorders.link_files import ALL_REDUCE, BOTH_WAYS, P2P, About, Links
 from pipesim.recorders.points import LARGE
 from pipesim.recorders.quiet import LIMIT, PAUSE_S, REAL, WINDOW_S, Clocks, Window
-from pipesim.trace import TRANSFER_COLUMNS
 
 if TYPE_CHECKING:
     import torch

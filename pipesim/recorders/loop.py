@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
 from pipesim.recorders.clock import Clock, Span
 from pipesim.recorders.graph import Node, is_leaf, post_order, roots
 from pipesim.recorders.split import split_backward

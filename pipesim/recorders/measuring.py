@@ -17,8 +17,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import lookup
-from pipesim.errors import InputError, PipesimError, RefusedError
+from pipesim.base import lookup
+from pipesim.base.errors import InputError, PipesimError, RefusedError
 from pipesim.recorders import RECORDERS
 from pipesim.recorders.clock import Clock
 from pipesim.recorders.loop import Columns, Way

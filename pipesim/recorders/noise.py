@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import spread
-from pipesim.costs import costs_of
-from pipesim.trace import Trace
+from pipesim.analysis import spread
+from pipesim.core.costs import costs_of
+from pipesim.core.trace import Trace
 
 Floats = NDArray[np.float64]
 

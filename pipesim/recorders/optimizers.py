@@ -13,10 +13,10 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
+from pipesim.core.trace import OptimizerStep
 from pipesim.recorders.clock import Clock
 from pipesim.recorders.subjects import Subject
 from pipesim.recorders.values import nbytes
-from pipesim.trace import OptimizerStep
 
 if TYPE_CHECKING:
     import torch

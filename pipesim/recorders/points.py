@@ -14,9 +14,9 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.errors import RefusedError
+from pipesim.base.errors import RefusedError
+from pipesim.base.tables import Table
 from pipesim.recorders.noise import mad
-from pipesim.tables import Table
 
 Floats = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from pipesim.errors import RefusedError
+from pipesim.base.errors import RefusedError
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
 from pipesim.recorders.hooks import observed
 from pipesim.recorders.subjects import Subject, run
 from pipesim.recorders.values import Value, nbytes, tensors

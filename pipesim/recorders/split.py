@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipesim.errors import RefusedError
+from pipesim.base.errors import RefusedError
 from pipesim.recorders.graph import Node, nexts, post_order, roots
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
 
 
 @contextmanager

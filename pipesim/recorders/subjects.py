@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pipesim import lookup
-from pipesim.errors import InputError, PipesimError, shown
+from pipesim.base import lookup
+from pipesim.base.errors import InputError, PipesimError, shown
 from pipesim.recorders.values import Value, mapped, tensors
 
 if TYPE_CHECKING:

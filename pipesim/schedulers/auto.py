@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipesim import lookup
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import InputError, ScheduleError, shown
-from pipesim.plan import Plan
-from pipesim.schedule import RELEASED_BY_INPUT, Schedule
+from pipesim.base import lookup
+from pipesim.base.errors import InputError, ScheduleError, shown
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import RELEASED_BY_INPUT, Schedule
 from pipesim.schedulers import SCHEDULERS
 from pipesim.schedulers.board import Board, board_of
 from pipesim.schedulers.filling import Rules, fill, rules

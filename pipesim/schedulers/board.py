@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.channels import slowest, stage_ns
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.plan import Plan
-from pipesim.schedule import Schedule
+from pipesim.analysis.channels import slowest, stage_ns
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

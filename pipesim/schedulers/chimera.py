@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.plan import Plan
-from pipesim.schedule import Schedule
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 from pipesim.schedulers.board import board_of
 from pipesim.schedulers.filling import fill, rules
 from pipesim.schedulers.priorities import cycle

@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import ScheduleError
-from pipesim.plan import Plan
-from pipesim.schedule import Schedule
+from pipesim.base.errors import ScheduleError
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 from pipesim.schedulers.shapes import check_shape
 from pipesim.schedulers.steps import row, steps
 

@@ -1,10 +1,10 @@
 """A V of chunks, forwards and backwards as one (DualPipe-V)."""
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import ScheduleError
-from pipesim.plan import Plan
-from pipesim.schedule import Schedule
+from pipesim.base.errors import ScheduleError
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 from pipesim.schedulers.shapes import check_shape, groups_of
 from pipesim.schedulers.steps import row, steps
 

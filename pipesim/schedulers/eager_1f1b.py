@@ -1,9 +1,9 @@
 """1F1B with a longer warm-up, so that transfers hide behind computation (eager-1F1B)."""
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.plan import Plan
-from pipesim.schedule import Schedule
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 
 

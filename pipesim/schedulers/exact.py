@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import InputError, MissingExtraError, ScheduleError
-from pipesim.plan import Plan
-from pipesim.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Schedule
+from pipesim.base.errors import InputError, MissingExtraError, ScheduleError
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Schedule
 from pipesim.schedulers.board import Board, board_of
 
 LARGEST = 300  # actions

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.kernels import compiled
+from pipesim.base.kernels import compiled
 from pipesim.schedulers.board import Board
 
 Ints = NDArray[np.int64]

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.plan import Plan
-from pipesim.schedule import BACKWARD, FORWARD, Schedule
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 
 
 def gpipe(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:

@@ -3,12 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import plan as plans
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import ScheduleError
-from pipesim.plan import Plan
-from pipesim.schedule import BACKWARD, FORWARD, Schedule
+from pipesim.base.errors import ScheduleError
+from pipesim.core import plan as plans
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 from pipesim.schedulers.shapes import check_shape, groups_of
 
 Ints = NDArray[np.int64]

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import InputError, ScheduleError, shown
-from pipesim.lookup import suggest
-from pipesim.plan import Plan
-from pipesim.schedule import Schedule
+from pipesim.base.errors import InputError, ScheduleError, shown
+from pipesim.base.lookup import suggest
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 from pipesim.schedulers.board import board_of
 from pipesim.schedulers.filling import fill, rules
 from pipesim.schedulers.priorities import PRIORITIES

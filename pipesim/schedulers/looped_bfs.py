@@ -1,9 +1,9 @@
 """Chunk after chunk, each for all microbatches (breadth first; looped GPipe)."""
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.plan import Plan
-from pipesim.schedule import Schedule
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.shapes import check_shape
 

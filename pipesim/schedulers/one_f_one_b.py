@@ -5,11 +5,11 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import ScheduleError, shown
-from pipesim.plan import Plan
-from pipesim.schedule import BACKWARD, FORWARD, Schedule
+from pipesim.base.errors import ScheduleError, shown
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 
 Ints = NDArray[np.int64]
 

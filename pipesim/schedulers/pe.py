@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from pipesim.channels import execute, pipeline_of
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import ScheduleError
-from pipesim.plan import Plan
-from pipesim.schedule import BACKWARD, FORWARD, Schedule
+from pipesim.analysis.channels import execute, pipeline_of
+from pipesim.base.errors import ScheduleError
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 
 
 def pe(plan: Plan, costs: Costs, cluster: Cluster) -> Schedule:

@@ -14,11 +14,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.chains import chains_on_chains
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import ScheduleError
-from pipesim.plan import Plan, Stage
+from pipesim.base.chains import chains_on_chains
+from pipesim.base.errors import ScheduleError
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan, Stage
 
 Shape = Literal["straight", "loop", "wave", "both"]
 

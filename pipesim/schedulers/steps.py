@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.schedule import BACKWARD, FORWARD, INPUT, WEIGHT
+from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, WEIGHT
 
 Ints = NDArray[np.int64]
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Schedule
+from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Schedule
 from pipesim.schedulers.board import Board
 
 Ints = NDArray[np.int64]

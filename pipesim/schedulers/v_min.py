@@ -1,9 +1,9 @@
 """A V of chunks with the least memory (V-Min)."""
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.plan import Plan
-from pipesim.schedule import Schedule
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 from pipesim.schedulers.blocks import Block
 from pipesim.schedulers.shapes import groups_of
 from pipesim.schedulers.v_shape import v_schedule

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import ScheduleError
-from pipesim.plan import Plan
-from pipesim.schedule import Schedule
+from pipesim.base.errors import ScheduleError
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 from pipesim.schedulers.blocks import Block, keys
 from pipesim.schedulers.board import board_of
 from pipesim.schedulers.filling import rules

@@ -1,9 +1,9 @@
 """Zero-bubble schedules found by search, with the memory of 1p microbatches (ZB-1p)."""
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.plan import Plan
-from pipesim.schedule import Schedule
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 from pipesim.schedulers.zero_bubble import schedule_of, search, straight_board
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import ScheduleError
-from pipesim.plan import Plan
-from pipesim.schedule import Schedule
+from pipesim.base.errors import ScheduleError
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 from pipesim.schedulers.board import board_of
 from pipesim.schedulers.filling import fill, rules
 from pipesim.schedulers.priorities import PRIORITIES

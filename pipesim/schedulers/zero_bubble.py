@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import ScheduleError
-from pipesim.plan import Plan
-from pipesim.schedule import Schedule
+from pipesim.base.errors import ScheduleError
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 from pipesim.schedulers.board import Board, board_of
 from pipesim.schedulers.filling import Filled, Rules, fill, positions, rules
 from pipesim.schedulers.shapes import check_shape

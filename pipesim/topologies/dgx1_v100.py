@@ -1,6 +1,6 @@
 """NVIDIA DGX-1 with V100: eight GPUs in a hybrid cube mesh of NVLink."""
 
-from pipesim.cluster import Cluster, Link
+from pipesim.core.cluster import Cluster, Link
 from pipesim.topologies import parts
 
 GPUS = 8

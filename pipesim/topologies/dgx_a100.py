@@ -1,6 +1,6 @@
 """NVIDIA DGX A100: eight GPUs on NVSwitch, a NIC for each."""
 
-from pipesim.cluster import Cluster
+from pipesim.core.cluster import Cluster
 from pipesim.topologies.servers import nvswitch
 
 # Third generation NVLink: 12 links of 50 GB/s, both directions together, is 300 GB/s per direction.

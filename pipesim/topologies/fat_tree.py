@@ -1,7 +1,7 @@
 """The three-level fat tree of switches with k ports."""
 
-from pipesim.cluster import Cluster, Link
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
+from pipesim.core.cluster import Cluster, Link
 from pipesim.topologies import parts
 
 # 16,000 devices; 42 ports would give more than a cluster may have.

@@ -1,6 +1,6 @@
 """Devices on one switch that never blocks."""
 
-from pipesim.cluster import Cluster, Link
+from pipesim.core.cluster import Cluster, Link
 from pipesim.topologies import parts
 
 

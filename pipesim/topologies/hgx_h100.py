@@ -1,6 +1,6 @@
 """NVIDIA HGX H100: eight GPUs on NVSwitch, a NIC for each."""
 
-from pipesim.cluster import Cluster
+from pipesim.core.cluster import Cluster
 from pipesim.topologies.servers import nvswitch
 
 # Fourth generation NVLink: 18 links of 50 GB/s, both directions together, is 450 GB/s per direction.

@@ -1,6 +1,6 @@
 """Devices under leaf switches, each of which is joined with every spine switch."""
 
-from pipesim.cluster import Cluster, Link
+from pipesim.core.cluster import Cluster, Link
 from pipesim.topologies import parts
 
 

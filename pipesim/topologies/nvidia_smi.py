@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from pipesim import files
-from pipesim.cluster import Cluster
-from pipesim.errors import within
+from pipesim.base import files
+from pipesim.base.errors import within
+from pipesim.core.cluster import Cluster
 from pipesim.topologies import parts
 from pipesim.topologies.hosts import matrix, smi_machine
 from pipesim.topologies.hosts.choices import Choices, chosen, repeated

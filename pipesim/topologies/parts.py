@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pipesim import units
-from pipesim.cluster import Device
-from pipesim.devices import device_kind
-from pipesim.errors import InputError, UnknownNameError, shown, within
+from pipesim.base import units
+from pipesim.base.errors import InputError, UnknownNameError, shown, within
+from pipesim.core.cluster import Device
+from pipesim.core.devices import device_kind
 
 # A cluster keeps every link and every route that is asked for; beyond these it would not fit into memory.
 MOST_DEVICES = 2**14

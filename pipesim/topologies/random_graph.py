@@ -6,8 +6,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.cluster import Cluster, Link
-from pipesim.errors import InputError, shown
+from pipesim.base.errors import InputError, shown
+from pipesim.core.cluster import Cluster, Link
 from pipesim.topologies import parts
 
 Distribution = Literal["choice", "uniform", "log"]

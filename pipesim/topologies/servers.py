@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from pipesim.cluster import Cluster, Link
+from pipesim.core.cluster import Cluster, Link
 from pipesim.topologies import parts
 
 

@@ -1,6 +1,6 @@
 """Devices joined in a grid whose edges meet."""
 
-from pipesim.cluster import Cluster, Link
+from pipesim.core.cluster import Cluster, Link
 from pipesim.topologies import parts
 
 

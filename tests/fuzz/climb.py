@@ -7,7 +7,7 @@ for few instances only is not met by drawing; this goes towards them.
 import random
 
 from instances import Instance, case_of, changed, check, drawn, seconds, stages, tightness, tried
-from pipesim.experiment import Case
+from pipesim.studies.experiment import Case
 
 STEPS, PLANS, KEPT = 60, 60, 3
 

@@ -27,13 +27,14 @@ sys.path.append(str(Path(__file__).parents[1]))  # what tests share
 
 import chakra_files as et
 import profiles
-from pipesim import experiment, serial
+from pipesim.base import serial
 from pipesim.cli import COMMANDS, cli, main, parameters
+from pipesim.core.scenario import Degraded, Scenario, Slow
+from pipesim.core.trace import Trace
 from pipesim.importers import IMPORTERS
 from pipesim.planners import PLANNERS
-from pipesim.scenario import Degraded, Scenario, Slow
 from pipesim.schedulers import SCHEDULERS
-from pipesim.trace import Trace
+from pipesim.studies import experiment
 
 SECONDS = 60  # no command here may take longer
 

@@ -13,17 +13,19 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pipesim import experiment, formulas, lookup, schedule, trace, units, workbench
 from pipesim.architectures import ARCHITECTURES, described
-from pipesim.cluster import Cluster
-from pipesim.costs import costs_of
-from pipesim.errors import PipesimError
+from pipesim.base import formulas, lookup, units
+from pipesim.base.errors import PipesimError
+from pipesim.core import schedule, trace
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan
+from pipesim.core.trace import Trace
 from pipesim.importers import IMPORTERS
-from pipesim.plan import Plan
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
+from pipesim.studies import experiment, workbench
 from pipesim.topologies import TOPOLOGIES
-from pipesim.trace import Trace
 
 SECONDS = 30  # nothing here may take longer
 LONGEST = 6000  # characters of a message

@@ -5,9 +5,9 @@ import random
 import tempfile
 from pathlib import Path
 
-from pipesim import lookup
+from pipesim.base import lookup
+from pipesim.base.errors import InputError
 from pipesim.engines import event
-from pipesim.errors import InputError
 from pipesim.importers import IMPORTERS, PROGRAMS
 from pipesim.importers.detect import importer_for
 from pipesim.importers.opening import open_trace

@@ -28,12 +28,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pipesim import sweep as sweeps
-from pipesim.errors import InputError
-from pipesim.store import Clock, Store
-from pipesim.sweep import Sweep, System
-from pipesim.sweep.crew import Chunk, Crew, NotStartedError
-from pipesim.sweep.work import Order, Outcome
+from pipesim.base.errors import InputError
+from pipesim.studies import sweep as sweeps
+from pipesim.studies.store import Clock, Store
+from pipesim.studies.sweep import Sweep, System
+from pipesim.studies.sweep.crew import Chunk, Crew, NotStartedError
+from pipesim.studies.sweep.work import Order, Outcome
 
 DIED = "the worker died"
 STATEMENT = ("kill", "torn", "full", "no page", "io", "locked")

@@ -8,17 +8,17 @@ import numpy as np
 
 from oracle import orders, wirings
 from oracle.tasks import ranks
-from pipesim import background as loads
-from pipesim import schedule as schedules
-from pipesim.cluster import Cluster
-from pipesim.costs import costs_of
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
+from pipesim.core import background as loads
+from pipesim.core import schedule as schedules
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan
+from pipesim.core.program import SHARINGS, TRANSFERS, Program
+from pipesim.core.scenario import Degraded, Scenario, Slow
+from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.lowering import Options, lower, redraw
-from pipesim.ordering import ordered_with
-from pipesim.plan import Plan
-from pipesim.program import SHARINGS, TRANSFERS, Program
-from pipesim.scenario import Degraded, Scenario, Slow
-from pipesim.trace import ANY_KIND, Trace
+from pipesim.studies.ordering import ordered_with
 
 
 class Case(NamedTuple):

@@ -5,9 +5,9 @@ import numpy as np
 from oracle.loop import Stuck
 from oracle.rounding import Refused
 from oracle.simulate import Result, simulate
+from pipesim.base.errors import DeadlockError, InputError, RefusedError
+from pipesim.core.program import LETTERS
 from pipesim.engines import compiled, event
-from pipesim.errors import DeadlockError, InputError, RefusedError
-from pipesim.program import LETTERS
 
 ENGINES = (event, compiled)
 

@@ -2,7 +2,7 @@
 
 import itertools
 
-from pipesim.plan import Plan, Stage
+from pipesim.core.plan import Plan, Stage
 
 NAMED = (
     "gpipe", "one_f_one_b", "one_f_one_b", "eager_1f1b", "pe", "interleaved", "looped_bfs", "zb_h1", "zb_2p",

@@ -2,8 +2,8 @@
 
 import itertools
 
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.experiment import load_cluster
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.studies.experiment import load_cluster
 
 SHAPES = ("chain", "ring", "star", "bus", "nodes", "spines", "mesh", "any", "segments")
 KINDS = ("v100-16gb", "a100-80gb")

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 from networks import network
+from pipesim.core.scenario import Speeds
 from pipesim.engines import compiled, event
-from pipesim.scenario import Speeds
 
 GROUPS, NETWORKS = 6, 100
 DELAY = 1000  # ns, the latency of every flow

@@ -13,8 +13,8 @@ counter = pytest.importorskip(
 import torch
 from torch import nn
 
-from pipesim import lookup
 from pipesim.architectures import ARCHITECTURES
+from pipesim.base import lookup
 
 BATCH = 2
 META = torch.device("meta")

@@ -13,8 +13,8 @@ kineto = pytest.importorskip("pipesim.importers.kineto", reason="there is no imp
 import torch
 from torch.utils import checkpoint
 
-from pipesim.costs import costs_of
-from pipesim.errors import RefusedError
+from pipesim.base.errors import RefusedError
+from pipesim.core.costs import costs_of
 from pipesim.recorders import layers, quiet, subjects
 from pipesim.recorders.measuring import Settings
 

@@ -12,14 +12,15 @@ import pytest
 dist = pytest.importorskip("torch.distributed", reason="PyTorch is not installed; make test-torch runs these tests")
 import torch
 
-from pipesim import experiment, serial
+from pipesim.base import serial
+from pipesim.base.errors import InputError, RefusedError
 from pipesim.cli import main
-from pipesim.cluster import Cluster
-from pipesim.errors import InputError, RefusedError
+from pipesim.core.cluster import Cluster
 from pipesim.recorders import exchanges, fitting, launch, links, pinning
 from pipesim.recorders.link_files import Links
 from pipesim.recorders.links import LinkSettings
 from pipesim.recorders.quiet import Clocks
+from pipesim.studies import experiment
 
 QUICK = LinkSettings(samples=3, largest=64, gated=False)
 MIB = 2**20

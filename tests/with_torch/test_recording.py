@@ -12,9 +12,10 @@ import pytest
 nn = pytest.importorskip("torch.nn", reason="PyTorch is not installed; make test-torch runs these tests")
 import torch
 
+from pipesim.base.errors import InputError, RefusedError
 from pipesim.cli import main
-from pipesim.costs import costs_of
-from pipesim.errors import InputError, RefusedError
+from pipesim.core.costs import costs_of
+from pipesim.core.trace import Trace
 from pipesim.importers.native import native
 from pipesim.recorders import layers, measuring, quiet, steady, subjects, values
 from pipesim.recorders.clock import clock_of
@@ -23,7 +24,6 @@ from pipesim.recorders.loop import loop
 from pipesim.recorders.measuring import OPTIONAL, Settings
 from pipesim.recorders.optimizers import optimizer_steps
 from pipesim.recorders.sizes import sizes
-from pipesim.trace import Trace
 
 CPU = torch.device("cpu")
 LENIENT = Settings(tolerance=10.0)  # other tests may run beside these

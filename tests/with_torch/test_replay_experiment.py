@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("torch.distributed", reason="PyTorch is not installed; make test-torch runs these tests")
 
-from pipesim import rebuilding
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
 from pipesim.importers.kineto.pipelined import recording
+from pipesim.studies import rebuilding
 
 SCRIPT = Path(__file__).parents[2] / "experiments" / "replay" / "record.py"
 

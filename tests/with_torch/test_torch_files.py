@@ -5,12 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipesim import experiment, legality, metrics, workbench
+from pipesim.analysis import metrics
+from pipesim.base.errors import ScheduleError
 from pipesim.cli import main
-from pipesim.errors import ScheduleError
-from pipesim.schedule import Schedule
+from pipesim.core import legality
+from pipesim.core.schedule import Schedule
 from pipesim.schedulers import SCHEDULERS
-from pipesim.workbench import Times
+from pipesim.studies import experiment, workbench
+from pipesim.studies.workbench import Times
 
 torchs = pytest.importorskip(
     "torch.distributed.pipelining.schedules",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pipesim import workbench
 from pipesim.cli import main
-from pipesim.schedule import Schedule
-from pipesim.workbench import Times
+from pipesim.core.schedule import Schedule
+from pipesim.studies import workbench
+from pipesim.studies.workbench import Times
 
 torch = pytest.importorskip(
     "torch.distributed.pipelining.schedules",

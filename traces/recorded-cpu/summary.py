@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from pipesim.core.trace import Trace
 from pipesim.recorders.noise import noise
-from pipesim.trace import Trace
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- tables: made by summary.py -->", "<!-- end of tables -->"

@@ -4,12 +4,12 @@ import argparse
 import math
 from pathlib import Path
 
-from pipesim import files, lookup
 from pipesim.architectures import ARCHITECTURES
 from pipesim.architectures.roofline import roofline
-from pipesim.devices import GB, TFLOPS, device_kind
-from pipesim.model import model_of
-from pipesim.trace import Trace
+from pipesim.base import files, lookup
+from pipesim.core.devices import GB, TFLOPS, device_kind
+from pipesim.core.model import model_of
+from pipesim.core.trace import Trace
 
 HERE = Path(__file__).resolve().parent
 COMMAND = "python traces/roofline/make.py"

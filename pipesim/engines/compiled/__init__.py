@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import limits
+from pipesim.base.errors import DeadlockError, RefusedError
+from pipesim.core import limits
+from pipesim.core.program import Program
+from pipesim.core.rates import Rates
+from pipesim.core.timeline import Timeline, verified_if_asked
 from pipesim.engines.compiled import fixed
 from pipesim.engines.compiled.playing import ALONE, QUEUES, SHARES, TOO_MANY, play
 from pipesim.engines.compiled.speeds import profiles_of
 from pipesim.engines.compiled.waiters import turned
 from pipesim.engines.deadlock import stuck
-from pipesim.errors import DeadlockError, RefusedError
-from pipesim.program import Program
-from pipesim.rates import Rates
-from pipesim.timeline import Timeline, verified_if_asked
 
 Ints = NDArray[np.int64]
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.kernels import compiled
-from pipesim.program import Program
-from pipesim.ragged import Ragged
+from pipesim.base.kernels import compiled
+from pipesim.base.ragged import Ragged
+from pipesim.core.program import Program
 
 Ints = NDArray[np.int64]
 

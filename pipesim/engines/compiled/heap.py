@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.kernels import compiled
+from pipesim.base.kernels import compiled
 
 Ints = NDArray[np.int64]
 

@@ -14,9 +14,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.kernels import compiled
 from pipesim.engines.compiled import heap, speeds
 from pipesim.engines.sharing import INFINITE, max_min
-from pipesim.kernels import compiled
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

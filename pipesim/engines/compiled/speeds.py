@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.kernels import compiled
-from pipesim.program import Program
-from pipesim.scenario import STEADY, Speeds
+from pipesim.base.kernels import compiled
+from pipesim.core.program import Program
+from pipesim.core.scenario import STEADY, Speeds
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from pipesim import units
-from pipesim.errors import FormatError, InputError, shown, within
+from pipesim.base import units
+from pipesim.base.errors import FormatError, InputError, shown, within
+from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.importers.chakra.graph import load, named
 from pipesim.importers.chakra.layers import columns, layers, transfers
 from pipesim.importers.chakra.phases import NAMES, computing, works
 from pipesim.importers.chakra.replaying import chakra_program
 from pipesim.importers.chakra.timing import durations
-from pipesim.trace import ANY_KIND, Trace
 
 __all__ = ["chakra", "chakra_program"]
 

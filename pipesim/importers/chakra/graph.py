@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import serial
-from pipesim.errors import FormatError, InputError, shown, within
+from pipesim.base import serial
+from pipesim.base.errors import FormatError, InputError, shown, within
+from pipesim.base.ragged import Ragged
 from pipesim.importers.chakra import messages
 from pipesim.importers.chakra.messages import COLLECTIVE, COLLECTIVES, METADATA, RECEIVE, SEND, Node
-from pipesim.ragged import Ragged
 
 Ints = NDArray[np.int64]
 Groups = dict[str, tuple[int, ...]]

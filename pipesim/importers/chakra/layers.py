@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.errors import FormatError, shown
+from pipesim.base.errors import FormatError, shown
+from pipesim.base.ragged import Ragged
+from pipesim.base.tables import Table
 from pipesim.importers.chakra.graph import Graph, in_order
 from pipesim.importers.chakra.messages import COLLECTIVE, SEND
 from pipesim.importers.chakra.phases import PHASES, Phase, Work
-from pipesim.ragged import Ragged
-from pipesim.tables import Table
 
 Ints = NDArray[np.int64]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from pipesim import files
-from pipesim.errors import FormatError, shown, within
+from pipesim.base import files
+from pipesim.base.errors import FormatError, shown, within
 from pipesim.importers.chakra import wire
 from pipesim.importers.chakra.wire import Field
 

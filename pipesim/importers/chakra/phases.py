@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from pipesim.errors import InputError, shown
+from pipesim.base.errors import InputError, shown
 from pipesim.importers.chakra.graph import Graph
 from pipesim.importers.chakra.messages import COMPUTE
 

@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from pipesim import program as programs
-from pipesim import units
-from pipesim.cluster import Cluster
-from pipesim.errors import InputError, RefusedError, shown, within
+from pipesim.base import units
+from pipesim.base.errors import InputError, RefusedError, shown, within
+from pipesim.base.ragged import Ragged
+from pipesim.core import program as programs
+from pipesim.core.cluster import Cluster
+from pipesim.core.program import ACTIVATION, ALL_REDUCE, BACKWARD, FORWARD, INPUT, WEIGHT, Program, Sharing, Transfers
 from pipesim.importers.chakra.collectives import edges
 from pipesim.importers.chakra.graph import Collective, Graph, in_order, load, named
 from pipesim.importers.chakra.lane_order import lane_order
@@ -29,8 +31,6 @@ from pipesim.importers.chakra.messages import COLLECTIVE, COMPUTE, RECEIVE, SEND
 from pipesim.importers.chakra.phases import NAMES, Phase, works
 from pipesim.importers.chakra.timing import durations
 from pipesim.lowering.messages import Alone, alone
-from pipesim.program import ACTIVATION, ALL_REDUCE, BACKWARD, FORWARD, INPUT, WEIGHT, Program, Sharing, Transfers
-from pipesim.ragged import Ragged
 
 _KINDS: dict[Phase, int] = {"forward": FORWARD, "backward": BACKWARD, "input": INPUT, "weight": WEIGHT}
 # So many tasks meet even for one that waits, or a long row of nodes without a duration would hand on ever more.

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from pipesim import devices, lookup
-from pipesim.errors import FormatError, UnknownNameError
+from pipesim.base import lookup
+from pipesim.base.errors import FormatError, UnknownNameError
+from pipesim.core import devices
 from pipesim.importers.chakra.graph import Graph
 
 

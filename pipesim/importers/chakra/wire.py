@@ -8,7 +8,7 @@ sort 1    8 bytes                       sort 5    4 bytes
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipesim.errors import FormatError
+from pipesim.base.errors import FormatError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _WIDTH = {FIXED64: 8, FIXED32: 4}

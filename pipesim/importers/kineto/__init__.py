@@ -11,14 +11,14 @@ a layer (`with record_function("block3"): ...`), or with `with_modules=True`.
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipesim.errors import InputError, within
+from pipesim.base.errors import InputError, within
+from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.importers.kineto.actions import have_actions
 from pipesim.importers.kineto.assembly import Terms, trace_of
 from pipesim.importers.kineto.layers import AUTO, ITERATION
 from pipesim.importers.kineto.measured import Choice, measured
 from pipesim.importers.kineto.ranks import of_ranks, title
 from pipesim.importers.kineto.transfers import moved, table
-from pipesim.trace import ANY_KIND, Trace
 
 
 def kineto(

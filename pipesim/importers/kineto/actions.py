@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.errors import InputError, RefusedError, shown
+from pipesim.base.errors import InputError, RefusedError, shown
+from pipesim.core.schedule import LETTERS
 from pipesim.importers.kineto.events import RANGE, Events
 from pipesim.importers.kineto.layers import compiled, ranges_there
 from pipesim.importers.kineto.marks import parents
-from pipesim.schedule import LETTERS
 
 Ints = NDArray[np.int64]
 

@@ -8,13 +8,13 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import units
-from pipesim.errors import InputError
+from pipesim.base import units
+from pipesim.base.errors import InputError
+from pipesim.base.tables import Table
+from pipesim.core.trace import Trace
 from pipesim.importers.kineto.layers import WAYS, ranges_there, sort_of
 from pipesim.importers.kineto.measured import Measured
 from pipesim.importers.kineto.work import AGAIN, BACKWARD, FORWARD
-from pipesim.tables import Table
-from pipesim.trace import Trace
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -23,7 +23,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.errors import InputError, shown
+from pipesim.base.errors import InputError, shown
 from pipesim.importers.kineto.events import MODULE, MODULE_PREFIX, NODE_PREFIX, OP, RANGE, Events
 from pipesim.importers.kineto.marks import inside, outermost, parents
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.errors import InputError, PipesimError
+from pipesim.base.errors import InputError, PipesimError
 from pipesim.importers.kineto.aside import at_the_ends, repeats
 from pipesim.importers.kineto.events import OP, Events
 from pipesim.importers.kineto.layers import (

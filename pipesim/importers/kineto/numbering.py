@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.errors import InputError
+from pipesim.base.errors import InputError
 from pipesim.importers.kineto.layers import Calls
 
 Ints = NDArray[np.int64]

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from pipesim.errors import FormatError, shown
+from pipesim.base.errors import FormatError, shown
 
 EXPECTED = "a file of PyTorch's profiler, .json or .json.gz, was expected"
 # Old versions divide by a duration of 0, and write what is no JSON.

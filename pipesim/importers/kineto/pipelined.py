@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.errors import InputError, within
+from pipesim.base.errors import InputError, within
+from pipesim.core.recording import Clocks, Recording, on_one_clock
+from pipesim.core.schedule import FORWARD
+from pipesim.core.trace import ANY_KIND
 from pipesim.importers.kineto.actions import actions_in, pattern_of
 from pipesim.importers.kineto.acts import Acts, acts
 from pipesim.importers.kineto.layers import ITERATION
 from pipesim.importers.kineto.ranks import of_ranks, title
 from pipesim.importers.kineto.stages import STAGES, Part, parts, trace_of_stages
 from pipesim.importers.kineto.transfers import P2P, Moved, moved, table
-from pipesim.recording import Clocks, Recording, on_one_clock
-from pipesim.schedule import FORWARD
-from pipesim.trace import ANY_KIND
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

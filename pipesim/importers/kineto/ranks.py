@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pipesim.errors import InputError, within
+from pipesim.base.errors import InputError, within
 from pipesim.importers.kineto.events import Events
 from pipesim.importers.kineto.reading import read
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.errors import FormatError, shown, within
+from pipesim.base.errors import FormatError, shown, within
 from pipesim.importers.compressed import read_inflated
 from pipesim.importers.kineto.events import (
     COMMUNICATION,

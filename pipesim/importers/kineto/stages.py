@@ -12,8 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import units
-from pipesim.errors import InputError
+from pipesim.base import units
+from pipesim.base.errors import InputError
+from pipesim.base.tables import Table
+from pipesim.core.schedule import BACKWARD as WHOLE_BACKWARD
+from pipesim.core.schedule import FORWARD as FORWARDS
+from pipesim.core.schedule import INPUT, LETTERS, WEIGHT
+from pipesim.core.trace import Trace
 from pipesim.importers.kineto.acts import Acts
 from pipesim.importers.kineto.events import Events
 from pipesim.importers.kineto.layers import Calls, backward_nodes, calls, sort_of
@@ -21,11 +26,6 @@ from pipesim.importers.kineto.marks import Owners, covered_by_label, inside, own
 from pipesim.importers.kineto.numbering import Numbered
 from pipesim.importers.kineto.sizes import sizes
 from pipesim.importers.kineto.work import BACKWARD, FORWARD, PHASES, all_work, labels, weights
-from pipesim.schedule import BACKWARD as WHOLE_BACKWARD
-from pipesim.schedule import FORWARD as FORWARDS
-from pipesim.schedule import INPUT, LETTERS, WEIGHT
-from pipesim.tables import Table
-from pipesim.trace import Trace
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim import units
+from pipesim.base import units
+from pipesim.base.tables import Table
 from pipesim.importers.kineto.events import DEVICE, GROUP_PREFIXES, OP, RANGE, Events
 from pipesim.importers.kineto.marks import inside
 from pipesim.importers.kineto.reading import BYTES, group_name
 from pipesim.importers.kineto.work import launches
-from pipesim.tables import Table
 
 Ints = NDArray[np.int64]
 

@@ -9,17 +9,17 @@ cycle order.
 
 import numpy as np
 
-from pipesim import plan as plans
-from pipesim.channels import execute, pipeline_of
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import DoesNotFitError, InputError, shown
+from pipesim.analysis.channels import execute, pipeline_of
+from pipesim.base.errors import DoesNotFitError, InputError, shown
+from pipesim.base.units import to_s
+from pipesim.core import plan as plans
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.model import Model
+from pipesim.core.plan import Plan, Stage
 from pipesim.lowering import state_factor
-from pipesim.model import Model
-from pipesim.plan import Plan, Stage
 from pipesim.planners.spp.prm import Memory, Solution, prm
 from pipesim.planners.spp.rdo import ordered
-from pipesim.units import to_s
 
 IN_FLIGHT = ("one_f_one_b", "gpipe", "pe")
 

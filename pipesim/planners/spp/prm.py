@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import RefusedError
-from pipesim.kernels import compiled
+from pipesim.base.errors import RefusedError
+from pipesim.base.kernels import compiled
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
 from pipesim.planners.groups import prefix
 
 Floats = NDArray[np.float64]

@@ -13,9 +13,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.cluster import Cluster
-from pipesim.errors import UnknownNameError, shown
-from pipesim.kernels import compiled
+from pipesim.base.errors import UnknownNameError, shown
+from pipesim.base.kernels import compiled
+from pipesim.core.cluster import Cluster
 from pipesim.planners.groups import bandwidths
 
 Floats = NDArray[np.float64]

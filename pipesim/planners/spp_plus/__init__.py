@@ -13,13 +13,13 @@ from functools import partial
 
 import numpy as np
 
-from pipesim import plan as plans
-from pipesim.bounds import schedule_bound
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.errors import InputError, RefusedError
-from pipesim.model import Model
-from pipesim.plan import REPLICAS, Plan, Replicas, Stage
+from pipesim.analysis.bounds import schedule_bound
+from pipesim.base.errors import InputError, RefusedError
+from pipesim.core import plan as plans
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.model import Model
+from pipesim.core.plan import REPLICAS, Plan, Replicas, Stage
 from pipesim.planners.abstract_cost import abstract_cost
 from pipesim.planners.alpa import alpa
 from pipesim.planners.annealing import annealing

@@ -7,7 +7,7 @@ sets the pace. SPP's own tables take the least bandwidth of any pair and let all
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.cluster import Cluster
+from pipesim.core.cluster import Cluster
 from pipesim.planners.spp.prm import Tables
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ sees only the slowest machine, this sees what passes before it starts and after 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.kernels import compiled
+from pipesim.base.kernels import compiled
 from pipesim.planners.spp.prm import Solution, Tables
 
 Floats = NDArray[np.float64]

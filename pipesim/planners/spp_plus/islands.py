@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.bounds.forms import by_form
-from pipesim.bounds.islands import Network, Sea, best_partitions, sea_of
-from pipesim.bounds.moves import Moves, in_blocks
-from pipesim.bounds.tables import Tables, tables_of
-from pipesim.cluster import Cluster
-from pipesim.costs import Costs
-from pipesim.kernels import compiled
-from pipesim.plan import Plan, Replicas, Stage
+from pipesim.analysis.bounds.forms import by_form
+from pipesim.analysis.bounds.islands import Network, Sea, best_partitions, sea_of
+from pipesim.analysis.bounds.moves import Moves, in_blocks
+from pipesim.analysis.bounds.tables import Tables, tables_of
+from pipesim.base.kernels import compiled
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan, Replicas, Stage
 from pipesim.planners.spp_plus.labels import labelled
 from pipesim.planners.spp_plus.settling import roads_of, settled
 

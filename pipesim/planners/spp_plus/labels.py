@@ -19,7 +19,7 @@ def labelled(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain valu
     size: Ints, opens: Bools, becomes: Ints, left: Ints, ring: Floats, turns: Floats, circle: Floats,
     turn_place: Ints, turn_state: Ints, target: float,
 ) -> tuple[Floats, Ints, Ints, Ints, Ints]:  # fmt: skip
-    """As `pipesim.bounds.reach.reachable`, but head, full and sent are those of one plan, so that it can be told.
+    """As `analysis.bounds.reach.reachable`, but head, full and sent are those of one plan, so that it can be told.
 
     It keeps fewer inequalities than the bound: with all of them the plans that are told come out worse.
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from pipesim.plan import Plan, Stage
+from pipesim.core.plan import Plan, Stage
 
 Cost = Callable[[Plan], float]
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.bounds.tables import Tables
-from pipesim.cluster import Cluster
-from pipesim.kernels import compiled
-from pipesim.plan import Stage
+from pipesim.analysis.bounds.tables import Tables
+from pipesim.base.kernels import compiled
+from pipesim.core.cluster import Cluster
+from pipesim.core.plan import Stage
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipesim import lookup, units
-from pipesim.cluster import Cluster
-from pipesim.errors import InputError, shown
+from pipesim.base import lookup, units
+from pipesim.base.errors import InputError, shown
+from pipesim.core.cluster import Cluster
 from pipesim.topologies import parts
 from pipesim.topologies.hosts import interconnects
 from pipesim.topologies.hosts.fabric import MICROSECOND, Fabric, Placed, cluster_of

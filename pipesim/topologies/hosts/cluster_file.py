@@ -8,9 +8,9 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from pipesim import files, serial
-from pipesim.cluster import Cluster
-from pipesim.errors import within
+from pipesim.base import files, serial
+from pipesim.base.errors import within
+from pipesim.core.cluster import Cluster
 from pipesim.topologies.hosts import machines
 from pipesim.topologies.hosts.choices import Choices
 from pipesim.topologies.hosts.fabric import Fabric, cluster_of

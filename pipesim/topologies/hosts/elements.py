@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 from xml.parsers import expat
 
-from pipesim.errors import FormatError, shown
+from pipesim.base.errors import FormatError, shown
 
 MOST_ELEMENTS = 20_000
 DEEPEST = 64

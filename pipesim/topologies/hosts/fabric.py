@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
-from pipesim import units
-from pipesim.cluster import Cluster, Device, Link
-from pipesim.errors import InputError
+from pipesim.base import units
+from pipesim.base.errors import InputError
+from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.topologies import parts
 from pipesim.topologies.hosts.machine import Machine, detour, wires_of
 

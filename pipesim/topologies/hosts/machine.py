@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pipesim.errors import InputError, shown
+from pipesim.base.errors import InputError, shown
 
 SYSTEM = "sys"
 

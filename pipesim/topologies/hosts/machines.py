@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import ClassVar
 
-from pipesim import files, serial
-from pipesim.cluster import Cluster
-from pipesim.errors import InputError, within
+from pipesim.base import files, serial
+from pipesim.base.errors import InputError, within
+from pipesim.core.cluster import Cluster
 from pipesim.topologies import nccl_xml, nvidia_smi, parts
 from pipesim.topologies.hosts.choices import Choices
 from pipesim.topologies.hosts.fabric import Fabric, cluster_of

@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass
 from itertools import combinations, islice
 
-from pipesim import lookup
-from pipesim.errors import FormatError, InputError, shown, within
+from pipesim.base import lookup
+from pipesim.base.errors import FormatError, InputError, shown, within
 
 # From near to far; SOC is what old drivers call SYS.
 CLASSES = ("PIX", "PXB", "PHB", "NODE", "SYS")

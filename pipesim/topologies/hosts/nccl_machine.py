@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pipesim.errors import shown
+from pipesim.base.errors import shown
 from pipesim.topologies.hosts import interconnects
 from pipesim.topologies.hosts.choices import Choices
 from pipesim.topologies.hosts.elements import Element

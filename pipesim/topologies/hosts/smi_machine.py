@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, count
 
-from pipesim.errors import FormatError
+from pipesim.base.errors import FormatError
 from pipesim.topologies.hosts.interconnects import OTHER, Rates
 from pipesim.topologies.hosts.machine import Branch, Machine
 from pipesim.topologies.hosts.matrix import CLASSES, Cell, Matrix

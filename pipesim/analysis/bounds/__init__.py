@@ -1,0 +1,245 @@
+"""What no plan, or no schedule, can beat.
+
+For stages 1..S on disjoint devices, any order of microbatches and any schedule that does not split the backward:
+
+    head_n = sum over k < n of ( F_k + 2 cF_k + B_k )         what must pass before stage n starts and after it ends
+    tail_n = sum over k > n of ( cF_k-1 + F_k + B_k + cB_k-1 )       what must pass between its forward and its backward
+    full_n = max of head_n and, for every stage j < n,        the same from stage j on, which has its all-reduce A_j
+             forward part of head_j + ( F_j + ... + B_j ) + A_j      after its last backward
+    last_n = forward part of head_j + M F_j (or M wF_j) + forward way' from there to n, for every j < n
+    T     >= M (F_n + B_n) + max( full_n , forward part of head_n + A_n )             for every stage n
+    T     >= M (F_n + B_n) + max( full_n-1 + oF_n-1 , forward part of head_n + A_n )
+    T     >= F_n + M B_n, or M F_n + B_n, + tail_n + the same max
+    T     >= last_n + F_n + tail'_n + B_n + A_n
+    T     >= full_n + M wF_n + cB'_n + F_n+1 + B_n+1 + tail'_n+1                      for every channel
+    T     >= seconds that all bytes take that leave an island of devices, and forward part of head_n where that began
+    T     >= those of forwards, and full_n where that began, and what follows it, as for a channel
+    T     >= those of backwards, full'_n, and what passes before the first of them
+    T     >= those of forwards, forward part of head_n where that began, F_j + tail'_j + B_j + A_j where they lead to
+    T     >= x + those of all-reduces that cannot start before x                      for some x
+
+A number that is smaller is never worse, so for a guessed T a dynamic program over all contiguous plans carries the
+least head, full, last and bytes along, and one from the end the least tail; if no plan is left, none can be as fast,
+and T is looked for from below, first in a coarse way and then in a fine one. Everything in it is at its best, whichever
+devices a plan takes: the fastest kind, for r devices that all talk to each other the greatest bandwidth at which any r
+devices hang together, for an all-reduce the widest ring, and for the forward part of head its least part anywhere.
+
+A microbatch crosses a channel in parts, from each replica to each, and the first there may be the last back. So
+
+    cF, cB    until all replicas of the next stage (cB: of the one before) on some island have their parts
+    oF        there and back, for the island of the next stage that waits longest
+    wF        seconds that all parts of a microbatch take from the links they cross
+    '         on the first channel after it, only what one late replica hands on: the others may have done so before
+
+Of an island counts what one of its replicas waits for: its own parts. What all of them wait for counts only where its
+devices can change places (the same kind, the same links to all others), links are shared evenly (`fair`) and a schedule
+has all replicas of a stage do the same in the same order: equals get equal rates, and a ring of theirs starts when all
+have ended, so that by induction over time all do the same at the same time. On another cluster, under `fifo`, or where
+a scenario or other traffic disturbs some of them, that is not so, and the bound is less: under `fifo` replicas may also
+have microbatches in orders of their own, so that any part may be late alone.
+
+That islands and channels are busy one transfer after the other holds where transfers share links (sharing `fair` and
+`fifo`). Otherwise all devices are one island, and channels are never busy.
+
+    islands   which devices are close to each other, and what can leave them       tables   layers: seconds and bytes
+    moves     where stages can be, and what channels between them cost             reach    the dynamic program
+    forms     the same for more islands than can be told apart                     tails    the one from the end
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.analysis.bounds.forms import by_form, by_shape
+from pipesim.analysis.bounds.islands import Network, Sea, best_partitions, loosened, ring_bandwidths, sea_of
+from pipesim.analysis.bounds.moves import Moves, by_island
+from pipesim.analysis.bounds.reach import reachable
+from pipesim.analysis.bounds.tables import Tables, both_ways, kinds_of, tables_of
+from pipesim.analysis.bounds.tails import tails
+from pipesim.base.kernels import compiled
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs, Phase
+from pipesim.core.plan import REPLICAS, Plan, Replicas
+from pipesim.core.program import Sharing
+from pipesim.core.schedule import INPUT, WEIGHT, Schedule
+
+Floats = NDArray[np.float64]
+
+TINY = 1e-12  # seconds
+MOST_MOVES, MOST_SHAPES, MOST_ISLANDS = 400_000, 600, 4  # beyond, a bound takes minutes
+# Beyond these, tables of a bound take gigabytes and hours: routes between all devices (0.6 kB each), channels between
+# all forms (64 bytes), states behind each layer (120 bytes). It is then the greater of total work and a single stage.
+MOST_DEVICES, MOST_FORMS, MOST_CELLS = 512, 4096, 20_000_000
+
+
+class Search(NamedTuple):
+    """How T is looked for: the first step, when to end, and the grain of `reach`; all relative."""
+
+    step: float
+    precision: float
+    grain: float
+
+
+LONGEST = 0.08  # relative: a step on the way up; what is far too slow takes long to look at
+SEARCHES = (Search(0.01, 4e-3, 2.0), Search(8e-3, 4e-4, 0.02))  # the certificate is the end of the last interval
+
+
+def stage_seconds(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> Floats:
+    """Seconds of one microbatch on each stage: on its fastest replica."""
+    return np.array(
+        [
+            min(
+                costs.seconds(phase, kind, plan.share(n))[s.start : s.stop].sum()
+                for kind in {cluster.devices[cluster.index[device]].kind for device in s.devices}
+            )
+            for n, s in enumerate(plan.stages)
+        ]
+    )
+
+
+def schedule_bound(plan: Plan, costs: Costs, cluster: Cluster) -> float:
+    """Seconds that every schedule of this plan needs which does not split the backward.
+
+        max over stages n of   work_n + what must pass before stage n starts and after it ends
+        head_n = sum over k < n of (forward_k + backward_k);    work_n = M (forward_n + backward_n)
+
+    With whole replication a stage's replicas share its microbatches. Chunks on one device share the device, and
+    transfers take time: both are left out, so the bound holds but is not reached.
+    """
+    both = stage_seconds(plan, costs, cluster, "forward") + np.minimum(
+        stage_seconds(plan, costs, cluster, "backward"), stage_seconds(plan, costs, cluster, "backward_first")
+    )
+    head = np.concatenate([[0.0], np.cumsum(both)[:-1]])
+    replicas = np.array(plan.replication) if plan.replicas == "whole" else np.ones(len(plan.stages))
+    passing = np.ceil(plan.microbatches / replicas)
+    return float((passing * both + head).max())
+
+
+@functools.lru_cache(maxsize=64)  # a comparison asks the same for every planner and scheduler
+def plan_bound(costs: Costs, cluster: Cluster, microbatches: int, sharing: Sharing = "fair") -> float:
+    """Seconds that every plan of one stage per device needs, on any order of devices, with any unsplit schedule.
+
+    Holds for replicas that split microbatches and for those that take them whole, and for how transfers use links:
+    `sharing`. Under `fair` replicas that split microbatches are taken to have them in the same order. Times are rounded
+    to nanoseconds in a simulation, and equals may end one apart; what that can gain is taken off.
+    """
+    # Durations are rounded to whole nanoseconds, and equals may end one apart.
+    rounding = 2 * (2 * microbatches + 4 * len(cluster.devices)) * 1e-9
+    if len(cluster.devices) > MOST_DEVICES:
+        return max(0.0, total_work(costs, cluster, microbatches) - rounding)
+    cluster = loosened(cluster)
+    network = Network(cluster)
+    shared = sharing in {"fair", "fifo"}
+    labels = best_partitions(network) if shared else [np.zeros(len(cluster.devices), np.int64)]
+    low = max(total_work(costs, cluster, microbatches), single_stage(costs, cluster, microbatches))
+    seas = [sea_of(network, label, sharing) for label in labels]
+    if any(_forms(sea) > MOST_FORMS for sea in seas):
+        return max(0.0, low - rounding)
+    found = np.inf
+    for replicas in REPLICAS:
+        moves = [moves_of(sea, replicas, microbatches) for sea in seas]
+        if any(len(one.first) * (len(costs.model) + 1) > MOST_CELLS for one in moves):
+            return max(0.0, low - rounding)
+        tables = tables_of(costs, cluster, microbatches, replicas)
+        if found == np.inf or all(_reachable(tables, one, found, SEARCHES[0].grain) for one in moves):
+            least = low
+            for one in moves:
+                least = _least(tables, one, least, found)
+            found = least
+    return max(0.0, found - rounding)
+
+
+def moves_of(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
+    """As exactly as is not too much."""
+    return _ways(sea)(sea, replicas, microbatches)
+
+
+def _ways(sea: Sea) -> Callable[[Sea, Replicas, int], Moves]:
+    rows = math.prod(math.comb(math.comb(size + 3, 3) + many - 1, many) for size, many in sea.groups)
+    codes = (int(sea.sizes.max()) + 1) ** (2 * len(sea.sizes))
+    if rows <= MOST_MOVES and codes < 2**62:
+        return by_island
+    shapes = math.comb(int(sea.sizes.max()) + len(sea.sizes), len(sea.sizes))
+    few = 1 < len(sea.sizes) <= MOST_ISLANDS and shapes <= MOST_SHAPES
+    return by_shape if few else by_form
+
+
+def _forms(sea: Sea) -> int:
+    """How many forms stages have, where channels between all of them are looked at; otherwise 0."""
+    most = int(sea.sizes.max())
+    return most * (most + 1) // 2 + int(sea.sizes.sum()) if _ways(sea) is by_form else 0
+
+
+def _least(tables: Tables, moves: Moves, low: float, most: float) -> float:
+    """The end of the last interval that no plan reaches, from `low` on; `most` is reached, or infinite.
+
+    First as one looks at it quickly, and from there on finely: what is far too slow takes long to look at finely.
+    """
+    for first, precision, grain in SEARCHES:
+        high, step = low, first
+        while high < most and not _reachable(tables, moves, high, grain):
+            low, high, step = high, high * (1 + step) + TINY, min(2 * step, LONGEST)
+        high = min(high, most)
+        while high - low > precision * high:
+            middle = (low + high) / 2
+            if _reachable(tables, moves, middle, grain):
+                high = middle
+            else:
+                low = middle
+    return low
+
+
+def _reachable(tables: Tables, moves: Moves, target: float, grain: float) -> bool:
+    target = max(target, TINY)  # it is divided by
+    return bool(compiled(reachable)(*tables, *moves, *compiled(tails)(*tables, *moves, target), target, grain))
+
+
+def bound_for(plan: Plan, schedule: Schedule, costs: Costs, cluster: Cluster, sharing: Sharing = "fair") -> float:
+    """What a plan and its schedule can be held against: `plan_bound` where that speaks of such, else the work.
+
+    It does not speak of several stages on one device, nor of schedules that split the backward.
+    """
+    simple = all(len(held) == 1 for held in plan.chunks) and not np.isin(schedule.kind, [INPUT, WEIGHT]).any()
+    if not simple:
+        return total_work(costs, cluster, plan.microbatches)
+    less = sharing == "fair" and plan.replicas == "split" and not _in_step(plan, schedule)
+    return plan_bound(costs, cluster, plan.microbatches, "fifo" if less else sharing)
+
+
+def _in_step(plan: Plan, schedule: Schedule) -> bool:
+    """Whether all replicas of a stage do the same in the same order; each device has one stage."""
+    first = dict[int, list[tuple[int, int, int, bool]]]()
+    return all(schedule.part(rank) == first.setdefault(n, schedule.part(rank)) for rank, (n,) in enumerate(plan.chunks))
+
+
+def total_work(costs: Costs, cluster: Cluster, microbatches: int) -> float:
+    """All work over all devices: a bound for any plan and schedule, several stages on a device included.
+
+    Each layer on as many replicas of the fastest kind as take the least of the devices' time, whole or in parts.
+    """
+    devices = len(cluster.devices)
+    least = np.full(len(costs.model), np.inf)
+    for kind, r in itertools.product(kinds_of(cluster), range(1, devices + 1)):
+        split = costs.seconds("backward_input", kind, 1 / r) + costs.seconds("backward_weight", kind, 1 / r)
+        least = np.minimum(least, r * np.minimum(both_ways(costs, kind, 1 / r), costs.forward(kind, 1 / r) + split))
+    return max(0.0, float(microbatches * least.sum() / devices) - (2 * microbatches + 4 * devices) * 1e-9)
+
+
+def single_stage(costs: Costs, cluster: Cluster, microbatches: int) -> float:
+    """The layer that is worst to have in any stage: on as many replicas as suit it best, with their all-reduce."""
+    devices, model = len(cluster.devices), costs.model
+    together = ring_bandwidths(cluster.bandwidth_matrix)
+    alone = np.full((devices, len(model)), np.inf)
+    whole = np.min([both_ways(costs, kind, 1.0) for kind in kinds_of(cluster)], axis=0)
+    for r in range(1, devices + 1):
+        split = np.min([both_ways(costs, kind, 1 / r) for kind in kinds_of(cluster)], axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weights = 2 * (r - 1) / r * np.array(model.parameter_bytes)
+            reduce = np.where(weights > 0, weights / together[r], 0.0)
+        alone[r - 1] = microbatches * np.minimum(split, whole / r) + reduce
+    return float(alone.min(axis=0).max())

@@ -1,0 +1,207 @@
+"""The abstract pipeline that planners reason about: stages, and channels between them, as machines.
+
+    F_1 -> cF_1 -> F_2 -> ... -> cF_S-1 -> [F_S then B_S] -> cB_S-1 -> B_S-1 -> ... -> cB_1 -> B_1
+
+A microbatch is a chain of these 4S - 3 blocks. A channel is one half-duplex machine (an assumption of ours about the
+SPP paper, whose body we could not consult), or two, one each way (`full`). Times are whole nanoseconds.
+
+PE, the order of execution in our reconstruction of SPP, is *cycle order*: the smallest m + j first (microbatch m, block
+j), backward first among equals; a machine that becomes idle takes the first block of that order whose predecessor is
+done.
+"""
+
+import heapq
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.base import units
+from pipesim.base.kernels import suited
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs, Phase
+from pipesim.core.plan import Plan
+from pipesim.lowering.messages import alone
+
+Ints = NDArray[np.int64]
+
+MANY = 100_000  # blocks; from here on the import of numba pays
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipeline:
+    """Nanoseconds of each stage's forward, backward and all-reduce, and of each channel's messages, per microbatch."""
+
+    forward: Ints
+    backward: Ints
+    ahead: Ints  # activations over channel n, from stage n to n + 1
+    back: Ints  # gradients over channel n, from stage n + 1 to n
+    all_reduce: Ints
+    microbatches: int
+
+    @property
+    def cycle(self) -> int:
+        """The busiest machine's time per microbatch."""
+        return int(max((self.forward + self.backward).max(), (self.ahead + self.back).max(initial=0)))
+
+
+class Execution(NamedTuple):
+    """What PE does: when each stage's last backward ends, and the order of each stage's actions."""
+
+    ends: Ints
+    order: Ints  # [stage, position]: 2 m for the forward of microbatch m, 2 m + 1 for its backward
+
+    def time(self, pipeline: Pipeline) -> int:
+        """When the last all-reduce is over."""
+        return int((self.ends + pipeline.all_reduce).max())
+
+
+def pipeline_of(plan: Plan, costs: Costs, cluster: Cluster) -> Pipeline:
+    """The abstract pipeline of a plan whose replicas split each microbatch, at the pace of the slowest of a group."""
+    cuts = range(len(plan.stages) - 1)
+    return Pipeline(
+        forward=stage_ns(plan, costs, cluster, "forward"),
+        backward=stage_ns(plan, costs, cluster, "backward"),
+        ahead=np.array([_channel_ns(plan, costs, cluster, n, n + 1) for n in cuts], np.int64),
+        back=np.array([_channel_ns(plan, costs, cluster, n + 1, n) for n in cuts], np.int64),
+        all_reduce=np.array([_all_reduce_ns(plan, costs, cluster, n) for n in range(len(plan.stages))], np.int64),
+        microbatches=plan.microbatches,
+    )
+
+
+def stage_ns(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> Ints:
+    """Nanoseconds of one microbatch on each stage, at the pace of its slowest replica."""
+    kinds = [{cluster.devices[cluster.index[device]].kind for device in stage.devices} for stage in plan.stages]
+    seconds = [
+        max(costs.seconds(phase, kind, plan.share(n))[stage.start : stage.stop].sum() for kind in kinds[n])
+        for n, stage in enumerate(plan.stages)
+    ]
+    return units.to_ns(np.array(seconds))
+
+
+def _channel_ns(plan: Plan, costs: Costs, cluster: Cluster, sender: int, receiver: int) -> int:
+    """All pairs send their part at once; the slowest pair sets the pace."""
+    cut = plan.stages[min(sender, receiver)].stop - 1
+    size = float(costs.model.cut_bytes[cut]) * plan.share(sender) * plan.share(receiver)
+    pairs = [(a, b) for a in plan.stages[sender].devices for b in plan.stages[receiver].devices if a != b]
+    return slowest(cluster, pairs, size, 1)
+
+
+def _all_reduce_ns(plan: Plan, costs: Costs, cluster: Cluster, n: int) -> int:
+    """A ring at the pace of the worst pair inside the stage."""
+    stage, k = plan.stages[n], len(plan.stages[n].devices)
+    part = float(costs.model.parameter_bytes[stage.start : stage.stop].sum()) / k
+    pairs = [(a, b) for a in stage.devices for b in stage.devices if a != b] if part else []
+    return slowest(cluster, pairs, part, 2 * (k - 1))
+
+
+def slowest(cluster: Cluster, pairs: list[tuple[str, str]], size: float, times: int) -> int:
+    """Nanoseconds of the slowest pair's message. Of routes that are equally long and wide one is looked at."""
+    routes = {pair: cluster.route(*pair) for pair in pairs}
+    kinds = {(r.delay, r.bandwidth, r.links if cluster.has_tables else ()): pair for pair, r in routes.items()}
+    return max((alone(cluster, a, b, size, times).duration for a, b in kinds.values()), default=0)
+
+
+def execute(pipeline: Pipeline, *, full: bool = False) -> Execution:
+    """PE: run the pipeline in cycle order."""
+    stages = len(pipeline.forward)
+    up, down = np.zeros(2 * stages - 1, np.int64), np.zeros(2 * stages - 1, np.int64)
+    up[::2], down[::2] = pipeline.forward, pipeline.backward
+    up[1::2], down[1::2] = pipeline.ahead, pipeline.back
+    kernel = suited(cycle_order, large=pipeline.microbatches * (4 * stages - 3) >= MANY)
+    return Execution(*kernel(up, down, pipeline.microbatches, full))
+
+
+def cycle_order(  # noqa: C901, PLR0912, PLR0915 - one kernel, without calls: numba and Python run the same lines
+    up: Ints,
+    down: Ints,
+    microbatches: int,
+    full: bool,  # noqa: FBT001 - kernels take plain values
+) -> tuple[Ints, Ints]:
+    """Ends of the last backwards, and orders, of all stages. Machine 2n is stage n, 2n + 1 the channel after it.
+
+        block       0  1  2  ...  last  ...  2 last      last = 2S - 2: the last stage, forward and backward in one
+        machine     0  1  2  ...  last  ...  0           upwards machine q works up[q], downwards down[q]
+
+    Blocks of one kind become ready in the order of microbatches, so a counter of ready ones is a queue.
+    """
+    machines = len(up)
+    last = machines - 1
+    next_up, next_down = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
+    ready_up, ready_down = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
+    busy_up, busy_down = np.zeros(machines, np.bool_), np.zeros(machines, np.bool_)
+    order = np.zeros(((machines + 1) // 2, 2 * microbatches), np.int64)
+    placed = np.zeros((machines + 1) // 2, np.int64)
+    ends = np.zeros((machines + 1) // 2, np.int64)
+    ready_up[0] = microbatches
+    events = [(0, -1)]  # (time, machine * 2 + downwards); -1 starts everything
+    touched = [0]
+    while len(events) > 0:
+        now = events[0][0]
+        touched.clear()
+        while len(events) > 0 and events[0][0] == now:  # all that ends now is finished first
+            _, what = heapq.heappop(events)
+            machine, downwards = what // 2, what % 2 == 1
+            if what < 0:
+                touched.append(0)
+                continue
+            touched.append(machine)
+            if downwards:
+                busy_down[machine] = False
+                if machine > 0:
+                    ready_down[machine - 1] += 1
+                    touched.append(machine - 1)
+            else:
+                busy_up[machine] = False
+                if machine < last:
+                    ready_up[machine + 1] += 1
+                    touched.append(machine + 1)
+                elif last > 0:
+                    ready_down[machine - 1] += 1
+                    touched.append(machine - 1)
+            if machine % 2 == 0 and (downwards or machine == last):
+                ends[machine // 2] = now
+        for machine in touched:
+            apart = full and machine % 2 == 1  # the two directions of a full-duplex channel do not wait for each other
+            for _ in range(2):
+                blocked_up = busy_up[machine] or (busy_down[machine] and not apart)
+                blocked_down = busy_down[machine] or (busy_up[machine] and not apart)
+                key_up = next_up[machine] + machine
+                key_down = next_down[machine] + 2 * last - machine
+                can_up = ready_up[machine] > 0 and not blocked_up
+                can_down = ready_down[machine] > 0 and not blocked_down
+                if can_down and (not can_up or key_down <= key_up):
+                    ready_down[machine] -= 1
+                    busy_down[machine] = True
+                    heapq.heappush(events, (now + down[machine], machine * 2 + 1))
+                    if machine % 2 == 0:
+                        order[machine // 2, placed[machine // 2]] = 2 * next_down[machine] + 1
+                        placed[machine // 2] += 1
+                    next_down[machine] += 1
+                elif can_up:
+                    ready_up[machine] -= 1
+                    busy_up[machine] = True
+                    work = up[machine] + down[machine] if machine == last else up[machine]
+                    heapq.heappush(events, (now + work, machine * 2))
+                    if machine % 2 == 0:
+                        order[machine // 2, placed[machine // 2]] = 2 * next_up[machine]
+                        placed[machine // 2] += 1
+                        if machine == last:
+                            order[machine // 2, placed[machine // 2]] = 2 * next_up[machine] + 1
+                            placed[machine // 2] += 1
+                    next_up[machine] += 1
+    return ends, order
+
+
+def theorem_bound(pipeline: Pipeline) -> int:
+    """What PE never exceeds: max over stages n = 1..S of (M + 4S - 2n - 2) C + A_n."""
+    stages = len(pipeline.forward)
+    n = np.arange(1, stages + 1)
+    return int(((pipeline.microbatches + 4 * stages - 2 * n - 2) * pipeline.cycle + pipeline.all_reduce).max())
+
+
+def work_bound(pipeline: Pipeline) -> int:
+    """What no order beats: each stage's own work, and its all-reduce after it."""
+    work = pipeline.microbatches * (pipeline.forward + pipeline.backward)
+    return int((work + pipeline.all_reduce).max())

@@ -1,0 +1,324 @@
+"""Numbers from a Timeline: how long, how idle, how much memory, what was waited for.
+
+bubble      idle_share            1 - busy time of all devices / (devices x makespan)
+            longest_stage         1 - ideal / longest stage      (a stage lasts from its first start to its last end)
+            actual_over_ideal     makespan / ideal - 1           (ideal: the busiest device's time, optimizer included)
+
+exposed     communication         a device stands idle while what its next task waits for is being transferred
+            all-reduce            a device stands idle while its gradients are being reduced
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.base import units
+from pipesim.core.program import ALL_REDUCE, BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT
+from pipesim.core.timeline import Timeline
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def iteration_time(timeline: Timeline) -> float:
+    """Seconds from the first start to the last end."""
+    return units.to_s(timeline.makespan)
+
+
+# --- devices ---------------------------------------------------------------------------------------------------------
+
+
+def busy(timeline: Timeline) -> Ints:
+    """Nanoseconds that each device computes."""
+    program = timeline.program
+    compute = program.is_compute
+    worked = (timeline.end - timeline.start)[compute]
+    return np.bincount(program.lane[compute], worked, minlength=len(program.devices)).astype(np.int64)
+
+
+def longest_stage(timeline: Timeline) -> int:
+    """Nanoseconds from the first start to the last end on the device where that is longest."""
+    lanes = [lane for lane in timeline.program.order if len(lane)]
+    return max((int(timeline.end[lane[-1]] - timeline.start[lane[0]]) for lane in lanes), default=0)
+
+
+def bubble(timeline: Timeline) -> dict[str, float]:
+    """The three definitions in use, by name."""
+    worked = busy(timeline)
+    ideal, actual, longest = int(worked.max(initial=0)), timeline.makespan, longest_stage(timeline)
+    return {
+        "idle_share": 1 - float(worked.sum()) / (len(worked) * actual) if actual else 0.0,
+        "longest_stage": 1 - ideal / longest if longest else 0.0,
+        "actual_over_ideal": actual / ideal - 1 if ideal else 0.0,
+    }
+
+
+def peak_memory(timeline: Timeline) -> Ints:
+    """The most bytes each device holds: parameters, gradients, optimizer state, and what is kept for the backward."""
+    program = timeline.program
+    # On a lane tasks follow each other, so the order of their starts and ends is known without looking at the clock.
+    return program.static_memory + np.array(
+        [_peak(np.stack([program.memory_start[lane], program.memory_end[lane]], axis=1)) for lane in program.order],
+        np.int64,
+    )
+
+
+def in_flight(timeline: Timeline) -> Ints:
+    """The most microbatches each device has begun and not yet finished the backward of, chunks counted apart.
+
+    Of programs that were lowered from stages; others (execution traces) have tasks, but no microbatches.
+    """
+    program = timeline.program
+    change = np.select([program.kind == FORWARD, np.isin(program.kind, [BACKWARD, WEIGHT])], [1, -1], 0)
+    return np.array([_peak(change[lane]) for lane in program.order], np.int64)
+
+
+def _peak(changes: Ints) -> int:
+    return int(np.cumsum(changes).max(initial=0))
+
+
+# --- links -----------------------------------------------------------------------------------------------------------
+
+
+def link_busy(timeline: Timeline) -> Ints:
+    """Nanoseconds during which at least one transfer is under way on each medium."""
+    route = timeline.program.route
+    task, medium = route.row_of_value(), route.values
+    return np.array(
+        [
+            _covered(timeline.start[task[rows]], timeline.end[task[rows]])
+            for rows in _groups(medium, len(timeline.program.media))
+        ],
+        np.int64,
+    )
+
+
+def _groups(key: Ints, count: int) -> list[Ints]:
+    """The rows of each key."""
+    return np.split(np.argsort(key, kind="stable"), np.searchsorted(np.sort(key), np.arange(1, count)))[:count]
+
+
+def _union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Intervals that overlap or touch, joined."""
+    order = np.argsort(start, kind="stable")
+    start, reach = start[order], np.maximum.accumulate(end[order])
+    if not len(start):
+        return start, reach
+    first = np.append(True, start[1:] > reach[:-1])
+    return start[first], reach[np.append(first[1:], True)]
+
+
+def _covered(start: Ints, end: Ints) -> int:
+    start, end = _union(start, end)
+    return int((end - start).sum())
+
+
+# --- what is waited for ----------------------------------------------------------------------------------------------
+
+
+def last_need(timeline: Timeline) -> Ints:
+    """For each task the one it needs that ended last (the first of several), -1 where it needs none."""
+    needs = timeline.program.needs
+    waiting, awaited = needs.row_of_value(), needs.values
+    order = np.lexsort((-awaited, timeline.end[awaited], waiting))
+    found = np.full(len(timeline.program), -1, np.int64)
+    found[waiting[order]] = awaited[order]  # of equal keys the last written stays: the latest end, the least index
+    return found
+
+
+def exposed_communication(timeline: Timeline) -> Ints:
+    """Nanoseconds that each device stands idle while the input of its next task is transferred or waits for a link."""
+    program, order = timeline.program, timeline.program.order
+    task, lane = order.values, order.row_of_value()
+    free = np.zeros(len(task), np.int64)
+    free[1:] = np.where(lane[1:] == lane[:-1], timeline.end[task[:-1]], 0)
+    need = last_need(timeline)[task]
+    transfer = (need >= 0) & (program.lane[need] < 0) & (program.kind[need] != ALL_REDUCE)
+    waited = np.where(transfer, timeline.start[task] - np.maximum(free, timeline.ready[need]), 0)
+    return np.bincount(lane, np.maximum(waited, 0), minlength=len(program.devices)).astype(np.int64)
+
+
+def exposed_all_reduce(timeline: Timeline) -> Ints:
+    """Nanoseconds that each device stands idle while the gradients of one of its stages are reduced."""
+    program = timeline.program
+    reducing = program.kind == ALL_REDUCE
+    exposed = np.zeros(len(program.devices), np.int64)
+    for device, lane in enumerate(program.order):
+        ring = reducing & ((program.source == device) | (program.target == device))
+        held = np.concatenate([program.stage[lane], program.stage[ring]])
+        rows = np.flatnonzero(reducing & np.isin(program.stage, held))
+        start, end = _union(timeline.start[rows], timeline.end[rows])
+        working = _work_before(timeline, lane, end) - _work_before(timeline, lane, start)
+        exposed[device] = int((end - start - working).sum())
+    return exposed
+
+
+def _work_before(timeline: Timeline, lane: Ints, time: Ints) -> Ints:
+    """Nanoseconds of work that a lane has done by each time."""
+    if not len(lane):
+        return np.zeros(len(time), np.int64)
+    start, end = timeline.start[lane], timeline.end[lane]
+    done = np.concatenate([[0], np.cumsum(end - start)])
+    begun = np.searchsorted(start, time, side="right")
+    last = np.maximum(begun - 1, 0)
+    return np.where(begun > 0, done[last] + np.clip(time - start[last], 0, end[last] - start[last]), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalPath:
+    """The chain of tasks that ends last, each waiting for the one before; nanoseconds by what they are spent on."""
+
+    tasks: tuple[int, ...]
+    spent: dict[str, int]
+
+
+_SPENT_ON = {
+    FORWARD: "forward",
+    BACKWARD: "backward",
+    INPUT: "backward",
+    WEIGHT: "backward",
+    OPTIMIZER: "optimizer",
+    ALL_REDUCE: "all_reduce",
+}
+CATEGORIES = ("forward", "backward", "transfer", "all_reduce", "optimizer", "waiting_for_lane", "waiting_for_link")
+
+
+def critical_path(timeline: Timeline) -> CriticalPath:
+    """Follow what was waited for from the last end back to the start.
+
+        F0 ──> transfer ──> F1 . . . . . B1 ──> transfer ──> B0        . waiting for a lane, or for a link
+
+    The parts add up to the makespan. Of a transfer that shared its links, what it would have taken alone counts as
+    transfer, the rest as waiting for the link.
+    """
+    program, need = timeline.program, last_need(timeline)
+    spent = dict.fromkeys(CATEGORIES, 0)
+    tasks: list[int] = []
+    task = int(np.argmax(timeline.end)) if len(program) else -1
+    while task >= 0:
+        tasks.append(task)
+        kind, compute = int(program.kind[task]), bool(program.lane[task] >= 0)
+        lasted = int(timeline.end[task] - timeline.start[task])
+        alone = lasted if compute else min(lasted, int(program.duration[task]))
+        spent[_SPENT_ON.get(kind, "transfer")] += alone
+        waited = int(timeline.start[task] - timeline.ready[task])
+        spent["waiting_for_lane" if compute else "waiting_for_link"] += waited + lasted - alone
+        task = int(need[task])
+    return CriticalPath(tuple(tasks[::-1]), spent)
+
+
+# --- all together ----------------------------------------------------------------------------------------------------
+
+
+def throughput(timeline: Timeline) -> float:
+    """Samples per second."""
+    return timeline.program.samples / iteration_time(timeline) if timeline.makespan else 0.0
+
+
+def flops_utilisation(timeline: Timeline) -> float | None:
+    """The model's FLOPs as a share of the devices' peak; None where either is not known."""
+    program = timeline.program
+    if program.flops is None or program.peak_flops is None or not timeline.makespan:
+        return None
+    return program.flops / (iteration_time(timeline) * program.peak_flops)
+
+
+def summary(timeline: Timeline) -> dict[str, Any]:
+    """Everything above as one mapping of plain numbers; seconds and bytes."""
+    program = timeline.program
+    path = critical_path(timeline)
+    return {
+        "iteration_time_s": iteration_time(timeline),
+        "engine": timeline.engine,
+        "sharing": program.sharing,
+        "transfers": program.transfers,
+        "microbatches": program.microbatches,
+        "tasks": len(program),
+        "throughput_samples_per_s": throughput(timeline),
+        "flops_utilisation": flops_utilisation(timeline),
+        "bubble": bubble(timeline),
+        "critical_path_s": {name: units.to_s(spent) for name, spent in path.spent.items()},
+        "peak_memory_bytes": _by_device(timeline, peak_memory(timeline)),
+        "devices": _devices(timeline),
+        "links": _links(timeline),
+    }
+
+
+def _by_device(timeline: Timeline, values: Ints) -> dict[str, int]:
+    return dict(zip(timeline.program.devices, values.tolist(), strict=True))
+
+
+def _devices(timeline: Timeline) -> dict[str, dict[str, Any]]:
+    program, span = timeline.program, max(timeline.makespan, 1)
+    peak = peak_memory(timeline)
+    columns = zip(
+        program.devices,
+        busy(timeline).tolist(),
+        exposed_communication(timeline).tolist(),
+        exposed_all_reduce(timeline).tolist(),
+        in_flight(timeline).tolist(),
+        peak.tolist(),
+        program.memory.tolist(),
+        strict=True,
+    )
+    return {
+        name: {
+            "busy_share": worked / span,
+            "exposed_communication_s": units.to_s(communication),
+            "exposed_all_reduce_s": units.to_s(reduce),
+            "peak_in_flight": flying,
+            "peak_memory_bytes": most,
+            "memory_headroom_bytes": memory - most if memory else None,
+        }
+        for name, worked, communication, reduce, flying, most, memory in columns
+    }
+
+
+def _links(timeline: Timeline) -> dict[str, dict[str, float]]:
+    """Only links that carried something."""
+    program, span = timeline.program, max(timeline.makespan, 1)
+    columns = zip(
+        program.media,
+        timeline.moved.tolist(),
+        timeline.used.tolist(),
+        link_busy(timeline).tolist(),
+        program.capacity.tolist(),
+        strict=True,
+    )
+    return {
+        name: {"bytes": moved, "busy_share": occupied / span, "load_share": used / (capacity * span)}
+        for name, moved, used, occupied, capacity in columns
+        if occupied
+    }
+
+
+def fits_memory(timeline: Timeline) -> bool:
+    """Whether every device whose memory is known holds what it must."""
+    return memory_excess(timeline) == 0
+
+
+def memory_excess(timeline: Timeline) -> int:
+    """The most bytes that a device whose memory is known is short of."""
+    program = timeline.program
+    short = np.where(program.memory == 0, 0, peak_memory(timeline) - program.memory)
+    return int(short.max(initial=0))
+
+
+def statistics(seconds: Floats, rng: np.random.Generator, resamples: int = 2000) -> dict[str, float]:
+    """Mean, median and tail of iteration times, with a 95 % confidence interval of the mean by bootstrap."""
+    means = rng.choice(seconds, (resamples, len(seconds))).mean(axis=1)
+    low, high = np.percentile(means, [2.5, 97.5])
+    p50, p95, p99 = np.percentile(seconds, [50, 95, 99])
+    return {
+        "iterations": len(seconds),
+        "mean_s": float(seconds.mean()),
+        "ci95_low_s": float(low),
+        "ci95_high_s": float(high),
+        "p50_s": float(p50),
+        "p95_s": float(p95),
+        "p99_s": float(p99),
+        "min_s": float(seconds.min()),
+        "max_s": float(seconds.max()),
+    }

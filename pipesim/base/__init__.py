@@ -1,0 +1,1 @@
+"""What has nothing to do with this field: errors, units, files, texts that name functions, tables, kernels."""

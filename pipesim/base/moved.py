@@ -1,0 +1,54 @@
+"""Modules of pipesim 0.1 that were at the top and are now in packages: their old names work for one release."""
+
+import importlib
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_NOW_IN = {
+    "base": "errors units files serial lookup formulas ragged tables tracks kernels trees chains",
+    "core": "devices trace model cluster costs plan schedule scenario background stepping keeping legality recording "
+    "program timeline",
+    "analysis": "metrics curves channels spread trace_diff bounds",
+    "display": "report plot export trace_report",
+    "studies": "pricing ordering experiment comparison documents whatif workbench rebuilding store sweep",
+}
+MOVED = {name: f"pipesim.{package}.{name}" for package, names in _NOW_IN.items() for name in names.split()}
+
+
+def moved(name: str, depth: int) -> ModuleType:
+    """The module that was `pipesim.name`, with a warning at the caller `depth` frames up that says where it is."""
+    first, dot, rest = name.partition(".")
+    now = f"{MOVED[first]}{dot}{rest}"
+    warnings.warn(f"pipesim.{name} is now {now}; the old name goes with the next release", DeprecationWarning, depth)
+    return importlib.import_module(now)
+
+
+class _Alias(Loader):
+    """Gives the module at its new place under the old name too."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, _: ModuleSpec) -> ModuleType:
+        module = moved(self._name, depth=3)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # importing set that of the old name
+
+
+class Finder(MetaPathFinder):
+    """Finds the old names, before Python looks for their files in the folder of a package that has moved."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002 - Python's own signature
+        """The specification of an old name."""
+        top, _, name = fullname.partition(".")
+        if top != "pipesim" or name.partition(".")[0] not in MOVED:
+            return None
+        return importlib.util.spec_from_loader(fullname, _Alias(name))

@@ -1,0 +1,306 @@
+"""Tables of typed columns, read from and written to CSV and parquet with errors that name line and field."""
+
+import csv
+import io
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.base import files, units
+from pipesim.base.errors import FormatError, InputError, MissingExtraError, within
+
+Array = NDArray[Any]
+Table = dict[str, Array]
+
+_INT64 = 2**63
+# Control characters, line separators, and surrogates, which UTF-8 cannot write.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What a column holds: its name, its type, and what stands in for a missing cell.
+
+    Missing floats are NaN; a column without default must be there. Numbers are finite and not negative.
+    """
+
+    name: str
+    type: type[int] | type[float] | type[str]
+    default: int | float | str | None = None
+    note: str = ""
+
+
+def _missing(column: Column, length: int) -> Array:
+    """The column as it is when a file does not have it."""
+    if column.default is None and length:
+        raise InputError(f"missing column {column.name!r}")
+    dtype: Any = object if column.type is str else (np.int64 if column.type is int else np.float64)
+    return np.full(length, column.type() if column.default is None else column.default, dtype)
+
+
+def checked(columns: Sequence[Column], values: Mapping[str, Any]) -> Table:
+    """A table with all these columns from a mapping with some; types, lengths, signs are checked."""
+    known = {column.name: column for column in columns}
+    for name in values:
+        if name not in known:
+            raise InputError(f"unknown column {name[:60]!r}; known are {', '.join(known)}")
+    lengths = {len(value) for value in values.values()}
+    if len(lengths) > 1:
+        raise InputError(f"columns have different lengths: { {name: len(value) for name, value in values.items()} }")
+    length = lengths.pop() if lengths else 0
+    return {
+        column.name: _as_array(column, values[column.name]) if column.name in values else _missing(column, length)
+        for column in columns
+    }
+
+
+def _as_array(column: Column, values: Any) -> Array:  # noqa: ANN401 - any sequence of cells
+    if column.type is str:
+        return _texts(column, [column.default if value is None else value for value in values], None)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"column {column.name!r}: {_first_line(error)}") from None
+    if not len(values):
+        array = np.zeros(0)
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise InputError(f"column {column.name!r}: holds {array.dtype}; numbers were expected")
+    if array.dtype.kind == "f" and column.default is not None:
+        array = np.where(np.isnan(array), column.default, array)
+    if column.type is float:
+        return _checked_numbers(column, array.astype(np.float64), None)
+    with np.errstate(invalid="ignore"):  # the remainder of an infinity is a NaN, which is not whole either
+        whole = (array % 1 == 0) & (array < _INT64)
+    if not whole.all():
+        row = int(np.argmin(whole))
+        raise InputError(f"row {row}: {column.name}: {array[row]} found; a whole number below 2^63 was expected")
+    return _checked_numbers(column, array.astype(np.int64), None)
+
+
+def _texts(column: Column, cells: Sequence[Any], lines: Sequence[int] | None) -> Array:
+    """Cells of text; empty ones become the default. Control characters would break lines and messages."""
+    row = next((row for row, cell in enumerate(cells) if not isinstance(cell, str)), None)
+    if row is None:
+        broken = {cell for cell in set(cells) if _CONTROL.search(cell)}
+        row = next((row for row, cell in enumerate(cells) if cell in broken), None) if broken else None
+    if row is not None:
+        where = f"line {lines[row]}" if lines is not None else f"row {row}"
+        raise InputError(f"{where}: {column.name}: {str(cells[row])[:60]!r} found; text in one line was expected")
+    return np.array([cell or column.default or "" for cell in cells], dtype=object)
+
+
+def _checked_numbers(column: Column, array: Array, lines: Sequence[int] | None) -> Array:
+    bad = array < 0
+    if column.type is float:
+        bad |= np.isinf(array)
+        if column.default is None:
+            bad |= np.isnan(array)
+    if bad.any():
+        row = int(np.argmax(bad))
+        where = f"line {lines[row]}" if lines is not None else f"row {row}"
+        raise InputError(f"{where}: {column.name}: {array[row]} found; a finite number, not negative, was expected")
+    return array
+
+
+def read(path: Path, columns: Sequence[Column]) -> Table:
+    """The table in a .csv or .parquet file."""
+    return read_parquet(path, columns)[0] if path.suffix == ".parquet" else read_csv(path, columns)
+
+
+def read_csv(path: Path, columns: Sequence[Column]) -> Table:
+    """The table in a CSV file with a header line. Lines that start with # before the header are comments."""
+    text = files.read_text(path, files.RECORDING)
+    with within(str(path)):
+        return parse_csv(text, columns)
+
+
+def read_csv_with_note(path: Path, columns: Sequence[Column]) -> tuple[Table, dict[str, str]]:
+    """As `read_csv`, with what the comment lines say as key=value."""
+    text = files.read_text(path, files.RECORDING)
+    comments = itertools.takewhile(lambda line: line.startswith("#"), text.split("\n"))
+    words = [word.partition("=") for line in comments for word in line[1:].split()]
+    with within(str(path)):
+        return parse_csv(text, columns), {key: value for key, _, value in words}
+
+
+def parse_csv(text: str, columns: Sequence[Column]) -> Table:
+    """The table in CSV text; see `read_csv`."""
+    comments, start = 0, 0
+    while text.startswith("#", start):
+        start = text.find("\n", start) + 1 or len(text)
+        comments += 1
+    reader = csv.reader(io.StringIO(text[start:]), strict=True)
+    try:
+        header = next(reader, None)
+        if not header:
+            raise FormatError(f"is empty; a header line with {', '.join(c.name for c in columns)} was expected")
+        names = [name.strip() for name in header]
+        _check_header(names, columns)
+        lines, records = _records(reader, len(names), comments)
+    except csv.Error as error:
+        raise FormatError(f"line {reader.line_num + comments}: is not CSV: {error}") from None
+    cells = dict(zip(names, zip(*records, strict=True), strict=True)) if records else {}
+    return {
+        column.name: _parse_cells(column, cells[column.name], lines)
+        if column.name in cells
+        else _missing(column, len(records))
+        for column in columns
+    }
+
+
+def _records(reader: Any, width: int, above: int) -> tuple[list[int], list[list[str]]]:  # noqa: ANN401 - a csv.reader
+    """The line and the cells of each record; blank lines are skipped. The first bad one ends the reading."""
+    lines: list[int] = []
+    records: list[list[str]] = []
+    for record in reader:
+        line = reader.line_num + above
+        if record and len(record) != width:
+            raise InputError(f"line {line}: {len(record)} cells found; {width} were expected, as in the header")
+        if record:
+            lines.append(line)
+            records.append(record)
+    return lines, records
+
+
+def _check_header(names: list[str], columns: Sequence[Column]) -> None:
+    known = {column.name for column in columns}
+    for name in names:
+        if name not in known:
+            raise InputError(f"unknown column {name[:60]!r}; known are {', '.join(c.name for c in columns)}")
+        if names.count(name) > 1:
+            raise InputError(f"column {name!r} stands twice in the header")
+    for column in columns:
+        if column.default is None and column.name not in names:
+            raise InputError(f"missing column {column.name!r}; found {', '.join(names)}")
+
+
+def _parse_cells(column: Column, cells: Sequence[str], lines: Sequence[int]) -> Array:
+    if column.type is str:
+        return _texts(column, cells, lines)
+    parse = _parse_int if column.type is int else _parse_float
+    values = []
+    for line, cell in zip(lines, cells, strict=True):
+        try:
+            values.append(parse(cell, column))
+        except ValueError:
+            what = "a whole number" if column.type is int else "a number"
+            raise InputError(f"line {line}: {column.name}: {cell[:60]!r} found; {what} was expected") from None
+    return _checked_numbers(column, np.array(values, np.int64 if column.type is int else np.float64), lines)
+
+
+def _parse_int(cell: str, column: Column) -> int:
+    if not cell.strip() and isinstance(column.default, int):
+        return column.default
+    value = units.whole(cell)
+    if abs(value) >= _INT64:
+        raise ValueError(cell)
+    return value
+
+
+def _parse_float(cell: str, column: Column) -> float:
+    if not cell.strip() and column.default is not None:
+        return float(column.default)
+    value = units.number(cell)
+    if not math.isfinite(value):
+        raise ValueError(cell)
+    return value
+
+
+def format_csv(table: Mapping[str, Array], comment: str = "") -> str:
+    """CSV text whose numbers read back exactly; missing floats are empty cells."""
+    out = io.StringIO()
+    if comment:
+        out.write(f"# {comment}\n")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(zip(*(_cells(values) for values in table.values()), strict=True))
+    return out.getvalue()
+
+
+def _cells(values: Array) -> list[Any]:
+    cells: list[Any] = values.tolist()
+    if values.dtype.kind == "f":
+        return ["" if math.isnan(cell) else repr(cell) for cell in cells]
+    return cells
+
+
+def write(path: Path, table: Mapping[str, Array], note: Mapping[str, str] | None = None) -> None:
+    """Write a table as the suffix says; `note` goes into a comment line or into the parquet metadata."""
+    if path.suffix == ".parquet":
+        write_parquet(path, table, note or {})
+    else:
+        files.write_text(path, format_csv(table, " ".join(f"{key}={value}" for key, value in (note or {}).items())))
+
+
+def read_parquet(path: Path, columns: Sequence[Column]) -> tuple[Table, dict[str, str]]:
+    """The table in a parquet file, with the notes in its metadata."""
+    pa, pq = _pyarrow()
+    data = files.read_bytes(path, limit=files.RECORDING)
+    with within(str(path)):
+        try:
+            table = pq.read_table(io.BytesIO(data))
+            found = {name: _from_arrow(table.column(name)) for name in table.column_names}
+        except (pa.ArrowException, OSError, ValueError, KeyError, NotImplementedError) as error:
+            raise FormatError(f"is not a readable parquet file: {_first_line(error)}") from None
+        metadata = (table.schema.metadata or {}).items()
+        note = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in metadata if k != b"pandas"}
+        _check_header(list(found), columns)
+        return checked(columns, found), note
+
+
+def read_columns(path: Path) -> dict[str, list[Any]]:
+    """The columns of any parquet file, as lists; missing numbers and empty text are None."""
+    pa, pq = _pyarrow()
+    data = files.read_bytes(path, limit=files.RECORDING)
+    with within(str(path)):
+        try:
+            found: dict[str, list[Any]] = pq.read_table(io.BytesIO(data)).to_pydict()
+        except (pa.ArrowException, OSError, ValueError, KeyError, NotImplementedError) as error:
+            raise FormatError(f"is not a readable parquet file: {_first_line(error)}") from None
+    return {name: [_or_none(value) for value in values] for name, values in found.items()}
+
+
+def _or_none(value: Any) -> Any:  # noqa: ANN401 - a cell
+    missing = value == "" or (isinstance(value, float) and math.isnan(value))
+    return None if missing else value
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)[:200]
+
+
+def _from_arrow(column: Any) -> Array:  # noqa: ANN401 - pyarrow is optional and untyped
+    values: Array = column.to_numpy()
+    return values
+
+
+def write_parquet(path: Path, table: Mapping[str, Array], note: Mapping[str, str]) -> None:
+    """A parquet file, zstd-compressed; whole numbers as differences, which is what makes timelines small."""
+    pa, pq = _pyarrow()
+    arrays = {name: pa.array(values, pa.string() if values.dtype == object else None) for name, values in table.items()}
+    content = pa.table(arrays).replace_schema_metadata(dict(note))
+    whole = [name for name, values in table.items() if values.dtype.kind in "iu"]
+    with files.written_whole(path) as temporary:
+        pq.write_table(
+            content,
+            temporary,
+            compression="zstd",
+            use_dictionary=[name for name in table if name not in whole],
+            column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
+        )
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - optional, and slow to import
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtraError("reading and writing parquet", "parquet") from None
+    return pa, pq

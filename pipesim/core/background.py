@@ -1,0 +1,143 @@
+"""What other jobs leave of the links: a CSV of their load over time, as a scenario.
+
+    link,time,share
+    node0.nic0->core,0,0.1          from 0 s on others use 10 % of the bandwidth from node0.nic0 to core,
+    node0.nic0->core,20ms,0.6       from 20 ms on 60 %, until the end
+    node0<->node1,5ms,0.25          both directions; before its first row a link is all ours
+
+link     a->b is one direction, a<->b both, and a shared medium is called by its name (`Cluster.media`). Where both
+         directions take turns, one direction stands for the whole. No two names may mean the same medium.
+time     since the start of the iteration: seconds, or with a unit. The rows of a link are in the order of time; those
+         of other links may stand between them.
+share    of the bandwidth that others use from that time until the next row of the link, 0 to less than 1.
+
+Others are not pushed aside: our transfers share what is left, as `Degraded` says.
+"""
+
+import csv
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+from pipesim.base import files, units
+from pipesim.base.errors import FormatError, InputError, shown, within
+from pipesim.base.lookup import suggest
+from pipesim.core.cluster import Cluster
+from pipesim.core.scenario import Degraded, Scenario
+
+COLUMNS = ("link", "time", "share")
+
+
+class _Ends(NamedTuple):
+    source: str
+    target: str
+    one_way: bool
+    media: tuple[str, ...]
+
+
+class _Load(NamedTuple):
+    """From a time on, as a line of the file says."""
+
+    line: int
+    time: float
+    share: float
+
+
+def read(path: Path | str, cluster: Cluster) -> Scenario:
+    """The links of a cluster degraded by what a CSV says that others use."""
+    text = files.read_text(Path(path))
+    with within(str(path)):
+        known = _known(cluster)
+        loads = _loads(text, known)
+        _check_apart(loads, known)
+        return Scenario(
+            degraded=tuple(window for link, rows in loads.items() for window in _windows(known[link], rows))
+        )
+
+
+def _known(cluster: Cluster) -> dict[str, _Ends]:
+    """What each link may be called."""
+    medium = {(u, v): str(data["medium"]) for u, v, data in cluster.graph.edges(data=True)}
+    found: dict[str, _Ends] = {}
+    for (u, v), there in medium.items():
+        found[f"{u}->{v}"] = _Ends(u, v, True, (there,))
+        if (v, u) in medium:
+            found[f"{u}<->{v}"] = _Ends(u, v, False, tuple(sorted({there, medium[v, u]})))
+        found.setdefault(there, _Ends(u, v, True, (there,)))
+    return found
+
+
+def _loads(text: str, known: dict[str, _Ends]) -> dict[str, list[_Load]]:
+    """The rows of each link."""
+    reader = csv.reader(io.StringIO(text), strict=True)
+    found: dict[str, list[_Load]] = {}
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        if sorted(header) != sorted(COLUMNS):
+            raise FormatError(
+                f"line 1: {shown(','.join(header))} found; the headings {','.join(COLUMNS)} were expected"
+            )
+        for record in reader:
+            if not record:
+                continue
+            with within(f"line {reader.line_num}"):
+                link, load = _row(dict(zip(header, record, strict=False)), len(record), reader.line_num)
+                if link not in known:
+                    raise InputError(f"link: no link is called {shown(link)}; {_suggest(link, known)}")
+                rows = found.setdefault(link, [])
+                if rows and load.time <= rows[-1].time:
+                    before = f"{rows[-1].time} s in line {rows[-1].line}"
+                    raise InputError(f"time: {load.time} s found; later than {before} was expected")
+                rows.append(load)
+    except csv.Error as error:
+        raise FormatError(f"line {reader.line_num}: is not CSV: {error}") from None
+    return found
+
+
+def _row(cells: dict[str, str], width: int, line: int) -> tuple[str, _Load]:
+    """The link that a row is about, and what it says."""
+    if width != len(COLUMNS):
+        raise InputError(f"{width} cells found; {len(COLUMNS)} were expected, as in the header")
+    with within("time"):
+        time = units.duration(cells["time"].strip())
+    try:
+        share = units.number(cells["share"])
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise InputError(
+            f"share: {shown(cells['share'])} found; a number from 0 to less than 1 was expected (0.3: others use 30 %)"
+        )
+    return cells["link"].strip(), _Load(line, time, share)
+
+
+def _suggest(link: str, known: dict[str, _Ends]) -> str:
+    """What was probably meant; of a large cluster not all links."""
+    text = suggest(link, known)
+    return text if len(known) <= 24 else f"{text.partition('known are')[0]}'pipesim show CLUSTER --json' has all links"
+
+
+def _check_apart(loads: dict[str, list[_Load]], known: dict[str, _Ends]) -> None:
+    """Refuse two names of one medium: whether their shares add up, only the user knows."""
+    owner: dict[str, str] = {}
+    for link, rows in loads.items():
+        for medium in known[link].media:
+            if medium in owner:
+                raise InputError(
+                    f"line {rows[0].line}: link: {link!r} is {medium!r}, as {owner[medium]!r} above is; say what "
+                    "others use of it under one name"
+                )
+            owner[medium] = link
+
+
+def _windows(ends: _Ends, rows: list[_Load]) -> list[Degraded]:
+    """A window from each row to the next that says otherwise; the last stays open."""
+    steps = [row for at, row in enumerate(rows) if at == 0 or row.share != rows[at - 1].share]
+    stops: list[float | None] = [*(row.time for row in steps[1:]), None]
+    found = []
+    for row, stop in zip(steps, stops, strict=True):
+        if row.share:
+            with within(f"line {row.line}"):
+                window = Degraded(ends.source, ends.target, 1 - row.share, row.time, stop, ends.one_way)
+            found.append(window)
+    return found

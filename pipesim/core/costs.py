@@ -1,0 +1,193 @@
+"""How long each layer takes: seconds by phase, device kind and share of a microbatch.
+
+    phases      forward, backward (whole), backward_input + backward_weight (split), backward_first, recompute
+    share       the part of a microbatch that one replica works on: 1 alone, 1/k when k replicas split it
+
+Seconds are linear in the share where a trace has one microbatch size, and interpolated between the recorded sizes where
+it has several (in proportion to the nearest one outside them). With scaling `linear` they are linear in the share all
+the same, as the paper of SPP assumes: a whole microbatch takes as long as was recorded, its half half of that.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.base.errors import InputError
+from pipesim.core.model import Model, model_of
+from pipesim.core.trace import ANY_KIND, Trace
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Phase = Literal["forward", "backward", "backward_first", "backward_input", "backward_weight", "recompute"]
+Statistic = Literal["median", "mean", "min", "max"]
+Scaling = Literal["recorded", "linear"]
+
+PHASES: tuple[Phase, ...] = ("forward", "backward", "backward_first", "backward_input", "backward_weight", "recompute")
+SCALINGS: tuple[Scaling, ...] = ("recorded", "linear")
+STATISTICS: dict[Statistic, Callable[..., Floats]] = {
+    "median": np.median,
+    "mean": np.mean,
+    "min": np.min,
+    "max": np.max,
+}
+
+# A share of 1/49 of 49 samples is one sample, though not in floating point.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Seconds of every layer of a model. Samples lie in one column per phase, grouped by (recorded size, layer).
+
+    `groups` lists the recorded (device kind, microbatch size); samples of group g and layer l are
+    `samples[phase][first[g, l] : first[g, l] + count[g, l]]`.
+    """
+
+    model: Model
+    groups: tuple[tuple[str, int], ...]
+    samples: dict[Phase, Floats]
+    first: Ints
+    count: Ints
+    statistic: Statistic = "median"
+    weight_share: float | None = None
+    """The part of a whole backward taken as the weights' gradient; None where both parts were recorded."""
+    scaling: Scaling = "recorded"
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """The device kinds that have times."""
+        return tuple(dict.fromkeys(kind for kind, _ in self.groups))
+
+    @cached_property
+    def _table(self) -> dict[Phase, Floats]:
+        """The statistic of every group and layer: phase -> [group, layer]."""
+        return {phase: self._summary(values) for phase, values in self.samples.items()}
+
+    def _summary(self, values: Floats) -> Floats:
+        function = STATISTICS[self.statistic]
+        per_layer = int(self.count.flat[0])
+        if (self.count == per_layer).all():
+            return np.asarray(function(values.reshape(*self.count.shape, per_layer), axis=2), np.float64)
+        rows = zip(self.first.flat, self.count.flat, strict=True)
+        return np.array([function(values[a : a + n]) for a, n in rows]).reshape(self.count.shape)
+
+    def forward(self, kind: str, share: float = 1.0) -> Floats:
+        """Seconds of each layer's forward."""
+        return self.seconds("forward", kind, share)
+
+    def backward(self, kind: str, share: float = 1.0) -> Floats:
+        """Seconds of each layer's whole backward."""
+        return self.seconds("backward", kind, share)
+
+    def seconds(self, phase: Phase, kind: str, share: float = 1.0) -> Floats:
+        """Seconds of each layer in a phase, for this share of a microbatch on this kind of device."""
+        (group, weight), *more = self._mix(kind, share)
+        table = self._table[phase]
+        found: Floats = table[group] * weight
+        for other, part in more:
+            found = found + table[other] * part
+        return found
+
+    def draw(self, phase: Phase, kind: str, share: float, times: int, rng: np.random.Generator) -> Floats:
+        """As `seconds`, with every layer's time drawn anew from its samples: [time, layer]."""
+        drawn: Floats = np.zeros((times, len(self.model)))
+        for group, weight in self._mix(kind, share):
+            chosen = rng.integers(0, self.count[group], (times, len(self.model)))
+            drawn += self.samples[phase][self.first[group] + chosen] * weight
+        return drawn
+
+    def _mix(self, kind: str, share: float) -> list[tuple[int, float]]:
+        """The recorded groups to add up, with their weights, for this share of a microbatch."""
+        if self.scaling == "linear":
+            return [(group, weight * share) for group, weight in self._mix_of(kind, self.model.microbatch_size)]
+        return self._mix_of(kind, share * self.model.microbatch_size)
+
+    def _mix_of(self, kind: str, samples: float) -> list[tuple[int, float]]:
+        """As `_mix`, for so many samples: those of the size recorded, or of the sizes below and above."""
+        name = self.recorded_kind(kind)
+        groups = [(size, g) for g, (recorded, size) in enumerate(self.groups) if recorded == name]
+        whole = round(samples)
+        wanted = whole if abs(samples - whole) < _ROUNDING * samples else samples
+        below = max((pair for pair in groups if pair[0] <= wanted), default=None)
+        above = min((pair for pair in groups if pair[0] >= wanted), default=None)
+        if below is None or above is None or below == above:
+            size, group = below or above or groups[0]
+            return [(group, wanted / size)]
+        part = (wanted - below[0]) / (above[0] - below[0])
+        return [(below[1], 1 - part), (above[1], part)]
+
+    def recorded_kind(self, kind: str) -> str:
+        """The kind whose times hold for a device of this kind."""
+        if kind in self.kinds:
+            return kind
+        if ANY_KIND in self.kinds:
+            return ANY_KIND
+        raise InputError(
+            f"the cluster has devices of kind {kind!r}; the trace of {self.model.name!r} has times for "
+            f"{', '.join(self.kinds)} (name the cluster's kind with device=..., or use a trace for {kind})"
+        )
+
+    @cached_property
+    def is_curved(self) -> bool:
+        """Whether a kind was timed at several sizes: a share of a microbatch need not take its share of the time."""
+        return len(self.groups) > len(self.kinds)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether any layer has more than one sample to draw from."""
+        return bool((self.count > 1).any())
+
+
+def costs_of(
+    trace: Trace,
+    microbatch_size: int | None = None,
+    statistic: Statistic = "median",
+    weight_share: float = 0.5,
+    scaling: Scaling = "recorded",
+) -> Costs:
+    """The costs in a trace, for microbatches of the given size (default: the trace's own).
+
+    Where only whole backwards were recorded, `weight_share` of each is taken as the gradient of the weights. `scaling`
+    says how long a share of a microbatch takes: as `recorded`, or its share of the whole (`linear`).
+    """
+    if scaling not in SCALINGS:
+        raise InputError(f"scaling {scaling!r} found; one of {', '.join(SCALINGS)} was expected")
+    if statistic not in STATISTICS:
+        raise InputError(f"statistic {statistic!r} found; one of {', '.join(STATISTICS)} was expected")
+    if not 0 <= weight_share <= 1:
+        raise InputError(f"weight_share {weight_share} found; 0 to 1 was expected")
+    model = model_of(trace, microbatch_size)
+    table = trace.layers
+    names = list(zip(table["device_kind"].tolist(), table["microbatch_size"].tolist(), strict=True))
+    groups = tuple(dict.fromkeys(names))
+    number = {name: g for g, name in enumerate(groups)}
+    slot = np.array([number[name] for name in names]) * len(model) + table["layer"]
+    order = np.lexsort((table["sample"], slot))
+    count = np.bincount(slot, minlength=len(groups) * len(model)).astype(np.int64)
+    first = np.concatenate([[0], np.cumsum(count)[:-1]]).astype(np.int64)
+    samples, split = _phases({name: table[name][order] for name in table if name.endswith("_s")}, weight_share)
+    shape = (len(groups), len(model))
+    weights = None if split else weight_share
+    return Costs(model, groups, samples, first.reshape(shape), count.reshape(shape), statistic, weights, scaling)
+
+
+def _phases(recorded: dict[str, Floats], weight_share: float) -> tuple[dict[Phase, Floats], bool]:
+    """Every phase's samples from what was recorded, and whether the split backward was recorded everywhere."""
+    whole, inputs, weights = (recorded[f"{name}_s"] for name in ("backward", "backward_input", "backward_weight"))
+    split = bool(not np.isnan(inputs).any())
+    backward = np.where(np.isnan(whole), inputs + weights, whole)
+    weights = np.where(np.isnan(weights), backward * weight_share, weights)
+    inputs = np.where(np.isnan(inputs), backward - weights, inputs)
+    first, again = recorded["backward_first_s"], recorded["recompute_s"]
+    return {
+        "forward": recorded["forward_s"],
+        "backward": backward,
+        "backward_first": np.where(np.isnan(first), backward, first),
+        "backward_input": inputs,
+        "backward_weight": weights,
+        "recompute": np.where(np.isnan(again), recorded["forward_s"], again),
+    }, split

@@ -1,0 +1,240 @@
+"""How much memory of this machine a request takes, estimated and refused before anything of that size is made.
+
+    tasks       PER_TASK bytes each, with all that simulating them keeps; more where `auto` tries many schedules
+    tables      of planners: layers x layers, devices x devices and so on, as `planner_bytes` counts them
+    columns     one duration per task, for each thing that `whatif` makes faster
+    draws       the time of every layer for every microbatch, for replays with varying times
+
+Numbers are peaks of resident memory beyond that of a small case, measured with the compiled engine on x86-64 Linux
+(numpy 2, numba 0.66), with 40,000 to 600,000 tasks; `tests/test_limits.py` measures them again. The limit is that of
+the option --host-memory, by default half of the machine's memory, or of the control group's where that has less.
+"""
+
+import functools
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+
+from pipesim.base import units
+from pipesim.base.errors import InputError, RefusedError, within
+from pipesim.core.plan import Plan
+
+SHARE = 0.5  # of the machine's memory, by default
+UNKNOWN = 16e9  # bytes, where a machine does not say what it has
+
+# 480 to 740 by scheduler, transfers and sharing: one_f_one_b 625 to 660, pe 710, zb_h1 630, interleaved 670, blocking
+# transfers 740; tables of `pipesim schedule` 540 to 700. The SimPy engine, taken for few tasks, has up to 1,360.
+PER_TASK = 750
+PER_TASK_OF_AUTO = 9_000  # of the plan as it is: `auto` tries two chunks per device and split backwards too
+PER_PLACE = 17  # stage x device: which replica it is, twice, and whether it is one
+PER_DURATION = 12  # of each task, for each column of a batch
+PER_DRAW = 56  # layer x microbatch of a stage: what was chosen, its seconds, the noise
+PER_PAIR = 40  # devices x devices: bandwidths, the lesser of both directions, and copies
+PER_PAIR_OF_JSON = 160  # the same printed: numbers, objects and text
+PER_PAIR_OF_PICTURE = 80  # the same drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Bytes that a request may take, and where the number is from."""
+
+    size: float
+    origin: str
+
+    def shared(self, workers: int) -> "Limit":
+        """The equal share of each worker."""
+        return self if workers == 1 else Limit(self.size / workers, f"{self.origin}, shared by {workers} workers")
+
+
+HostMemory = float | str | Limit | None
+
+
+def limit_of(host_memory: HostMemory = None, root: Path = Path("/")) -> Limit:
+    """The limit that was stated, or by default a share of the machine's memory."""
+    if host_memory is None:
+        return Limit(SHARE * machine_memory(root), "half of this machine's")
+    if isinstance(host_memory, Limit):
+        return host_memory
+    with within("host memory"):
+        size = units.size(host_memory)
+    if not size:
+        raise InputError(f"host memory: {host_memory!r} found; more than 0 bytes was expected")
+    return Limit(size, "--host-memory")
+
+
+def machine_memory(root: Path = Path("/")) -> float:
+    """Bytes of this machine's memory, or of what its control groups leave to this process."""
+    found = [UNKNOWN]
+    with suppress(ValueError, OSError, AttributeError):  # another system than Unix
+        found = [float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))]
+    return min([*found, *_group_limits(root)])
+
+
+def _group_limits(root: Path) -> Iterator[float]:
+    """The limits of this process's control groups and of those they are in, of both versions."""
+    text = ""
+    with suppress(OSError):
+        text = (root / "proc/self/cgroup").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        base, name = ("memory", "memory.limit_in_bytes") if controllers else ("", "memory.max")
+        group = PurePosixPath(path.lstrip("/"))
+        for folder in (group, *group.parents):
+            with suppress(OSError, ValueError):  # "max", or a group that cannot be seen from inside a container
+                yield float(int((root / "sys/fs/cgroup" / base / folder / name).read_text(encoding="utf-8")))
+
+
+def refuse_beyond(host_memory: HostMemory, size: float, what: str, instead: str) -> None:
+    """Refuse what takes more than the limit; `what` makes the sentence's beginning, `instead` what to do."""
+    limit = limit_of(host_memory)
+    if size > limit.size:
+        raise RefusedError(
+            f"{what}, about {gigabytes(size)} of memory; the limit is {gigabytes(limit.size)} ({limit.origin}): "
+            f"{instead} or raise --host-memory"
+        )
+
+
+def gigabytes(size: float) -> str:
+    """Bytes in words, to two digits or so."""
+    scale, unit = next(
+        ((s, u) for s, u in ((1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB")) if size >= s), (1e6, "MB")
+    )
+    value = size / scale
+    return f"{value:,.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"
+
+
+# --- tasks -----------------------------------------------------------------------------------------------------------
+
+
+def tasks_of(plan: Plan, *, parts: int = 2) -> int:
+    """How many tasks an iteration has, transfers included; of each microbatch on a stage there are `parts`, 2 or 3.
+
+    Where replicas take whole microbatches and two stages share devices, it may be a few less.
+    """
+    split, m = plan.replicas == "split", plan.microbatches
+    actions = m * (sum(plan.replication) if split else len(plan.stages))
+    transfers = 0
+    for a, b in pairwise(plan.stages):
+        same = len({*a.devices} & {*b.devices})
+        pairs = len(a.devices) * len(b.devices) - same if split else int(a.devices != b.devices)
+        transfers += 2 * m * pairs
+    return parts * actions + transfers + sum(count for count in plan.replication if count > 1)
+
+
+def check_tasks(host_memory: HostMemory, plan: Plan, *, parts: int = 2, every_schedule: bool = False) -> None:
+    """Refuse a plan whose iteration, scheduled and simulated, does not fit into the memory of this machine."""
+    tasks, stages = tasks_of(plan, parts=parts), len(plan.stages)
+    size = tasks * (PER_TASK_OF_AUTO if every_schedule else PER_TASK) + stages * len(plan.devices) * PER_PLACE
+    tried = ", of which auto tries many orders" if every_schedule else ""
+    what = f"{plan.microbatches:,} microbatches on {stages:,} stages make {tasks:,} tasks{tried}"
+    refuse_beyond(host_memory, size, what, "use fewer microbatches")
+
+
+def check_microbatches(host_memory: HostMemory, microbatches: int) -> None:
+    """Refuse so many that they do not fit with any plan: on one stage, each is a forward and a backward."""
+    tasks = 2 * microbatches
+    what = f"{microbatches:,} microbatches make {tasks:,} tasks or more"
+    refuse_beyond(host_memory, tasks * PER_TASK, what, "use fewer microbatches")
+
+
+def check_columns(host_memory: HostMemory, tasks: int, columns: int) -> None:
+    """Refuse more sets of durations than fit."""
+    what = f"{columns:,} devices and layers, each made faster in {tasks:,} tasks, make {columns * tasks:,} durations"
+    refuse_beyond(host_memory, PER_DURATION * columns * tasks, what, "use fewer microbatches, or --only device,")
+
+
+def check_draws(host_memory: HostMemory, microbatches: int, layers: int) -> None:
+    """Refuse replays that draw more times at once than fit."""
+    what = f"{layers:,} layers drawn for each of {microbatches:,} microbatches make {layers * microbatches:,} times"
+    refuse_beyond(host_memory, PER_DRAW * layers * microbatches, what, "use fewer microbatches")
+
+
+@functools.cache  # read from the system once, not for every program that is simulated
+def most_changes(size: int) -> int:
+    """How many changes of rates an engine may keep, of so many bytes each.
+
+    How many there are shows only while it runs: where n transfers wait for one link it can be n squared. So engines
+    count them, and stop at the machine's limit; they do not know what was asked for with --host-memory.
+    """
+    return int(limit_of().size / size)
+
+
+def too_many_changes(size: int) -> RefusedError:
+    """What an engine says that stops there."""
+    limit = limit_of()
+    return RefusedError(
+        f"the rates of transfers changed more than {most_changes(size):,} times, more than {gigabytes(limit.size)} "
+        f"({limit.origin}) hold: use fewer microbatches, or --sharing fifo, where transfers have no rates"
+    )
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def check_chunks(host_memory: HostMemory, stages: int, layers: int) -> None:
+    """Refuse to cut a model into more stages than the table of their best cuts has room for."""
+    what = f"{layers:,} layers cut into {stages:,} stages"
+    refuse_beyond(host_memory, 8 * (stages + 50) * layers, what, "use fewer chunks")
+
+
+def check_pairs(host_memory: HostMemory, devices: int, per_pair: int = PER_PAIR) -> None:
+    """Refuse the bandwidths between all devices where they do not fit."""
+    what = f"the bandwidths between {devices:,} devices are {devices**2:,} numbers"
+    refuse_beyond(host_memory, per_pair * devices**2, what, "leave out --json and --plot,")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the size of a planner's tables depends on."""
+
+    layers: int
+    devices: int
+    nodes: int = 1
+    kinds: int = 1
+
+
+def check_planner(host_memory: HostMemory, planner: str, shape: Shape, stages: int | None = None) -> None:
+    """Refuse a planner whose tables do not fit; `stages`: the most that it was told to make."""
+    size = planner_bytes(planner, shape, stages)
+    what = f"planner {planner!r} makes tables of {shape.layers:,} layers on {shape.devices:,} devices"
+    refuse_beyond(host_memory, size, what, "use another planner, fewer layers or fewer devices,")
+
+
+def planner_bytes(planner: str, shape: Shape, stages: int | None = None) -> float:
+    """What the tables of a planner take; 0 for planners that are not ours."""
+    L, V, kinds = shape.layers, shape.devices, shape.kinds
+    node = -(-V // shape.nodes)  # devices
+    few = min(V, L, stages or V)
+    pairs, chain = PER_PAIR * V**2, 8 * (few + 50) * L
+    if planner == "spp_plus":
+        others = ("spp", "annealing", "alpa", "piper", "hetpipe", *(("dapple",) if V <= 16 else ()))
+        filling = 2 * 12 * (L + 1) * (V + 1) ** 2 + 32 * V**3
+        return filling + max(planner_bytes(other, shape) for other in others)
+    two = 1 < shape.nodes < V  # levels of bandwidth
+    tables = max(4 * node + 11, 3 * (node + 1) + shape.nodes + 6) if two else V + 5
+    meshes = kinds * (node.bit_length() + shape.nodes - 1)
+    return {
+        "balanced": chain,
+        "gpipe": chain + 16 * kinds * L,
+        "annealing": chain + pairs + 200_000 * V,
+        "data_parallel": pairs,
+        "megatron": pairs,
+        "pipedream": pairs + 8 * tables * L**2,
+        "dapple": pairs + 8 * 13 * L**2,
+        "hetpipe": pairs + 8 * (min(node, L) + 3) * L**2,
+        "alpa": pairs + 8 * (2 * meshes + 2) * L**2,
+        "piper": pairs + 8 * 4 * (L**2 + few * V * L),
+        "spp": pairs + 16 * ((V + 1) ** 2 * (L + 1) + (V + 1) ** 3) + 4 * _places(L, V, few) + 8 * kinds * V * L,
+    }.get(planner, 0.0)
+
+
+def _places(layers: int, devices: int, stages: int) -> int:
+    """Back-pointers of SPP: with x stages to come, each takes a device and a layer."""
+    if not stages:
+        return 0
+    return sum((devices - x + 1) * (devices - x + 2) // 2 * (layers - x + 1) for x in range(1, stages + 1))

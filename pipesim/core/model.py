@@ -1,0 +1,140 @@
+"""What is trained: layers in topological order with their sizes and inputs; no times."""
+
+import itertools
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.base.errors import InputError
+from pipesim.core.trace import Trace
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer; bytes and FLOPs are for a whole microbatch. `inputs=None` means it reads the layer before."""
+
+    name: str
+    output_bytes: float
+    parameter_bytes: int = 0
+    stash_bytes: float = 0
+    kind: str = ""
+    inputs: tuple[int, ...] | None = None
+    forward_flops: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("output_bytes", "parameter_bytes", "stash_bytes"):
+            value = getattr(self, name)
+            if not 0 <= value < np.inf:
+                raise InputError(
+                    f"layer {self.name!r}: {name}: {value} found; a finite number, not negative, was expected"
+                )
+
+
+@dataclass(frozen=True)
+class Model:
+    """Layers in order, with sizes stated for microbatches of `microbatch_size` samples. Valid if it exists."""
+
+    FORMAT: ClassVar[str] = "pipesim.model"
+    VERSION: ClassVar[int] = 1
+
+    name: str
+    microbatch_size: int
+    layers: tuple[Layer, ...]
+    precision: str = field(default="")
+
+    def __post_init__(self) -> None:
+        if self.microbatch_size < 1:
+            raise InputError(f"microbatch_size = {self.microbatch_size} found; at least 1 was expected")
+        if not self.layers:
+            raise InputError("a model needs at least one layer")
+        for index, layer in enumerate(self.layers):
+            for source in layer.inputs or ():
+                if not 0 <= source < index:
+                    raise InputError(
+                        f"layers[{index}].inputs: {source} found; a layer reads only layers before it, 0 to {index - 1}"
+                    )
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def inputs(self, layer: int) -> tuple[int, ...]:
+        """The layers that this layer reads."""
+        stated = self.layers[layer].inputs
+        return stated if stated is not None else tuple(range(max(layer - 1, 0), layer))
+
+    @cached_property
+    def cut_bytes(self) -> Floats:
+        """Bytes of activations across the cut after each layer; the cut after the last carries nothing.
+
+        An output read several layers later is relayed: it counts once at each cut it crosses.
+        """
+        last_reader = list(range(len(self.layers)))
+        for layer in range(len(self.layers)):
+            for source in self.inputs(layer):
+                last_reader[source] = max(last_reader[source], layer)
+        # Exactly, since what is taken away must be what was added: in floating point a cut that nothing crosses would
+        # keep a rest of either sign.
+        change = [Fraction(0)] * len(self.layers)
+        for layer, reader in enumerate(last_reader):
+            size = Fraction(self.layers[layer].output_bytes)
+            change[layer] += size
+            change[reader] -= size
+        return np.array([float(crossing) for crossing in itertools.accumulate(change)], np.float64)
+
+    @cached_property
+    def parameter_bytes(self) -> Floats:
+        """Bytes of parameters of each layer."""
+        return np.array([layer.parameter_bytes for layer in self.layers], np.float64)
+
+    @cached_property
+    def kept_bytes(self) -> Floats:
+        """What each layer must keep to do its forward once more: what it reads, if that is less than its stash."""
+        reads = [sum(self.layers[i].output_bytes for i in dict.fromkeys(self.inputs(n))) for n in range(len(self))]
+        return np.minimum(self.stash_bytes, np.array(reads, np.float64))
+
+    @cached_property
+    def stash_bytes(self) -> Floats:
+        """Bytes that each layer keeps of one microbatch from forward to backward."""
+        return np.array([layer.stash_bytes for layer in self.layers], np.float64)
+
+    @cached_property
+    def forward_flops(self) -> float | None:
+        """FLOPs of one microbatch's forward; None where a layer's are not known."""
+        known = [layer.forward_flops for layer in self.layers if layer.forward_flops is not None]
+        return float(sum(known)) if len(known) == len(self.layers) else None
+
+
+def model_of(trace: Trace, microbatch_size: int | None = None) -> Model:
+    """The model in a trace, its sizes for microbatches of the given size (default: the trace's own).
+
+    Bytes and FLOPs are taken from the recorded size that is nearest, scaled in proportion.
+    """
+    size = trace.microbatch_size if microbatch_size is None else microbatch_size
+    if size < 1:
+        raise InputError(f"microbatch size {size} found; at least 1 was expected")
+    table = trace.layers
+    recorded = np.unique(table["microbatch_size"])
+    nearest = recorded[np.argmin(np.abs(recorded - size))]
+    rows = np.flatnonzero(table["microbatch_size"] == nearest)
+    rows = rows[np.unique(table["layer"][rows], return_index=True)[1]]
+    scale = size / nearest
+    flops = table["forward_flops"][rows]
+    layers = tuple(
+        Layer(
+            name=table["name"][row],
+            output_bytes=float(table["output_bytes"][row] * scale),
+            parameter_bytes=int(table["parameter_bytes"][row]),
+            stash_bytes=float(table["stash_bytes"][row] * scale),
+            kind=table["kind"][row],
+            inputs=inputs,
+            forward_flops=None if np.isnan(flop) else float(flop * scale),
+        )
+        for row, inputs, flop in zip(rows.tolist(), trace.inputs(), flops.tolist(), strict=True)
+    )
+    return Model(trace.model, size, layers, trace.precision)

@@ -1,0 +1,158 @@
+"""Who computes what: stages of contiguous layers on sets of devices.
+
+    layers     0 1 2 3 4 | 5 6 7 | 8 9           stages cover all layers, in order
+    devices    gpu0 gpu1 | gpu2  | gpu3          several devices: replicas of the stage
+
+A device may hold several stages (chunks, "virtual stages"): device sets are then the same, otherwise disjoint.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from pipesim.base.errors import InputError, PlanError, shown
+from pipesim.core.cluster import Cluster
+from pipesim.core.model import Model
+
+Replicas = Literal["split", "whole"]
+MOST = 2**63 - 1  # of anything that is counted: columns of numbers have 64 bits
+REPLICAS: tuple[Replicas, ...] = ("split", "whole")
+
+# Keys that a plan's JSON shows beside its own: made anew by whoever writes it, not part of the plan.
+DERIVED_KEYS = frozenset({"replication", "cuts", "bound_s", "planning_s", "scaling", "seconds_by_scaling"})
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Layers start to stop - 1 on one device, or replicated on several."""
+
+    start: int
+    stop: int
+    devices: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.stop:
+            raise PlanError(f"layers {self.start} to {self.stop} found; a stage needs at least one layer")
+        if not self.devices:
+            raise PlanError(f"layers {self.start} to {self.stop}: a stage needs at least one device")
+        if len(set(self.devices)) < len(self.devices):
+            raise PlanError(f"layers {self.start} to {self.stop}: a device stands twice in {', '.join(self.devices)}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Stages in order, and the number of microbatches they are planned for. Valid if it exists.
+
+    `split`: every replica of a stage works on its share of each microbatch (SPP, DAPPLE). `whole`: microbatch m goes to
+    replica m mod k (PipeDream, Megatron). `objective_s` is what the planner minimised, in seconds.
+    """
+
+    FORMAT: ClassVar[str] = "pipesim.plan"
+    VERSION: ClassVar[int] = 1
+
+    model: str
+    layers: int
+    microbatches: int
+    stages: tuple[Stage, ...]
+    replicas: Replicas = "split"
+    planner: str = ""
+    objective_s: float | None = None
+
+    def __post_init__(self) -> None:
+        check_at_least("microbatches", self.microbatches, 1, PlanError)
+        if self.replicas not in REPLICAS:
+            raise PlanError(f"replicas {self.replicas!r} found; one of {', '.join(REPLICAS)} was expected")
+        if not self.stages:
+            raise PlanError("stages: a plan needs at least one")
+        expected = 0
+        for index, stage in enumerate(self.stages):
+            if stage.start != expected:
+                raise PlanError(
+                    f"stages[{index}].start: {stage.start} found; {expected} was expected, the layer that comes next"
+                )
+            expected = stage.stop
+        if expected != self.layers:
+            raise PlanError(
+                f"stages[{len(self.stages) - 1}].stop: {expected} found; {self.layers} was expected, as many layers"
+            )
+        holder: dict[str, tuple[str, ...]] = {}
+        for index, stage in enumerate(self.stages):
+            for device in stage.devices:
+                if set(holder.setdefault(device, stage.devices)) != set(stage.devices):
+                    raise PlanError(
+                        f"stages[{index}].devices: {device!r} is also in a stage on {', '.join(holder[device])}; "
+                        "the devices of two stages must be the same or disjoint"
+                    )
+
+    @cached_property
+    def devices(self) -> tuple[str, ...]:
+        """Devices in order of first appearance; a schedule's rank i is devices[i].
+
+        Where whole microbatches go through a model's copies in opposite directions, in the order of one of them.
+        """
+        places = [(device, (n, i)) for n, stage in enumerate(self.stages) for i, device in enumerate(stage.devices)]
+        place = dict(reversed(places))
+        if self.replicas == "whole":
+            place |= {device: (n, i) for device, (n, i) in reversed(places) if i == 0}
+        return tuple(sorted(place, key=place.__getitem__))
+
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """The first layer of every stage but the first."""
+        return tuple(stage.start for stage in self.stages[1:])
+
+    @property
+    def replication(self) -> tuple[int, ...]:
+        """How many devices each stage has."""
+        return tuple(len(stage.devices) for stage in self.stages)
+
+    @cached_property
+    def chunks(self) -> tuple[tuple[int, ...], ...]:
+        """For each device (as in `devices`) the stages it holds."""
+        return tuple(
+            tuple(n for n, stage in enumerate(self.stages) if device in stage.devices) for device in self.devices
+        )
+
+    def share(self, stage: int) -> float:
+        """The part of a microbatch that one replica of a stage works on."""
+        return 1.0 / len(self.stages[stage].devices) if self.replicas == "split" else 1.0
+
+    def microbatches_of(self, stage: int, replica: int) -> range:
+        """The microbatches that pass through a replica of a stage."""
+        if self.replicas == "split":
+            return range(self.microbatches)
+        return range(replica, self.microbatches, len(self.stages[stage].devices))
+
+
+def check_fits(plan: Plan, model: Model, cluster: Cluster) -> None:
+    """Refuse a plan that is not for this model and this cluster."""
+    if plan.layers != len(model):
+        raise PlanError(f"the plan is for {plan.layers} layers (of {plan.model!r}); {model.name!r} has {len(model)}")
+    for n, stage in enumerate(plan.stages):
+        for i, device in enumerate(stage.devices):
+            if device not in cluster.index:
+                raise PlanError(f"stages[{n}].devices[{i}]: cluster {cluster.name!r} has no device {device!r}")
+
+
+def check_stages(stages: int | None, model: Model, cluster: Cluster) -> int:
+    """The number of stages to make, one device each: as many as there can be, or as many as asked for."""
+    most = min(len(cluster.devices), len(model))
+    count = most if stages is None else stages
+    if not 1 <= count <= most:
+        raise InputError(
+            f"stages = {count} found; 1 to {most} was expected ({len(cluster.devices)} devices, {len(model)} layers)"
+        )
+    return count
+
+
+def check_microbatches(microbatches: int) -> None:
+    """Refuse a number of microbatches that nothing can be planned for."""
+    check_at_least("microbatches", microbatches, 1)
+
+
+def check_at_least(name: str, value: int, least: int, error: type[InputError] = InputError) -> None:
+    """Refuse an option's value that is too small, or that no column of numbers has room for."""
+    if value < least:
+        raise error(f"{name} = {value} found; at least {least} was expected")
+    if value > MOST:
+        raise error(f"{name} = {shown(value)} found; at most {MOST} was expected")

@@ -1,0 +1,339 @@
+"""All that is decided before time starts: one row per task, in columns.
+
+    kind         letter  runs on            works for
+    forward      F       a device lane      `duration` ns
+    backward     B       a device lane
+    input        I       a device lane      (gradient of the input)
+    weight       W       a device lane      (gradient of the weights)
+    optimizer    O       a device lane
+    activation   >       a route of media   `delay` ns, then `size` bytes
+    gradient     <       a route of media
+    all_reduce   A       a route of media   (one task per edge of the ring)
+
+A lane runs its tasks one at a time in the order of `order`; any task waits for all its `needs`. Engines only add time.
+"""
+
+import itertools
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from pipesim.base import files, serial, units
+from pipesim.base.errors import InputError, shown, within
+from pipesim.base.ragged import Ragged
+from pipesim.core.scenario import STEADY, Speeds, finish_time
+
+Sharing = Literal["none", "fifo", "fair", "channel"]
+Transfers = Literal["eager", "rendezvous", "blocking"]
+SHARINGS: tuple[Sharing, ...] = ("none", "fifo", "fair", "channel")
+TRANSFERS: tuple[Transfers, ...] = ("eager", "rendezvous", "blocking")
+
+KINDS = ("forward", "backward", "input", "weight", "optimizer", "activation", "gradient", "all_reduce")
+LETTERS = "FBIWO><A"
+# A limit that is above a capacity by less than this part is the same.
+_ROUNDING = 1e-9
+FORWARD, BACKWARD, INPUT, WEIGHT, OPTIMIZER, ACTIVATION, GRADIENT, ALL_REDUCE = range(8)
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Tasks in columns, and the lanes and media that they run on. Times are whole nanoseconds."""
+
+    FORMAT: ClassVar[str] = "pipesim.program"
+    VERSION: ClassVar[int] = 1
+
+    sharing: Sharing
+    transfers: Transfers
+    devices: tuple[str, ...]  # the lanes
+    media: tuple[str, ...]  # what transfers occupy
+    capacity: Floats  # per medium, bytes per ns
+    # One row per task. Compute: lane is a device and source = target = lane. Transfers: lane is -1.
+    kind: Ints
+    stage: Ints
+    microbatch: Ints  # -1 where a task is not about one
+    lane: Ints
+    source: Ints
+    target: Ints
+    duration: Ints  # ns, alone and at full speed, delay included
+    delay: Ints  # ns before the first byte
+    size: Floats  # bytes
+    limit: (
+        Floats  # bytes per ns of this transfer alone, more than a link's capacity for bursts; infinite without tables
+    )
+    order: Ragged  # lane -> its tasks, one after the other
+    needs: Ragged  # task -> tasks that must have ended
+    route: Ragged  # task -> media
+    # Memory, accounted and not enforced: bytes that a task adds to its device when it starts, and when it ends.
+    memory_start: Ints
+    memory_end: Ints
+    static_memory: Ints  # per device: parameters, gradients, optimizer state
+    memory: Ints  # per device: what it has; 0 where not known
+    # What metrics need to know about the work.
+    microbatches: int
+    samples: int  # in one iteration
+    flops: float | None  # in one iteration, forward and backward
+    peak_flops: float | None  # of all devices together, per second
+    lane_speeds: dict[int, Speeds] = field(default_factory=dict)
+    media_speeds: dict[int, Speeds] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @property
+    def is_compute(self) -> NDArray[np.bool_]:
+        """Which tasks run on a lane."""
+        return self.lane >= 0
+
+    @cached_property
+    def used(self) -> Floats:
+        """Bytes of its links' capacity that each transfer uses up.
+
+        These are its bytes, but for one that by a link's table is faster alone than the least capacity of its route:
+        it uses all of that capacity for as long as it takes alone.
+        """
+        least = np.full(len(self), np.inf)
+        np.minimum.at(least, self.route.row_of_value(), self.capacity[self.route.values])
+        bursts = np.isfinite(self.limit) & (self.limit > least * (1 + _ROUNDING))
+        share: Floats = np.divide(least, self.limit, out=np.ones(len(self)), where=bursts)
+        return self.size * share
+
+    def label(self, task: int) -> str:
+        """A task as people write it: 0F2, or 0>2 for the activations of microbatch 2 that leave stage 0."""
+        microbatch = self.microbatch[task] if self.microbatch[task] >= 0 else ""
+        name = f"{self.stage[task]}{LETTERS[self.kind[task]]}{microbatch}"
+        if self.lane[task] >= 0:
+            return f"{name} on {self.devices[self.lane[task]]}"
+        return f"{name} from {self.devices[self.source[task]]} to {self.devices[self.target[task]]}"
+
+    def finish(self, task: int, start: int) -> int:
+        """When a task ends that starts now and has its lane or route for itself."""
+        lane, duration = int(self.lane[task]), int(self.duration[task])
+        if lane >= 0:
+            return finish_time(self.lane_speeds.get(lane, STEADY), start, duration)
+        if not self.media_speeds:
+            return start + duration
+        delay = int(self.delay[task])
+        return finish_time(self.route_speeds(task), start + delay, duration - delay)
+
+    def route_speeds(self, task: int) -> Speeds:
+        """How fast a transfer goes alone on its route, as links are degraded: 1 is its full rate."""
+        route = self.route[task].tolist()
+        degraded = [m for m in route if m in self.media_speeds]
+        if not degraded:
+            return STEADY
+        limit = float(self.limit[task])
+        full = min([limit, *(float(self.capacity[m]) for m in route)])
+        times = sorted({time for m in degraded for time in self.media_speeds[m].times})
+        rates = [min([limit, *(float(self.capacity[m]) * self.media_speed(m, time) for m in route)]) for time in times]
+        return Speeds(tuple(times), tuple(rate / full for rate in rates))
+
+    def media_speed(self, medium: int, time: int) -> float:
+        """The part of its bandwidth that a medium has at this time."""
+        speeds = self.media_speeds.get(medium, STEADY)
+        return speeds.values[int(np.searchsorted(speeds.times, time, side="right")) - 1]
+
+    def with_durations(self, duration: Ints) -> "Program":
+        """The same program with other durations."""
+        return replace(self, duration=duration)
+
+    def same_as(self, other: "Program") -> bool:
+        """Whether both hold exactly the same."""
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+    def save(self, path: Path | str) -> None:
+        """Write the columns as JSON."""
+        head = {"format": self.FORMAT, "version": self.VERSION}
+        body = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        body["limit"] = [None if np.isinf(limit) else limit for limit in self.limit.tolist()]
+        files.write_bytes(Path(path), orjson.dumps(head | body, option=orjson.OPT_INDENT_2))
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Program":
+        """Read what `save` writes."""
+        data = serial.read_data(Path(path), files.RECORDING)
+        with within(str(path)):
+            serial.check_header(data, cls.FORMAT, cls.VERSION)
+            return _from_plain(data)
+
+
+_PER_TASK = tuple(
+    "stage microbatch lane source target duration delay size limit needs route memory_start memory_end".split()  # noqa: SIM905 - names read best in one line
+)
+
+
+def check(program: Program) -> None:
+    """Refuse columns that do not fit together."""
+    _check_lengths(program, len(program.kind), len(program.devices), len(program.media))
+    _check_values(program, len(program.kind), len(program.devices), len(program.media))
+    _check_order(program)
+    _check_scalars(program)
+    _check_speeds("lane_speeds", program.lane_speeds, len(program.devices))
+    _check_speeds("media_speeds", program.media_speeds, len(program.media))
+    _check_span(program)
+
+
+def _check_lengths(program: Program, tasks: int, lanes: int, media: int) -> None:
+    for names, length, what in (
+        (_PER_TASK, tasks, "task"),
+        (("order", "static_memory", "memory"), lanes, "device"),
+        (("capacity",), media, "medium"),
+    ):
+        for name in names:
+            found = len(getattr(program, name))
+            if found != length:
+                raise InputError(f"{name}: {found} rows found; {length} were expected, one per {what}")
+
+
+def _check_values(program: Program, tasks: int, lanes: int, media: int) -> None:
+    for name, least, most in (
+        ("kind", 0, len(KINDS) - 1),
+        ("lane", -1, lanes - 1),
+        ("source", 0, lanes - 1),
+        ("target", 0, lanes - 1),
+        ("delay", 0, None),
+        ("duration", 0, None),
+        ("size", 0, None),
+    ):
+        _check_range(name, getattr(program, name), least, most)
+    for name, most in (("order", tasks - 1), ("needs", tasks - 1), ("route", media - 1)):
+        _check_range(name, getattr(program, name).values, 0, most)
+    for name, column in (("capacity", program.capacity), ("limit", program.limit)):
+        if not (column > 0).all():
+            raise InputError(f"{name}: {column.min()} found; more than 0 was expected")
+    if (program.duration < program.delay).any():
+        raise InputError("duration: shorter than the delay, which is a part of it")
+
+
+def _check_range(name: str, column: NDArray[Any], least: int, most: int | None) -> None:
+    if len(column) and not (least <= column.min() and (most is None or column.max() <= most)):
+        found = column.min() if column.min() < least else column.max()
+        raise InputError(f"{name}: {found} found; {least} to {'any' if most is None else most} was expected")
+
+
+def _check_order(program: Program) -> None:
+    if not np.array_equal(np.sort(program.order.values), np.flatnonzero(program.is_compute)):
+        raise InputError("order: every task on a lane must stand in the order of its lane once")
+    if not np.array_equal(program.lane[program.order.values], program.order.row_of_value()):
+        raise InputError("order: a task stands in the order of another lane than its own")
+
+
+def _check_scalars(program: Program) -> None:
+    for name, allowed in (("sharing", SHARINGS), ("transfers", TRANSFERS)):
+        if getattr(program, name) not in allowed:
+            raise InputError(f"{name}: {shown(getattr(program, name))} found; one of {', '.join(allowed)} was expected")
+    if program.microbatches < 1 or program.samples < 0:
+        raise InputError(
+            f"microbatches, samples: {program.microbatches}, {program.samples} found; 1 and 0 are the least"
+        )
+
+
+def _check_speeds(name: str, speeds: dict[int, Speeds], count: int) -> None:
+    for index, (times, values) in speeds.items():
+        if not 0 <= index < count:
+            raise InputError(f"{name}: {index} found; 0 to {count - 1} was expected")
+        rising = all(a < b for a, b in itertools.pairwise(times))
+        if len(times) != len(values) or times[:1] != (0,) or not rising or not all(0 < v < np.inf for v in values):
+            raise InputError(f"{name}[{index}]: rising times from 0 on, and a speed above 0 for each, were expected")
+
+
+def _check_span(program: Program) -> None:
+    """Whatever waits for what, an iteration lasts no longer than all tasks one after the other, at the least speed."""
+    changing = [*program.lane_speeds.values(), *program.media_speeds.values()]
+    slowest = min((value for speeds in changing for value in speeds.values), default=1.0)
+    span = float(program.duration.astype(np.float64).sum()) / min(slowest, 1.0)
+    if span > units.LONGEST_NS:
+        raise InputError(f"duration: all tasks together last {units.to_s(span):.3g} s; at most 146 years were expected")
+
+
+def _same(mine: Any, theirs: Any) -> bool:  # noqa: ANN401 - any column
+    if isinstance(mine, np.ndarray):
+        return bool(mine.dtype == theirs.dtype and np.array_equal(mine, theirs))
+    return bool(mine == theirs)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any column
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Ragged):
+        return {"starts": value.starts.tolist(), "values": value.values.tolist()}
+    if isinstance(value, dict):
+        return {str(key): [list(column) for column in speeds] for key, speeds in value.items()}
+    return value
+
+
+_NAMES, _FLOATS, _RAGGED = {"devices", "media"}, {"capacity", "size"}, {"order", "needs", "route"}
+_TEXTS, _NUMBERS = {"sharing", "transfers"}, {"flops", "peak_flops"}
+
+
+def _from_plain(data: dict[str, Any]) -> Program:
+    values: dict[str, Any] = {}
+    for f in fields(Program):
+        if f.name not in data:
+            raise InputError(f"{f.name}: missing")
+        with within(f.name):
+            values[f.name] = _read_field(f.name, data[f.name])
+    program = Program(**values)
+    check(program)
+    return program
+
+
+def _read_field(name: str, value: Any) -> Any:  # noqa: ANN401, PLR0911 - one return per sort of field
+    if name in _TEXTS or (name in _NUMBERS and value is None):
+        return value
+    if name in _NAMES:
+        return tuple(_listed(value, str))
+    if name in _RAGGED:
+        return _read_ragged(value)
+    if name.endswith("_speeds"):
+        return _read_speeds(value)
+    if name == "limit":
+        return np.array(
+            [np.inf if limit is None else limit for limit in _listed(value, float | int | None)], np.float64
+        )
+    if name in _NUMBERS or name in {"microbatches", "samples"}:
+        return _listed([value], float | int if name in _NUMBERS else int)[0]
+    floats = name in _FLOATS
+    return np.array(_listed(value, float | int if floats else int), np.float64 if floats else np.int64)
+
+
+def _listed(value: Any, kind: Any) -> list[Any]:  # noqa: ANN401 - what a file holds
+    """A list of such items, or an error; whole numbers fit 64 bits."""
+    if not isinstance(value, list):
+        raise InputError(f"{shown(value)} found; a list was expected")
+    for item in value:
+        if not isinstance(item, kind) or isinstance(item, bool) or (isinstance(item, int) and item.bit_length() > 63):
+            raise InputError(f"{shown(item)} found; {getattr(kind, '__name__', kind)} was expected")
+    return value
+
+
+def _read_ragged(value: Any) -> Ragged:  # noqa: ANN401 - what a file holds
+    if not isinstance(value, dict) or set(value) != {"starts", "values"}:
+        raise InputError(f"{shown(value)} found; starts and values were expected")
+    starts, values = (np.array(_listed(value[name], int), np.int64) for name in ("starts", "values"))
+    if not len(starts) or starts[0] != 0 or starts[-1] != len(values) or (np.diff(starts) < 0).any():
+        raise InputError(f"starts: must rise from 0 to {len(values)}, the number of values")
+    return Ragged(starts, values)
+
+
+def _read_speeds(value: Any) -> dict[int, Speeds]:  # noqa: ANN401 - what a file holds
+    if not isinstance(value, dict):
+        raise InputError(f"{shown(value)} found; a table was expected")
+    found = {}
+    for key, columns in value.items():
+        if (
+            not (key.isascii() and key.isdecimal())
+            or len(key) > 9
+            or not isinstance(columns, list)
+            or len(columns) != 2
+        ):
+            raise InputError(f"{shown(key)}: an index with its times and its speeds was expected")
+        found[int(key)] = Speeds(tuple(_listed(columns[0], int)), tuple(_listed(columns[1], float | int)))
+    return found

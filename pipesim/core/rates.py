@@ -1,0 +1,154 @@
+"""At which rates transfers ran that shared links fairly, and whether these rates were right.
+
+Max-min fairness is checked by its definition, without asking how the rates were found: at every moment each transfer
+runs at its own limit, or crosses a link that is full and on which no other runs faster.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.base import units
+from pipesim.base.errors import CorruptTimelineError
+from pipesim.core.program import Program
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+# Engines add and subtract rates of up to thousands of flows in floating point; anything wrong is off by far more.
+SLACK = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rates:
+    """Every change of a transfer's rate, in time order: from `time` ns on, `task` runs at `rate` bytes per ns."""
+
+    task: Ints
+    time: Ints
+    rate: Floats
+
+
+def flows(program: Program) -> NDArray[np.bool_]:
+    """The transfers that share links fairly: they last as long as their rates say."""
+    return ~program.is_compute & (program.sharing == "fair") & (program.size > 0) & (program.route.lengths > 0)
+
+
+def check(program: Program, start: Ints, end: Ints, rates: Rates) -> None:
+    """Raise CorruptTimelineError unless rates begin after the delay, carry every transfer's bytes, and are fair."""
+    order = np.lexsort((np.arange(len(rates.task)), rates.time, rates.task))
+    task, time, rate = rates.task[order], rates.time[order], rates.rate[order]
+    _check_begin(program, start, task, time)
+    _check_bytes(program, end, task, time, rate)
+    _check_shares(program, end, task, time, rate)
+
+
+def _check_begin(program: Program, start: Ints, task: Ints, time: Ints) -> None:
+    begun = np.full(len(program), -1, np.int64)
+    begun[task[::-1]] = time[::-1]  # of equal keys the last written stays: the first change of each
+    late = flows(program) & (begun != start + program.delay)
+    if late.any():
+        at = int(np.argmax(late))
+        raise _wrong(program, at, f"its rates begin at {begun[at]} ns, which is not the end of its delay")
+
+
+def _check_bytes(program: Program, end: Ints, task: Ints, time: Ints, rate: Floats) -> None:
+    """A completion is rounded up to the next ns: at most one ns at the last rate is carried too much."""
+    last = np.append(task[1:] != task[:-1], np.ones(len(task[:1]), bool))
+    until = np.where(last, end[task], np.append(time[1:], 0))
+    carried = np.bincount(task, rate * (until - time), minlength=len(program))
+    load = program.used
+    slack = np.bincount(task[last], rate[last], minlength=len(program)) * (1 + SLACK) + 1e-9 * load
+    wrong = flows(program) & ((carried < load * (1 - 1e-9) - SLACK * slack) | (carried > load + slack))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise _wrong(program, at, f"its rates carry {carried[at]} bytes; {load[at]} were expected")
+
+
+def _check_shares(program: Program, end: Ints, task: Ints, time: Ints, rate: Floats) -> None:
+    """Go through all moments at which a rate or a link changes; look at what crosses the links that are concerned."""
+    changed = sorted(zip(time.tolist(), range(len(task)), strict=True))
+    ended = sorted({(int(end[t]), t) for t in task.tolist()})
+    turns = sorted((t, m) for m, speeds in program.media_speeds.items() for t in speeds.times)
+    network = _Network(program)
+    at_change = at_end = at_turn = 0
+    for now in sorted({when for when, _ in (*changed, *ended, *turns)}):
+        touched = set[int]()
+        while at_change < len(changed) and changed[at_change][0] == now:
+            number = changed[at_change][1]
+            touched.update(network.set_rate(int(task[number]), float(rate[number])))
+            at_change += 1
+        while at_end < len(ended) and ended[at_end][0] == now:
+            touched.update(network.remove(ended[at_end][1]))
+            at_end += 1
+        while at_turn < len(turns) and turns[at_turn][0] == now:
+            touched.add(network.turn(turns[at_turn][1], now))
+            at_turn += 1
+        network.check(touched, now)
+
+
+class _Network:
+    """Which flows cross which links now, and how fast."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.capacity: list[float] = program.capacity.tolist()
+        self.rate: dict[int, float] = {}
+        self.route: dict[int, list[int]] = {}
+        self.crossing: list[set[int]] = [set() for _ in program.media]
+
+    def set_rate(self, task: int, rate: float) -> Iterable[int]:
+        if task not in self.route:
+            self.route[task] = self.program.route[task].tolist()
+            for medium in self.route[task]:
+                self.crossing[medium].add(task)
+        self.rate[task] = rate
+        return self.route[task]
+
+    def remove(self, task: int) -> Iterable[int]:
+        route = self.route.pop(task)
+        del self.rate[task]
+        for medium in route:
+            self.crossing[medium].remove(task)
+        return route
+
+    def turn(self, medium: int, now: int) -> int:
+        self.capacity[medium] = float(self.program.capacity[medium]) * self.program.media_speed(medium, now)
+        return medium
+
+    def check(self, touched: set[int], now: int) -> None:
+        """Only flows on links where something changed can have become unfair."""
+        fastest = dict[int, float]()  # on links that are full: what the fastest flow there may be
+        concerned = set[int]()
+        for medium in sorted(touched):
+            concerned |= self.crossing[medium]
+        for medium in sorted({medium for task in concerned for medium in self.route[task]}):
+            rates = [self.rate[task] for task in self.crossing[medium]]
+            load, capacity = sum(rates), self.capacity[medium]
+            if load > capacity * (1 + SLACK):
+                raise CorruptTimelineError(
+                    f"link {self.program.media[medium]} carries {load * units.NS_PER_S:.6g} bytes/s at {now} ns; "
+                    f"its capacity is {capacity * units.NS_PER_S:.6g}"
+                )
+            if load >= capacity * (1 - SLACK):
+                fastest[medium] = max(rates)
+        for task in sorted(concerned):
+            self._check_flow(task, fastest, now)
+
+    def _check_flow(self, task: int, fastest: dict[int, float], now: int) -> None:
+        rate, limit = self.rate[task], float(self.program.limit[task])
+        if rate > limit * (1 + SLACK):
+            raise _wrong(self.program, task, f"runs at {rate} bytes per ns; its limit is {limit}")
+        held_back = any(medium in fastest and fastest[medium] <= rate * (1 + SLACK) for medium in self.route[task])
+        if rate < limit * (1 - SLACK) and not held_back:
+            raise _wrong(
+                self.program,
+                task,
+                f"runs at {rate} bytes per ns at {now} ns, below its fair share: it is not at its limit, and on every "
+                "link that it crosses there is room, or a faster transfer",
+            )
+
+
+def _wrong(program: Program, task: int, message: str) -> CorruptTimelineError:
+    return CorruptTimelineError(f"task {task} ({program.label(task)}): {message}")

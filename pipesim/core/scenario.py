@@ -1,0 +1,151 @@
+"""What goes wrong during an iteration: devices that are slow and links that are degraded, for a while or throughout.
+
+    [[slow]]                         [[degraded]]
+    device = "gpu3"                  source = "node0.nic0"
+    factor = 1.5                     target = "core"
+    start = "10ms"                   fraction = 0.25
+    end = "50ms"                     # without start and end: throughout
+
+`Speeds` is what a scenario means for one lane or link: a speed, 1 when all is well, from each change to the next.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from pipesim.base import units
+from pipesim.base.errors import InputError
+from pipesim.core.cluster import Cluster
+
+
+class Speeds(NamedTuple):
+    """Speed from each time (ns) on until the next; the first time is 0."""
+
+    times: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+STEADY = Speeds((0,), (1.0,))
+
+
+def finish_time(speeds: Speeds, start: int, work: int) -> int:
+    """When work that takes `work` ns at speed 1 is over if begun at `start`; rounded up once."""
+    if speeds is STEADY or work == 0:
+        return start + work
+    # Counted from the start on, as whole numbers until the last step: a float holds no more than 104 days to the ns.
+    gone, left = 0.0, float(work)
+    for piece in range(bisect_right(speeds.times, start) - 1, len(speeds.times)):
+        until = speeds.times[piece + 1] - start if piece + 1 < len(speeds.times) else math.inf
+        if gone + left / speeds.values[piece] <= until:
+            gone += left / speeds.values[piece]
+            break
+        left = max(0.0, left - (until - gone) * speeds.values[piece])
+        gone = float(until)
+    return start + units.ns_up(gone)
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """A device whose tasks take `factor` times as long between start and end (seconds)."""
+
+    device: str
+    factor: float
+    start: float = field(default=0.0, metadata={"parse": units.duration})
+    end: float | None = field(default=None, metadata={"parse": units.duration})
+
+    def __post_init__(self) -> None:
+        if not 0 < self.factor < math.inf:
+            raise InputError(f"factor: {self.factor} found; more than 0 was expected (2 means half as fast)")
+        _check_window(self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """A link with only `fraction` of its bandwidth between start and end (seconds).
+
+    In both directions, or only from source to target if `one_way`; directions that take turns are degraded together.
+    """
+
+    source: str
+    target: str
+    fraction: float
+    start: float = field(default=0.0, metadata={"parse": units.duration})
+    end: float | None = field(default=None, metadata={"parse": units.duration})
+    one_way: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise InputError(f"fraction: {self.fraction} found; more than 0 and at most 1 was expected")
+        _check_window(self.start, self.end)
+
+
+def _check_window(start: float, end: float | None) -> None:
+    for name, value in (("start", start), ("end", end or 0.0)):
+        if not 0 <= value <= units.to_s(units.LONGEST_NS):
+            raise InputError(f"{name}: {value} s found; 0 s to 146 years was expected")
+    if end is not None and end <= start:
+        raise InputError(f"end: {end} s found; later than the start, {start} s, was expected")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Slow devices and degraded links; windows that overlap multiply."""
+
+    FORMAT: ClassVar[str] = "pipesim.scenario"
+    VERSION: ClassVar[int] = 1
+
+    slow: tuple[Slow, ...] = ()
+    degraded: tuple[Degraded, ...] = ()
+
+    def of_device(self, device: str) -> Speeds:
+        """How fast a device goes."""
+        return _speeds((s.start, s.end, 1 / s.factor) for s in self.slow if s.device == device)
+
+    def of_media(self, cluster: Cluster) -> dict[str, Speeds]:
+        """How fast each medium goes that is not steady."""
+        graph = cluster.graph
+        windows: dict[str, list[tuple[float, float | None, float]]] = {}
+        for index, d in enumerate(self.degraded):
+            ways = [(d.source, d.target)] if d.one_way else [(d.source, d.target), (d.target, d.source)]
+            media = dict.fromkeys(graph.edges[way]["medium"] for way in ways if graph.has_edge(*way))
+            if not media:
+                raise InputError(f"degraded[{index}]: cluster {cluster.name!r} has no link {d.source!r} - {d.target!r}")
+            for medium in media:
+                windows.setdefault(medium, []).append((d.start, d.end, d.fraction))
+        return {medium: _speeds(parts) for medium, parts in windows.items()}
+
+    def beside(self, other: "Scenario") -> "Scenario":
+        """What goes wrong in both."""
+        return Scenario(self.slow + other.slow, self.degraded + other.degraded)
+
+    def check_devices(self, cluster: Cluster) -> None:
+        """Refuse devices that the cluster does not have."""
+        for index, slow in enumerate(self.slow):
+            if slow.device not in cluster.index:
+                raise InputError(f"slow[{index}].device: cluster {cluster.name!r} has no device {slow.device!r}")
+
+
+CALM = Scenario()
+
+
+def _speeds(windows: Iterable[tuple[float, float | None, float]]) -> Speeds:
+    whole = [(_ns(start), math.inf if end is None else _ns(end), speed) for start, end, speed in windows]
+    if not whole:
+        return STEADY
+    # Window by window as they open and close: recorded loads have thousands that do not overlap.
+    changes = {0: list[int]()}
+    for number, (start, end, _) in enumerate(whole):
+        for time in (start, end) if start < end else ():
+            if time < math.inf:
+                changes.setdefault(int(time), []).append(number)
+    open_now, values = set[int](), []
+    for time in sorted(changes):
+        open_now.symmetric_difference_update(changes[time])
+        values.append(math.prod(whole[number][2] for number in sorted(open_now)))
+    return Speeds(tuple(sorted(changes)), tuple(values))
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * units.NS_PER_S)

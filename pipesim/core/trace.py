@@ -1,0 +1,309 @@
+"""What was recorded of a model's layers and of transfers, as recorded: every sample is kept.
+
+A trace is a folder: `trace.toml` says what was recorded and where, `layers.csv` (or `.parquet`) has one row per layer,
+device kind, microbatch size and sample, `transfers.csv` (optional) one row per timed transfer. Seconds and bytes.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.base import files, lookup, serial, tables, units
+from pipesim.base.errors import InputError, UnknownNameError, within
+from pipesim.base.tables import Column, Table
+
+ANY_KIND = "any"
+NO_INPUTS = "-"
+_NAN = float("nan")
+
+LAYER_COLUMNS = (
+    Column("layer", int, note="index of the layer, in topological order, from 0"),
+    Column("name", str),
+    Column("kind", str, "", note="what sort of layer: conv, attention, ..."),
+    Column("device_kind", str, ANY_KIND, note="what it was timed on; 'any' fits every device"),
+    Column("microbatch_size", int, 0, note="samples in the microbatch; 0 means as in trace.toml"),
+    Column("sample", int, 0, note="which repetition this row is"),
+    Column("forward_s", float),
+    Column("backward_s", float, _NAN, note="whole backward of an accumulating microbatch"),
+    Column("backward_first_s", float, _NAN, note="whole backward of the first microbatch, where recorded apart"),
+    Column("backward_input_s", float, _NAN, note="gradient of the input, where recorded apart"),
+    Column("backward_weight_s", float, _NAN, note="gradient of the weights, where recorded apart"),
+    Column("recompute_s", float, _NAN, note="forward again before the backward, where recorded"),
+    Column("forward_flops", float, _NAN),
+    Column("output_bytes", int, note="activations handed to later layers, whole microbatch"),
+    Column("parameter_bytes", int, 0),
+    Column("stash_bytes", int, 0, note="kept from forward to backward, whole microbatch"),
+    Column("inputs", str, "", note="layers this one reads, '3;7'; empty: the one before; '-': none"),
+)
+TRANSFER_COLUMNS = (
+    Column("source", str),
+    Column("target", str),
+    Column("bytes", int),
+    Column("seconds", float),
+    Column("kind", str, "p2p"),
+    Column("participants", int, 2),
+    Column("sample", int, 0),
+    Column("round", int, 0),
+)
+# No layer takes longer than this (11 days): such a time was not meant as seconds.
+_LONGEST_S = 1e6
+# What must be the same in every row of one layer, whatever the device and the sample.
+_PER_LAYER = ("name", "kind", "parameter_bytes", "inputs")
+_ABOUT = ("model", "source", "microbatch_size", "machine", "command", "precision")
+_PER_SIZE = ("output_bytes", "stash_bytes", "forward_flops")
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerStep:
+    """What a step of an optimizer takes: seconds per byte of parameters, and bytes of state kept per such byte."""
+
+    name: str
+    s_per_byte: float
+    state_per_byte: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.s_per_byte <= _LONGEST_S and 0 <= self.state_per_byte < 2.0**63):
+            raise InputError(
+                f"optimizer {self.name!r}: s_per_byte {self.s_per_byte}, state_per_byte {self.state_per_byte} found; "
+                "finite numbers, not negative, were expected"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The keys of trace.toml."""
+
+    FORMAT: ClassVar[str] = "pipesim.trace"
+    VERSION: ClassVar[int] = 1
+
+    model: str
+    source: str
+    microbatch_size: int
+    machine: str = ""
+    command: str = ""
+    precision: str = ""
+    units: Literal["seconds, bytes"] = "seconds, bytes"
+    optimizers: tuple[OptimizerStep, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A recorded model: layers in columns, transfers in columns, and where they come from. Valid if it exists."""
+
+    FORMAT: ClassVar[str] = _Header.FORMAT
+    VERSION: ClassVar[int] = _Header.VERSION
+
+    model: str
+    source: str
+    microbatch_size: int
+    layers: Table
+    transfers: Table = field(default_factory=dict)
+    machine: str = ""
+    command: str = ""
+    precision: str = ""
+    optimizers: tuple[OptimizerStep, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.microbatch_size < 2**63:
+            raise InputError(f"microbatch_size = {self.microbatch_size} found; 1 to 2^63 - 1 was expected")
+        _check_optimizers(self.optimizers)
+        layers = tables.checked(LAYER_COLUMNS, self.layers)
+        size = layers["microbatch_size"]
+        layers["microbatch_size"] = np.where(size == 0, self.microbatch_size, size)
+        _check_layers(layers)
+        object.__setattr__(self, "layers", layers)
+        object.__setattr__(self, "transfers", tables.checked(TRANSFER_COLUMNS, self.transfers))
+
+    @property
+    def layer_count(self) -> int:
+        """How many layers the model has."""
+        return int(self.layers["layer"].max()) + 1
+
+    @property
+    def device_kinds(self) -> tuple[str, ...]:
+        """The device kinds that were timed, in order of first appearance."""
+        return tuple(dict.fromkeys(self.layers["device_kind"]))
+
+    def optimizer(self, name: str) -> OptimizerStep:
+        """What was recorded of the optimizer of this name."""
+        found = {step.name: step for step in self.optimizers}
+        if name not in found:
+            known = lookup.suggest(name, found) if found else "it has none"
+            raise UnknownNameError(f"the trace of {self.model!r} has no optimizer {name!r}; {known}")
+        return found[name]
+
+    def inputs(self) -> list[tuple[int, ...] | None]:
+        """For each layer the layers it reads; None where it reads the one before."""
+        first = _first_rows(self.layers["layer"])
+        return [parse_inputs(text, layer) for layer, text in enumerate(self.layers["inputs"][first])]
+
+    def save(self, path: Path | str, suffix: Literal[".csv", ".parquet"] = ".csv") -> None:
+        """Write the folder; an existing trace there is replaced."""
+        header = _Header(
+            self.model,
+            self.source,
+            self.microbatch_size,
+            self.machine,
+            self.command,
+            self.precision,
+            optimizers=self.optimizers or None,
+        )
+        with files.folder_written_whole(Path(path), "trace.toml") as folder:
+            serial.save(header, folder / "trace.toml")
+            tables.write(folder / f"layers{suffix}", _without_empty(self.layers))
+            if len(self.transfers["bytes"]):
+                tables.write(folder / f"transfers{suffix}", self.transfers)
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Trace":
+        """Read the folder that `save` writes."""
+        folder = Path(path)
+        header = serial.load(_Header, folder / "trace.toml")
+        layers_file = _table_file(folder, "layers")
+        if layers_file is None:
+            raise InputError(f"{folder}: has neither layers.csv nor layers.parquet")
+        layers = tables.read(layers_file, LAYER_COLUMNS)
+        transfers_file = _table_file(folder, "transfers")
+        transfers = tables.read(transfers_file, TRANSFER_COLUMNS) if transfers_file else {}
+        about: dict[str, Any] = {name: getattr(header, name) for name in _ABOUT}
+        with within(str(layers_file)):
+            return cls(layers=layers, transfers=transfers, optimizers=header.optimizers or (), **about)
+
+    def same_as(self, other: "Trace") -> bool:
+        """Whether both hold exactly the same."""
+        return all(getattr(self, name) == getattr(other, name) for name in (*_ABOUT, "optimizers")) and all(
+            _same(mine[name], theirs[name])
+            for mine, theirs in ((self.layers, other.layers), (self.transfers, other.transfers))
+            for name in mine
+        )
+
+
+def _check_optimizers(optimizers: tuple[OptimizerStep, ...]) -> None:
+    names = [step.name for step in optimizers]
+    if len(set(names)) < len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"optimizers: the name {double!r} stands twice")
+
+
+def _table_file(folder: Path, stem: str) -> Path | None:
+    return next(
+        (folder / (stem + suffix) for suffix in (".csv", ".parquet") if (folder / (stem + suffix)).exists()), None
+    )
+
+
+def _without_empty(layers: Table) -> Table:
+    """Leave out optional columns that were never recorded."""
+    return {
+        name: values
+        for name, values in layers.items()
+        if not (values.dtype.kind == "f" and len(values) and np.isnan(values).all())
+    }
+
+
+def _same(mine: NDArray[Any], theirs: NDArray[Any]) -> bool:
+    return np.array_equal(mine, theirs, equal_nan=mine.dtype.kind == "f")
+
+
+def parse_inputs(text: str, layer: int) -> tuple[int, ...] | None:
+    """The layers in "3;7"; None for "" (the layer before), nothing for "-"."""
+    stripped = text.strip()
+    if not stripped:
+        return None
+    if stripped == NO_INPUTS:
+        return ()
+    try:
+        inputs = tuple(units.whole(part) for part in stripped.split(";"))
+    except ValueError:
+        raise InputError(f"layer {layer}: inputs: {text[:60]!r} found; layers such as '3;7' were expected") from None
+    for source in inputs:
+        if not 0 <= source < layer:
+            raise InputError(
+                f"layer {layer}: inputs: reads layer {source}; only layers before it, 0 to {layer - 1}, can be read "
+                "(layers stand in topological order)"
+            )
+    return inputs
+
+
+def _first_rows(layer: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.unique(layer, return_index=True)[1]
+
+
+def _check_layers(layers: Table) -> None:
+    layer = layers["layer"]
+    if not len(layer):
+        raise InputError("has no layers")
+    count = int(layer.max()) + 1
+    present = np.unique(layer)
+    if len(present) != count:
+        missing = int(np.argmax(present != np.arange(len(present))))
+        raise InputError(f"layer {missing} is missing; layers were expected to be numbered 0 to {count - 1}")
+    _check_complete(layers, count)
+    _check_agreement(layers, layer, _PER_LAYER)
+    _check_agreement(layers, _codes(layer, layers["microbatch_size"]), _PER_SIZE)
+    whole, parts = ~np.isnan(layers["backward_s"]), [
+        ~np.isnan(layers["backward_input_s"]),
+        ~np.isnan(layers["backward_weight_s"]),
+    ]  # fmt: skip
+    bad = ~(whole | (parts[0] & parts[1])) | (parts[0] != parts[1])
+    if bad.any():
+        raise InputError(
+            f"layer {layer[int(np.argmax(bad))]}: backward_s, or both backward_input_s and backward_weight_s, "
+            "must be given"
+        )
+    for name in (name for name in layers if name.endswith("_s")):
+        slow = layers[name] > _LONGEST_S
+        if slow.any():
+            row = int(np.argmax(slow))
+            raise InputError(
+                f"layer {layer[row]}: {name}: {layers[name][row]} found; seconds, at most {_LONGEST_S:g}, were expected"
+            )
+    for index, text in enumerate(layers["inputs"][_first_rows(layer)]):
+        parse_inputs(text, index)
+
+
+def _codes(*columns: NDArray[Any]) -> NDArray[np.int64]:
+    """One whole number for each different combination of values."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, inverse = np.unique(column, return_inverse=True)
+        code = np.unique(code * len(values) + inverse, return_inverse=True)[1].astype(np.int64)
+    return code
+
+
+def _check_complete(layers: Table, count: int) -> None:
+    """Every device kind and microbatch size has every layer; no sample stands twice."""
+    layer = layers["layer"]
+    combination = _codes(layers["device_kind"], layers["microbatch_size"])
+    pairs = np.unique(combination * count + layer)
+    if len(pairs) != (int(combination.max()) + 1) * count:
+        for code in range(int(combination.max()) + 1):
+            rows = combination == code
+            absent = np.setdiff1d(np.arange(count), layer[rows])
+            if len(absent):
+                kind, size = layers["device_kind"][rows][0], layers["microbatch_size"][rows][0]
+                raise InputError(f"layer {absent[0]} has no row for device kind {kind[:60]!r}, microbatch size {size}")
+    twice = np.unique(_codes(combination, layer, layers["sample"]), return_counts=True)[1]
+    if (twice > 1).any():
+        order = _codes(combination, layer, layers["sample"])
+        row = int(np.argmax(np.isin(order, np.flatnonzero(twice > 1))))
+        raise InputError(f"layer {layer[row]}: sample {layers['sample'][row]} stands twice")
+
+
+def _check_agreement(layers: Table, group: NDArray[np.int64], names: tuple[str, ...]) -> None:
+    _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
+    for name in names:
+        values = layers[name]
+        expected = values[first][inverse]
+        differs = values != expected
+        if values.dtype.kind == "f":
+            differs &= ~(np.isnan(values) & np.isnan(expected))
+        if differs.any():
+            row = int(np.argmax(differs))
+            one, other = (repr(column.tolist()[row])[:60] for column in (values, expected))
+            raise InputError(
+                f"layer {layers['layer'][row]}: {name}: {one} in one row and {other} in another; rows of one layer "
+                "must agree"
+            )

@@ -1,0 +1,69 @@
+"""Bandwidths between devices without the matrix of all pairs: of a few of them, and the least and the greatest of all.
+
+        core
+       ╱    ╲         Devices a and b can change places, their ports included, and no route becomes wider or narrower.
+    nic      nic      So one tree of routes tells the bandwidths to both: 2,048 servers of 8 devices take 2,048 trees
+   ╱   ╲      │       in place of 16,384.
+ port  port   c
+  │     │
+  a     b
+
+A port is a vertex that is no device and joins two others.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.core.cluster import Cluster
+
+Floats = NDArray[np.float64]
+Near = dict[str, dict[str, tuple[float, float]]]
+
+
+def among_first(cluster: Cluster, count: int) -> Floats:
+    """The part of `bandwidth_matrix` that is about the first devices."""
+    count = min(count, len(cluster.devices))
+    matrix = np.array([cluster.bandwidths_to(target)[:count] for target in range(count)]).T
+    np.fill_diagonal(matrix, np.inf)
+    return matrix
+
+
+def least_and_most(cluster: Cluster) -> tuple[float, float] | None:
+    """Bytes/s from one device to another where they are least (0: no route) and most; None for a single device."""
+    if len(cluster.devices) == 1:
+        return None
+    least, most = np.inf, 0.0
+    for target in _one_of_each(cluster):
+        others = np.delete(cluster.bandwidths_to(target), target)
+        least, most = min(least, float(others.min())), max(most, float(others.max()))
+    return least, most
+
+
+def _one_of_each(cluster: Cluster) -> list[int]:
+    """The first of all devices that can change places."""
+    near = _neighbours(cluster)
+    found: dict[object, int] = {}
+    for position, device in enumerate(cluster.devices):
+        ways = (_way(cluster, near, device.name, other) for other in near.get(device.name, {}))
+        found.setdefault(tuple(sorted(ways)), position)
+    return list(found.values())
+
+
+def _neighbours(cluster: Cluster) -> Near:
+    """For each vertex those next to it, with the bandwidth to each and from it; 0 where no link leads so."""
+    near: Near = {}
+    for link in cluster.links:
+        ways = [(link.source, link.target)] + ([] if link.duplex == "one_way" else [(link.target, link.source)])
+        for a, b in ways:
+            ahead, back = near.setdefault(a, {}), near.setdefault(b, {})
+            ahead[b] = link.bandwidth, ahead.get(b, (0.0, 0.0))[1]
+            back[a] = back.get(a, (0.0, 0.0))[0], link.bandwidth
+    return near
+
+
+def _way(cluster: Cluster, near: Near, device: str, other: str) -> tuple[str, *tuple[float, ...]]:
+    """Where one gets from a device to a neighbour of it, or past a port, and the bandwidths there and back."""
+    if other in cluster.index or len(near[other]) != 2:
+        return other, *near[device][other]
+    behind = next(name for name in near[other] if name != device)
+    return behind, *near[device][other], *near[other][behind]

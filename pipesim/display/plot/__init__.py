@@ -1,0 +1,35 @@
+"""Pictures of timelines, clusters and results, for the screen and for print: .png, .svg or .pdf.
+
+    gantt         who does what when                    gantt_grid    several of them on one time axis
+    memory        bytes in use on each device           link_load     how busy each medium is
+    comparison    iteration times, side by side         cluster       a topology, and its bandwidths
+    layers        seconds and bytes of a trace's layers
+    chart         rows of a sweep: lines, scaling curves, bars, heat maps, boxes, distributions, small multiples
+
+Every function returns a matplotlib figure, and writes it where a path is given. The same values make the same bytes.
+"""
+
+from pipesim.display.plot.chart import Chart
+from pipesim.display.plot.chart_figure import chart
+from pipesim.display.plot.cluster_map import cluster
+from pipesim.display.plot.comparison_chart import comparison
+from pipesim.display.plot.gains_chart import gains
+from pipesim.display.plot.gantt_chart import gantt, gantt_grid
+from pipesim.display.plot.layer_bars import layers
+from pipesim.display.plot.load_chart import link_load
+from pipesim.display.plot.memory_chart import memory
+from pipesim.display.plot.paper import check_path
+
+__all__ = [
+    "Chart",
+    "chart",
+    "check_path",
+    "cluster",
+    "comparison",
+    "gains",
+    "gantt",
+    "gantt_grid",
+    "layers",
+    "link_load",
+    "memory",
+]

@@ -1,0 +1,153 @@
+"""Iteration times side by side: a group of bars per planner, a bar per scheduler."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.base import units
+from pipesim.base.errors import InputError, within
+from pipesim.display.plot import looks, paper
+from pipesim.display.plot.looks import Look
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+
+_GROUP, _WIDEST = 0.84, 0.28  # of a group and of a bar, in the distance between groups
+_LABEL = 6.5  # points
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """One row, checked."""
+
+    planner: str
+    scheduler: str
+    seconds: float | None
+    bound: float | None
+    label: str | None
+    starred: bool
+
+
+def comparison(rows: Iterable[Mapping[str, Any]], path: Path | str | None = None) -> "Figure":
+    """Bars of iteration time from rows with `planner`, `scheduler` and `iteration_time_s`, in the order they come in.
+
+    A row may also have `bound_s` or `schedule_bound_s` (what nothing can beat, drawn across its bar), `label` (stands
+    on the bar in place of its time), `starred` (marks the bar with a star), and `error` in place of a time: then its
+    label, or "failed", stands where the bar would be.
+    """
+    bars = [_bar(number, row) for number, row in enumerate(rows)]
+    if not any(bar.seconds is not None for bar in bars):
+        raise InputError(f"no iteration time found in {len(bars)} rows; at least one was expected")
+    return paper.drawn(path, lambda: _comparison(bars))
+
+
+def _bar(number: int, row: Mapping[str, Any]) -> _Bar:
+    with within(f"rows[{number}]"):
+        for key in ("planner", "scheduler", "iteration_time_s"):
+            if key not in row and not (key == "iteration_time_s" and "error" in row):
+                raise InputError(f"has no {key!r}; planner, scheduler and iteration_time_s were expected")
+        label = row.get("label")
+        return _Bar(
+            planner=str(row["planner"]),
+            scheduler=str(row["scheduler"]),
+            seconds=_seconds(row.get("iteration_time_s"), "iteration_time_s"),
+            bound=_seconds(row.get("bound_s", row.get("schedule_bound_s")), "bound_s"),
+            label=None if label is None else str(label),
+            starred=bool(row.get("starred", False)),
+        )
+
+
+def _seconds(value: Any, key: str) -> float | None:  # noqa: ANN401 - whatever stands in a row
+    if value is None or value != value:  # noqa: PLR0124 - NaN, as tables write what is missing
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
+        raise InputError(f"{key}: {value!r} found; seconds, not negative, were expected")
+    return float(value)
+
+
+def _comparison(bars: list[_Bar]) -> "Figure":
+    planners = list(dict.fromkeys(bar.planner for bar in bars))
+    schedulers = list(dict.fromkeys(bar.scheduler for bar in bars))
+    unit, ns = paper.time_unit(max(bar.seconds or 0.0 for bar in bars) * units.NS_PER_S)
+    figure = paper.sheet(max(4.0, min(paper.WIDTH, 1.2 + 0.5 * len(planners) * (len(schedulers) + 0.5))), 3.2)
+    axes = figure.subplots()
+    axes.set_xlim(-0.5, len(planners) - 0.5)
+    axes.tick_params(axis="x", length=0)
+    axes.set_ylabel(f"iteration time ({unit})")
+    axes.grid(axis="y")
+    paper.plain(axes)
+    _legend(figure, schedulers, bounds=any(bar.bound is not None for bar in bars))
+    _name_planners(axes, planners)
+    width = min(_WIDEST, _GROUP / len(schedulers))
+    x = [_place(bar, planners, schedulers, width) for bar in bars]
+    look = dict(zip(schedulers, looks.bars(schedulers, looks.SCHEDULES), strict=True))
+    heights = [_draw_bar(axes, bar, (at, width), ns, look[bar.scheduler]) for bar, at in zip(bars, x, strict=True)]
+    _label_bars(axes, bars, x, heights, width)
+    return figure
+
+
+def _draw_bar(axes: "Axes", bar: _Bar, place: tuple[float, float], ns: float, look: Look) -> float:
+    """A bar at (middle, width) in a scheduler's look, and its bound; returns how high it is in units of so many ns."""
+    x, width = place
+    height = (bar.seconds or 0.0) * units.NS_PER_S / ns
+    if bar.seconds is not None:
+        axes.bar(x, height, 0.92 * width, edgecolor=paper.INK, linewidth=0.5, zorder=2, **look)
+    if bar.bound is not None:
+        level = bar.bound * units.NS_PER_S / ns
+        axes.plot([x - width / 2, x + width / 2], [level] * 2, "k", linewidth=1.3, solid_capstyle="butt", zorder=3)
+    return height
+
+
+def _place(bar: _Bar, planners: list[str], schedulers: list[str], width: float) -> float:
+    """The middle of a bar: schedulers side by side, centred on their planner's number."""
+    return planners.index(bar.planner) + (schedulers.index(bar.scheduler) - (len(schedulers) - 1) / 2) * width
+
+
+def _legend(figure: "Figure", schedulers: list[str], *, bounds: bool) -> None:
+    handles = [
+        paper.patch(label=name, color=look["facecolor"], hatch=look["hatch"])
+        for name, look in zip(schedulers, looks.bars(schedulers, looks.SCHEDULES), strict=True)
+    ]
+    if bounds:
+        handles.append(paper.line("black", "lower bound", linewidth=1.3))
+    paper.legend_above(figure, handles)
+
+
+def _name_planners(axes: "Axes", planners: list[str]) -> None:
+    """Names of planners upright where they fit side by side, else slanted."""
+    figure = paper.figure_of(axes)
+    room = 0.85 * figure.bbox.width / len(planners)
+    axes.set_xticks(range(len(planners)), planners)
+    if max(paper.text_width(figure, name, 7) for name in planners) > 0.92 * room:
+        axes.set_xticks(range(len(planners)), planners, rotation=25, ha="right", rotation_mode="anchor")
+
+
+def _label_bars(axes: "Axes", bars: list[_Bar], x: list[float], heights: list[float], width: float) -> None:
+    """What stands on each bar: upright where it fits the bar's width, else all turned; the axis grows to hold it."""
+    figure = paper.figure_of(axes)
+    texts = [_text(bar, height) for bar, height in zip(bars, heights, strict=True)]
+    figure.draw_without_rendering()  # lays out, so that there are pixels to measure
+    columns, lines = paper.pixels(axes)
+    longest = max(paper.text_width(figure, text, _LABEL) for text in texts)
+    turned = longest > 0.98 * width * columns / (axes.get_xlim()[1] - axes.get_xlim()[0])
+    needed = (longest if turned else _LABEL * figure.dpi / paper.POINTS) + 14
+    top = axes.dataLim.ymax or 1.0
+    axes.set_ylim(0, max(1.04 * top, max(heights) / max(0.2, 1 - needed / lines)))
+    paper.settle(figure)
+    for at, height, text in zip(x, heights, texts, strict=True):
+        axes.annotate(
+            text, (at, height), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom", fontsize=_LABEL,
+            rotation=90 if turned else 0, zorder=4,
+        )  # fmt: skip
+
+
+def _text(bar: _Bar, height: float) -> str:
+    text = bar.label if bar.label is not None else ("failed" if bar.seconds is None else f"{height:.4g}")
+    return f"{text} ★" if bar.starred else text

@@ -1,0 +1,212 @@
+"""Who does what when: a row per device, a box per task."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.analysis import metrics
+from pipesim.base.errors import InputError
+from pipesim.core.program import KINDS
+from pipesim.core.timeline import Timeline
+from pipesim.display.plot import paper
+from pipesim.display.plot.gantt_spans import Chart, fill, outline
+from pipesim.display.plot.layout import lay_out
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+# Okabe and Ito's colours, some lighter or darker, so that neighbours differ in lightness too when printed in grey.
+_COLORS = {
+    "forward": "#A3D6F5",
+    "backward": "#C8540A",
+    "input": "#DE9400",
+    "weight": "#007358",
+    "optimizer": "#33336B",
+    "activation": "#0072B2",
+    "gradient": "#F2A477",
+    "all_reduce": "#A64D79",
+}
+_WORDS = {
+    "input": "input gradient",
+    "weight": "weight gradient",
+    "activation": "activations",
+    "gradient": "gradients",
+    "all_reduce": "all-reduce",
+}
+
+_MEMORY = "#7F7F7F"
+_ROW, _TALLEST = 0.27, 8.5  # inches of a row, and of all rows
+
+
+def gantt(
+    timeline: Timeline,
+    path: Path | str | None = None,
+    *,
+    links: bool = False,
+    critical: Sequence[int] | Ints | None = None,
+    title: str | None = None,
+    width: float = paper.WIDTH,
+    labels: bool = True,
+) -> "Figure":
+    """A Gantt chart of one iteration: what every device does, with the microbatch in each box that has room for it.
+
+    `links` adds a row per medium that carried something. The tasks of `critical` (their numbers in the program) are
+    outlined; without rows for media, a line from device to device stands for a transfer among them. Devices with
+    several chunks show later ones lighter. `width` is in inches; the height follows the number of rows.
+    """
+    chosen = _checked_tasks(timeline, critical)
+    return paper.drawn(path, lambda: _gantt(timeline, chosen, title, width, links=links, labels=labels))
+
+
+def gantt_grid(
+    timelines: Mapping[str, Timeline], path: Path | str | None = None, *, memory: str | None = None
+) -> "Figure":
+    """Gantt charts under each other on one time axis, with the keys as titles: one look tells which is shorter.
+
+    With `memory`, which says in what unit, bars beside each chart show the most that each device holds.
+    """
+    if not timelines:
+        raise InputError("no timelines found; at least one was expected")
+    return paper.drawn(path, lambda: _grid(timelines, memory))
+
+
+def _checked_tasks(timeline: Timeline, critical: Sequence[int] | Ints | None) -> Ints:
+    tasks = np.asarray([] if critical is None else critical, np.int64)
+    wrong = tasks[(tasks < 0) | (tasks >= len(timeline.program))]
+    if len(wrong):
+        raise InputError(f"critical: task {wrong[0]} found; 0 to {len(timeline.program) - 1} was expected")
+    return tasks
+
+
+def _gantt(
+    timeline: Timeline, critical: Ints, title: str | None, width: float, *, links: bool, labels: bool
+) -> "Figure":
+    chart = _chart(timeline, timeline.makespan, links=links)
+    rows = chart.layout.height
+    height = min(_TALLEST, rows * _ROW)
+    figure = paper.sheet(width, height + (1.1 if title else 0.9))
+    axes = figure.subplots()
+    _frame(axes, chart, height / rows)
+    if title:
+        axes.set_title(title)
+    paper.legend_above(figure, _handles([chart], critical=bool(len(critical))))
+    paper.settle(figure)
+    fill(axes, chart, labels=labels)
+    outline(axes, chart, critical)
+    return figure
+
+
+def _grid(timelines: Mapping[str, Timeline], memory: str | None) -> "Figure":
+    horizon = max(timeline.makespan for timeline in timelines.values())
+    charts = [_chart(timeline, horizon, links=False) for timeline in timelines.values()]
+    columns = 1 if len(charts) <= 6 else 2
+    lines = -(-len(charts) // columns)
+    rows = [max(chart.layout.height for chart in charts[line::lines]) for line in range(lines)]
+    row = min(_TALLEST / sum(rows), _ROW * 0.8)
+    figure = paper.sheet(paper.WIDTH, sum(rows) * row + 0.4 * lines + 0.6)
+    widths = [1.0] * columns if memory is None else [6.0, 1.0] * columns
+    every = figure.subplots(lines, len(widths), squeeze=False, height_ratios=rows, width_ratios=widths)
+    step = len(widths) // columns
+    grid = every[:, ::step].ravel(order="F").tolist()
+    for number, (axes, chart, title) in enumerate(zip(grid, charts, timelines, strict=False)):
+        _frame(axes, chart, row)
+        axes.set_title(f"{title}: {paper.duration(chart.timeline.makespan)}", fontsize=8)
+        if number % lines < lines - 1 and number < len(charts) - 1:
+            axes.tick_params(labelbottom=False)
+            axes.set_xlabel("")
+    if memory is not None:
+        _peaks(every[:, 1::2].ravel(order="F").tolist(), charts, lines, memory)
+    for axes in grid[len(charts) :]:
+        axes.set_axis_off()
+    paper.legend_above(figure, _handles(charts, critical=False))
+    paper.settle(figure)
+    for axes, chart in zip(grid, charts, strict=False):
+        fill(axes, chart, labels=True)
+    return figure
+
+
+def _peaks(grid: list["Axes"], charts: Sequence[Chart], lines: int, unit: str) -> None:
+    """A bar per device beside its row: the most it holds, on one scale for all charts."""
+    peaks = [metrics.peak_memory(chart.timeline) / _chunks(chart.timeline) for chart in charts]
+    most = max(float(peak.max(initial=0)) for peak in peaks) or 1.0
+    for number, (axes, chart, peak) in enumerate(zip(grid, charts, peaks, strict=False)):
+        layout = chart.layout
+        middle = ((layout.strip_top + layout.strip_bottom) / 2)[: layout.devices]
+        height = (layout.strip_bottom - layout.strip_top)[: layout.devices]
+        axes.barh(middle, peak, height * 0.8, color=_MEMORY)
+        axes.set_ylim(layout.height, 0)
+        axes.set_xlim(0, 1.05 * most)
+        axes.set_yticks([])
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        if number % lines == lines - 1 or number == len(charts) - 1:
+            axes.set_xlabel(unit, loc="right")
+        else:
+            axes.tick_params(labelbottom=False)
+    for axes in grid[len(charts) :]:
+        axes.set_axis_off()
+
+
+def _chunks(timeline: Timeline) -> float:
+    """Stages per device: memory is counted in stages, and shown in microbatches."""
+    return len(np.unique(timeline.program.stage)) / len(timeline.program.devices)
+
+
+def _chart(timeline: Timeline, horizon: int, *, links: bool) -> Chart:
+    layout = lay_out(timeline, links=links)
+    scale = paper.time_unit(horizon)[1]
+    palette = [_shaded(_COLORS[kind], shade, layout.shades) for kind in KINDS for shade in range(layout.shades)]
+    return Chart(timeline, layout, max(1, horizon), scale, np.array(palette))
+
+
+def _shaded(color: str, shade: int, shades: int) -> paper.Color:
+    """The first chunk a little darker, the last one much lighter."""
+    if shades == 1:
+        return paper.rgb(color)
+    step = shade / (shades - 1)
+    return paper.mixed(paper.mixed(paper.rgb(color), (0, 0, 0), 0.12 * (1 - step)), (1, 1, 1), 0.38 * step)
+
+
+def _frame(axes: "Axes", chart: Chart, row: float) -> None:
+    """Limits, names of rows (as many as fit in rows of this many inches), and the background that idle time shows."""
+    from matplotlib.collections import PolyCollection  # noqa: PLC0415 - slow to import
+
+    layout = chart.layout
+    paper.time_axis(axes, chart.horizon)
+    axes.set_ylim(layout.height, 0)
+    every = paper.thinned(1, row * paper.POINTS, 7.5)
+    shown = [r for r in range(len(layout.names)) if (r if r < layout.devices else r - layout.devices) % every == 0]
+    names = [paper.shortened(layout.names[r].replace("->", "→").replace("<→", "↔"), 26) for r in shown]
+    middle = np.concatenate([(layout.strip_top + layout.strip_bottom)[: layout.devices] / 2, layout.row_top + 0.5])
+    axes.set_yticks([middle[r if r < layout.devices else r + layout.devices] for r in shown], names)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    strips = len(layout.strip_top)
+    compute = np.arange(strips) < layout.devices
+    end = np.where(compute | (np.arange(strips) >= 2 * layout.devices), chart.timeline.makespan / chart.scale, 0)
+    background = paper.boxes(np.zeros(strips), end, layout.strip_top, layout.strip_bottom)
+    axes.add_collection(
+        PolyCollection(list(background[end > 0]), facecolors=paper.IDLE, linewidths=0, zorder=0.5), autolim=False
+    )
+
+
+def _handles(charts: Sequence[Chart], *, critical: bool) -> list["Artist"]:
+    """A legend of what occurs in any of the charts."""
+    kinds = np.unique(np.concatenate([c.timeline.program.kind[c.layout.task] for c in charts])).tolist()
+    handles = [paper.patch(_COLORS[KINDS[kind]], _WORDS.get(KINDS[kind], KINDS[kind])) for kind in kinds]
+    shades = max(chart.layout.shades for chart in charts)
+    if shades > 1:
+        ends = [(0, "first chunk"), (shades - 1, "last chunk")]
+        handles += [paper.patch(_shaded("#808080", shade, shades), label) for shade, label in ends]
+    if any(chart.is_idle for chart in charts):
+        handles.append(paper.patch(paper.IDLE, "idle"))
+    if critical:
+        handles.append(paper.patch("#FFFFFF", "critical path", edgecolor="black", linewidth=1.2))
+    return handles

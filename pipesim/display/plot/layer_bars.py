@@ -1,0 +1,144 @@
+"""The layers of a trace as bars: how long they take, and how many bytes they hand on and have."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.analysis import spread
+from pipesim.base import units
+from pipesim.core.costs import Costs, costs_of
+from pipesim.core.trace import Trace
+from pipesim.display.plot import paper
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+
+# Light and dark, so that a print in grey keeps them apart; backward is hatched where bars are wide enough.
+_FORWARD, _BACKWARD, _OUTPUT, _PARAMETERS = "#8CCBF2", "#0072B2", "#F0E442", "#C8540A"
+_HATCH = "////"
+_SECONDS, _BYTES, _MOST_PANELS = 1.9, 1.3, 6  # inches, inches; panels of seconds
+_FEW = 40  # layers whose names are written out
+_WIDTH = 0.8  # of a bar, in the distance between layers
+
+
+def layers(trace: Trace, path: Path | str | None = None) -> "Figure":
+    """A panel of seconds for each device kind and microbatch size, and two of bytes; a bar for each layer.
+
+    Seconds are medians, forward below backward; where there are samples a whisker at the top of each shows their median
+    absolute deviation.
+    """
+    return paper.drawn(path, lambda: _draw(trace))
+
+
+def _draw(trace: Trace) -> "Figure":
+    costs = costs_of(trace)
+    count = len(costs.model)
+    groups = list(range(min(len(costs.groups), _MOST_PANELS)))
+    wide = paper.WIDTH if count <= 120 else 1.4 * paper.WIDTH
+    named = count <= _FEW
+    figure = paper.sheet(wide, _SECONDS * len(groups) + 2 * _BYTES + (1.3 if named else 0.7))
+    heights = [_SECONDS] * len(groups) + [_BYTES] * 2
+    panels = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights).ravel().tolist()
+    varies = bool((costs.count > 1).any())
+    _legend(figure, hatched=named, varies=varies)
+    for axes, group in zip(panels, groups, strict=False):
+        _draw_seconds(axes, costs, group, hatched=named)
+    outputs = np.array([layer.output_bytes for layer in costs.model.layers], np.float64)
+    _draw_bytes(panels[-2], outputs, _OUTPUT, f"handed on, microbatch of {costs.model.microbatch_size}")
+    _draw_bytes(panels[-1], costs.model.parameter_bytes, _PARAMETERS, "parameters")
+    _label_layers(panels[-1], [layer.name for layer in costs.model.layers])
+    _title(panels[0], trace, costs, len(groups))
+    figure.align_ylabels()
+    return figure
+
+
+def _legend(figure: "Figure", *, hatched: bool, varies: bool) -> None:
+    handles = [
+        paper.patch(_FORWARD, "forward"),
+        paper.patch(_BACKWARD, "backward", hatch=_HATCH if hatched else None, edgecolor="white"),
+    ]
+    if varies:
+        handles.append(paper.line(paper.INK, "± median absolute deviation", linewidth=0.8))
+    paper.legend_above(figure, handles)
+
+
+def _title(axes: "Axes", trace: Trace, costs: Costs, shown: int) -> None:
+    left = len(costs.groups) - shown
+    more = f" ({left} more device kinds and sizes not drawn)" if left else ""
+    axes.set_title(f"{paper.shortened(trace.model, 60)}{more}", loc="left")
+
+
+def _draw_seconds(axes: "Axes", costs: Costs, group: int, *, hatched: bool) -> None:
+    forward, backward = (spread.noise(costs, phase, group) for phase in ("forward", "backward"))
+    unit, ns = paper.time_unit(float((forward.median + backward.median).max()) * units.NS_PER_S)
+    scale = units.NS_PER_S / ns
+    low, high = forward.median * scale, (forward.median + backward.median) * scale
+    zero = np.zeros(len(low))
+    _bars(axes, (-0.5, 0.5), (zero, low), _FORWARD)
+    _bars(axes, (-0.5, 0.5), (low, high), _BACKWARD, hatch=_HATCH if hatched else None)
+    if (costs.count[group] > 1).any():
+        _whiskers(axes, low, forward.mad * scale)
+        _whiskers(axes, high, backward.mad * scale)
+    kind, samples = costs.groups[group]
+    axes.set_ylabel(f"time ({unit})")
+    axes.set_ylim(0, max(float((high + backward.mad * scale).max()) * 1.06, 1e-12))
+    axes.set_title(f"on {kind}, microbatch of {samples}", loc="right", fontsize=8)
+    _finish(axes)
+
+
+def _draw_bytes(axes: "Axes", size: Floats, color: str, title: str) -> None:
+    most = float(size.max())
+    unit, scale = paper.size_unit(most / 10)  # one of which there is at least one
+    _bars(axes, (-0.5, 0.5), (np.zeros(len(size)), size / scale), color)
+    axes.set_ylim(0, 1.06 * most / scale or 1.0)
+    axes.set_ylabel(f"size ({unit})")
+    axes.set_title(title, loc="right", fontsize=8)
+    _finish(axes)
+    if not most:  # an empty scale from 0 to 1 would say that there is something to read
+        axes.set_yticks([])
+        axes.text(0.5, 0.5, "none in this trace", transform=axes.transAxes, ha="center", va="center", fontsize=8)
+
+
+def _finish(axes: "Axes") -> None:
+    axes.grid(axis="y")
+    paper.plain(axes)
+
+
+def _bars(
+    axes: "Axes", side: tuple[float, float], ends: tuple[Floats, Floats], color: str, hatch: str | None = None
+) -> None:
+    """All bars of one sort as one collection; `side` is from where to where in a layer's place, -0.5 to 0.5."""
+    from matplotlib.collections import PolyCollection  # noqa: PLC0415 - slow to import
+
+    place = np.arange(len(ends[0]), dtype=np.float64)
+    corners = paper.boxes(place + _WIDTH * side[0], place + _WIDTH * side[1], *ends)
+    few = len(place) <= 120
+    axes.add_collection(
+        PolyCollection(
+            list(corners), facecolors=color, edgecolors="white" if hatch else paper.INK,
+            linewidths=0.3 if few else 0.0, hatch=hatch, zorder=2,
+        )
+    )  # fmt: skip
+
+
+def _whiskers(axes: "Axes", middle: Floats, reach: Floats) -> None:
+    place = np.arange(len(middle))
+    axes.vlines(place, np.maximum(middle - reach, 0), middle + reach, colors=paper.INK, linewidths=0.8, zorder=3)
+
+
+def _label_layers(axes: "Axes", names: list[str]) -> None:
+    count = len(names)
+    axes.set_xlim(-0.7, count - 0.3)
+    if count <= _FEW:
+        shown = [paper.shortened(name, 26) for name in names]
+        longest = max(map(len, shown))
+        axes.set_xticks(range(count), shown, fontsize=6.5)
+        if longest * count > 110:
+            axes.set_xticks(range(count), shown, fontsize=6.5, rotation=60, ha="right", rotation_mode="anchor")
+    else:
+        axes.set_xlabel("layer")

@@ -1,0 +1,144 @@
+"""Where every span of a timeline lies in a Gantt chart: rows, the strips inside them, and what lies in each strip.
+
+    row         strip
+    gpu0        compute     F0 F1 F2 ...    B0          one box per task on the lane
+                band                          A A       all-reduce; only in charts that have any
+    gpu0->gpu1  track 0        > >   >                  links=True: one row per medium that carried something,
+                track 1         >                       one track for each transfer of those under way at once
+
+y grows downwards: row 0 is from 0 to 1.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.base.tracks import tracks
+from pipesim.core.program import ALL_REDUCE
+from pipesim.core.timeline import Timeline
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_GAP = 0.5  # between devices and media, in rows
+_MARGIN = 0.09  # above and below the strips of a row
+_BAND = 0.24  # the part of a row that all-reduces take
+_CROWD = 100  # with more rows, margins go
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Rows and strips by their y, spans by their strip. A device's compute strip has the device's number."""
+
+    names: tuple[str, ...]
+    devices: int
+    row_top: Floats  # per row; a row is 1 high
+    strip_top: Floats  # per strip
+    strip_bottom: Floats
+    strip: Ints  # per span
+    task: Ints
+    shade: Ints  # which of its device's chunks the task belongs to
+    shades: int
+
+    @property
+    def height(self) -> float:
+        """The y where the last row ends."""
+        return float(self.row_top[-1]) + 1
+
+
+def lay_out(timeline: Timeline, *, links: bool) -> Layout:
+    """Rows for devices and, if asked for, for media; spans that take no time are left out."""
+    program = timeline.program
+    devices = len(program.devices)
+    media = np.flatnonzero(timeline.moved > 0) if links else np.zeros(0, np.int64)
+    row_top = np.concatenate([np.arange(devices), devices + _GAP + np.arange(len(media))])
+    parts = [_computation(timeline), _bands(timeline), _transfers(timeline, media)]
+    has_bands = bool(len(parts[1][0]))
+    tracks_of = _tracks_of(parts[2][0], len(media))
+    strip_top, strip_bottom = _strips(row_top, devices, tracks_of, has_bands=has_bands)
+    strip = np.concatenate([parts[0][0], devices + parts[1][0], _strip_of(parts[2][0], tracks_of, 2 * devices)])
+    task = np.concatenate([task for _, task in parts])
+    lasting = timeline.end[task] > timeline.start[task]
+    shade = _shades(timeline)[task]
+    return Layout(
+        names=(*program.devices, *(program.media[m] for m in media.tolist())),
+        devices=devices,
+        row_top=row_top,
+        strip_top=strip_top,
+        strip_bottom=strip_bottom,
+        strip=strip[lasting],
+        task=task[lasting],
+        shade=shade[lasting],
+        shades=int(shade.max(initial=0)) + 1,
+    )
+
+
+def _computation(timeline: Timeline) -> tuple[Ints, Ints]:
+    task = np.flatnonzero(timeline.program.is_compute)
+    return timeline.program.lane[task], task
+
+
+def _bands(timeline: Timeline) -> tuple[Ints, Ints]:
+    """All-reduces, each on the device that sends; one that stands for a whole ring is on all devices of its stage."""
+    program = timeline.program
+    task = np.flatnonzero(program.kind == ALL_REDUCE)
+    if program.sharing != "channel" or not len(task):
+        return program.source[task], task
+    on_lane = program.is_compute
+    held = np.unique(np.stack([program.stage[on_lane], program.lane[on_lane]], axis=1), axis=0)
+    pairs = [(lane, t) for t in task.tolist() for lane in held[held[:, 0] == program.stage[t], 1].tolist()]
+    device, task = np.array(pairs, np.int64).reshape(-1, 2).T
+    return device, task
+
+
+def _transfers(timeline: Timeline, media: Ints) -> tuple[Ints, Ints]:
+    """What each medium carried, as ((row among media, track) in one number, task)."""
+    route = timeline.program.route
+    row_of = np.full(len(timeline.program.media), -1, np.int64)
+    row_of[media] = np.arange(len(media))
+    row, task = row_of[route.values], route.row_of_value()
+    row, task = row[row >= 0], task[row >= 0]
+    return row + tracks(row, timeline.start[task], timeline.end[task]) * max(1, len(media)), task
+
+
+def _tracks_of(code: Ints, media: int) -> Ints:
+    """How many tracks each medium needs."""
+    count = np.ones(media, np.int64)
+    np.maximum.at(count, code % max(1, media), code // max(1, media) + 1)
+    return count
+
+
+def _strip_of(code: Ints, tracks_of: Ints, first: int) -> Ints:
+    starts = first + np.cumsum(tracks_of) - tracks_of
+    return starts[code % max(1, len(tracks_of))] + code // max(1, len(tracks_of)) if len(code) else code
+
+
+def _strips(row_top: Floats, devices: int, tracks_of: Ints, *, has_bands: bool) -> tuple[Floats, Floats]:
+    """Top and bottom of all strips: compute strips, bands, then the tracks of each medium."""
+    margin = _MARGIN if len(row_top) <= _CROWD else 0.0
+    inner = 1 - 2 * margin
+    top = row_top[:devices] + margin
+    middle = top + inner * (1 - _BAND if has_bands else 1)
+    medium = np.repeat(np.arange(len(tracks_of)), tracks_of)
+    track = np.arange(len(medium)) - np.repeat(np.cumsum(tracks_of) - tracks_of, tracks_of)
+    each = inner / tracks_of[medium]
+    track_top = row_top[devices + medium] + margin + track * each
+    return np.concatenate([top, middle, track_top]), np.concatenate([middle, top + inner, track_top + each])
+
+
+def _shades(timeline: Timeline) -> Ints:
+    """For every task on a lane, and every all-reduce, which of its device's chunks it belongs to: 0, 1, ...
+
+    A replica that no microbatch comes to has an all-reduce and nothing to compute.
+    """
+    program = timeline.program
+    stages = int(program.stage.max(initial=0)) + 1
+    code = program.source * stages + program.stage
+    shaded = program.is_compute | (program.kind == ALL_REDUCE)
+    held = np.unique(code[shaded])
+    device = held // stages
+    number = np.arange(len(held)) - np.searchsorted(device, device)
+    shade = np.zeros(len(program), np.int64)
+    shade[shaded] = number[np.searchsorted(held, code[shaded])]
+    return shade

@@ -1,0 +1,100 @@
+"""How busy each medium is over time, as a share of its capacity."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.analysis import curves
+from pipesim.base.errors import InputError
+from pipesim.core.timeline import Timeline
+from pipesim.display.plot import panels, paper
+from pipesim.display.plot.panels import Panel
+
+if TYPE_CHECKING:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.figure import Figure
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_MOST_PANELS = 6
+_MOST_STEPS, _COLUMNS = 1200, 300  # with more steps in a panel, averages over so many columns
+_ROW, _TALLEST = 0.2, 7.5  # inches of a row of the heat map, and of all
+_FULL = 1 + 1e-6  # more than this is more than the capacity
+
+
+def link_load(timeline: Timeline, path: Path | str | None = None) -> "Figure":
+    """Load of every medium that carried something: a panel each, or a heat map with more than six.
+
+    Where each transfer has its route for itself (sharing "none"), several may add up to more than the capacity.
+    """
+    used = np.flatnonzero(timeline.moved > 0)
+    if not len(used):
+        raise InputError("nothing moved over any link in this timeline; there is no load to draw")
+    return paper.drawn(path, lambda: _load(timeline, used))
+
+
+def _load(timeline: Timeline, used: Ints) -> "Figure":
+    program, loads = timeline.program, curves.load_curves(timeline)
+    names = [program.media[m].replace("<->", "↔").replace("->", "→") for m in used.tolist()]
+    shares = [(loads[m][0], loads[m][1] / program.capacity[m]) for m in used.tolist()]
+    if len(used) <= _MOST_PANELS:
+        return _panels(names, shares, timeline.makespan)
+    return _heat_map(names, shares, timeline.makespan)
+
+
+def _panels(names: list[str], shares: list[tuple[Ints, Floats]], horizon: int) -> "Figure":
+    rows = []
+    for name, (time, share) in zip(names, shares, strict=True):
+        mean = float(curves.averages(time, share, np.array([0, horizon]))[0])
+        rows.append(Panel(name, f"mean {mean:.0%}", *_averaged(time, 100 * share, horizon)))
+    top = max(105.0, 1.05 * max(float(panel.value.max()) for panel in rows))
+    figure, grid = panels.stack(rows, horizon, top, "load (% of capacity)")
+    if top > 105 * _FULL:
+        for axes in grid:
+            axes.axhline(100, color=paper.INK, linestyle="--", linewidth=0.9)
+        paper.legend_above(figure, [paper.line(paper.INK, "capacity", linestyle="--", linewidth=0.9)])
+    paper.settle(figure)
+    return figure
+
+
+def _averaged(time: Ints, value: Floats, horizon: int) -> tuple[Ints, Floats]:
+    """Steps as they are while they can be seen, else their mean in each column."""
+    if len(time) <= _MOST_STEPS:
+        return time, value
+    edges = np.linspace(0, horizon, _COLUMNS + 1)
+    return edges[:-1].astype(np.int64), curves.averages(time, value, edges)
+
+
+def _heat_map(names: list[str], shares: list[tuple[Ints, Floats]], horizon: int) -> "Figure":
+    height = min(_TALLEST, max(1.4, len(names) * _ROW))
+    figure = paper.sheet(paper.WIDTH, height + 0.6)
+    axes = figure.subplots()
+    paper.time_axis(axes, horizon)
+    axes.set_ylim(len(names), 0)
+    shown = range(0, len(names), paper.thinned(len(names), height * paper.POINTS, 8))
+    axes.set_yticks([row + 0.5 for row in shown], [paper.shortened(names[row], 26) for row in shown])
+    axes.tick_params(axis="y", length=0)
+    levels = _levels()
+    bar = figure.colorbar(levels, ax=axes, label="load (% of capacity)", fraction=0.05, pad=0.02, aspect=30)
+    bar.outline.set_linewidth(0.5)
+    if any((share > _FULL).any() for _, share in shares):
+        paper.legend_above(figure, [paper.patch(paper.WARNING, "more than the capacity")])
+    paper.settle(figure)
+    edges = np.linspace(0, max(1, horizon), paper.pixels(axes)[0] + 1)
+    percent = np.array([100 * curves.averages(time, share, edges) for time, share in shares])
+    percent[np.abs(percent - 100) < 100 * (_FULL - 1)] = 100  # rounding is no overload
+    extent = (*axes.get_xlim(), *axes.get_ylim())
+    axes.imshow(levels.to_rgba(percent), extent=extent, aspect="auto", interpolation="nearest")
+    return figure
+
+
+def _levels() -> "ScalarMappable":
+    """White for nothing to dark for 100 %, and a colour of its own for more."""
+    from matplotlib import colormaps  # noqa: PLC0415 - slow to import
+    from matplotlib.cm import ScalarMappable  # noqa: PLC0415
+    from matplotlib.colors import Normalize  # noqa: PLC0415
+
+    return ScalarMappable(Normalize(0, 100), colormaps["Blues"].with_extremes(over=paper.WARNING))

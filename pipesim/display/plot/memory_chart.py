@@ -1,0 +1,138 @@
+"""Bytes in use on each device over time, and how much of the device that is."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.analysis import curves
+from pipesim.core.timeline import Timeline
+from pipesim.display.plot import panels, paper
+from pipesim.display.plot.painting import thin_steps
+from pipesim.display.plot.panels import Panel
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_MOST_PANELS = 8
+_COLUMNS = 1600  # of pixels that steps are thinned to
+_MOST_POINTS = 600_000
+_FAR = 2.5  # capacities higher than this many times the peak are told, not drawn
+_BAR, _PEAK = "#9FB8C8", "#C8540A"
+
+
+def memory(timeline: Timeline, path: Path | str | None = None) -> "Figure":
+    """Memory over time: a panel per device, or with more than eight the fullest device among all the others.
+
+    Grey is what is there all the time; a dashed line is what the device has, where that is known and near.
+    """
+    return paper.drawn(path, lambda: _memory(timeline))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """What devices hold, in a unit that fits; `near` says whose capacity is worth drawing."""
+
+    names: tuple[str, ...]
+    unit: str
+    peaks: Floats
+    capacity: Floats
+    always: Floats
+
+    @property
+    def near(self) -> NDArray[np.bool_]:
+        return (self.capacity > 0) & (self.capacity <= _FAR * float(self.peaks.max()))
+
+    @property
+    def top(self) -> float:
+        """Where axes end: above all peaks, and above capacities that are drawn."""
+        return 1.1 * max(float(self.peaks.max()), float(self.capacity[self.near].max(initial=0))) or 1.0
+
+    def note(self, device: int, separator: str) -> str:
+        """A device's peak, and which part of its memory that is."""
+        peak, has = float(self.peaks[device]), float(self.capacity[device])
+        return f"peak {peak:.3g} {self.unit}" + (f"{separator}{peak / has:.0%} of {has:.4g} {self.unit}" if has else "")
+
+
+def _memory(timeline: Timeline) -> "Figure":
+    program, steps = timeline.program, list(curves.memory_curves(timeline))
+    peaks = np.array([value.max() for _, value in steps], np.float64)
+    unit, scale = paper.size_unit(float(peaks.max()))
+    held = _Held(program.devices, unit, peaks / scale, program.memory / scale, program.static_memory / scale)
+    columns = min(_COLUMNS, _MOST_POINTS // len(steps))
+    thin = [thin_steps(time, value / scale, columns, timeline.makespan) for time, value in steps]
+    draw = _panels if len(steps) <= _MOST_PANELS else _crowd
+    return draw(timeline.makespan, thin, held)
+
+
+def _panels(horizon: int, steps: list[tuple[Ints, Floats]], held: _Held) -> "Figure":
+    rows = [
+        Panel(name, held.note(number, "\n"), *steps[number], floor=float(held.always[number]))
+        for number, name in enumerate(held.names)
+    ]
+    figure, grid = panels.stack(rows, horizon, held.top, f"memory ({held.unit})")
+    for axes, has, near in zip(grid, held.capacity.tolist(), held.near.tolist(), strict=True):
+        if near:
+            axes.axhline(has, color=paper.INK, linestyle="--", linewidth=0.9)
+    states = [(panels.FILL, "activations"), (panels.FLOOR, "parameters, gradients, optimizer state")]
+    paper.legend_above(figure, [*(paper.patch(color, label) for color, label in states), *_capacity_line(held)])
+    paper.settle(figure)
+    return figure
+
+
+def _capacity_line(held: _Held) -> list["Artist"]:
+    return [paper.line(paper.INK, "capacity", linestyle="--", linewidth=0.9)] if held.near.any() else []
+
+
+def _crowd(horizon: int, steps: list[tuple[Ints, Floats]], held: _Held) -> "Figure":
+    """Above: the fullest device's curve among all. Below: the peak of every device."""
+    figure = paper.sheet(paper.WIDTH, 4.6)
+    over_time, by_device = figure.subplots(2, 1, height_ratios=[3, 2])
+    fullest = int(np.argmax(held.peaks))
+    _draw_curves(over_time, horizon, steps, fullest)
+    _draw_peaks(by_device, held.names, held.peaks, fullest)
+    capacity = held.capacity[held.near]
+    by_device.plot(np.flatnonzero(held.near), capacity, "_", color=paper.INK, markersize=5)
+    if len(np.unique(capacity)) == 1:
+        over_time.axhline(capacity[0], color=paper.INK, linestyle="--", linewidth=0.9)
+    for axes, label in ((over_time, "memory"), (by_device, "peak")):
+        axes.set_ylim(0, held.top)
+        axes.set_ylabel(f"{label} ({held.unit})")
+        axes.grid(axis="y")
+        paper.plain(axes)
+    name = f"{paper.shortened(held.names[fullest], 26)}, the fullest: {held.note(fullest, ', ')}"
+    handles = [paper.line(_PEAK, name, linewidth=1.3), paper.line(paper.PALE, "the other devices", linewidth=0.6)]
+    paper.legend_above(figure, [*handles, *_capacity_line(held)])
+    paper.settle(figure)
+    return figure
+
+
+def _draw_curves(axes: "Axes", horizon: int, steps: list[tuple[Ints, Floats]], fullest: int) -> None:
+    from matplotlib.collections import LineCollection  # noqa: PLC0415 - slow to import
+
+    scale = paper.time_axis(axes, horizon)
+    lines = []
+    for time, value in steps:
+        x = np.repeat(np.append(time, horizon) / scale, 2)[1:-1]
+        lines.append(np.stack([x, np.repeat(value, 2)], axis=1))
+    others = [line for number, line in enumerate(lines) if number != fullest]
+    axes.add_collection(LineCollection(others, colors=paper.PALE, linewidths=0.35, alpha=0.7), autolim=False)
+    axes.plot(*lines[fullest].T, color=_PEAK, linewidth=1.1)
+
+
+def _draw_peaks(axes: "Axes", names: tuple[str, ...], peaks: Floats, fullest: int) -> None:
+    colors = [_PEAK if number == fullest else _BAR for number in range(len(names))]
+    axes.bar(np.arange(len(names)), peaks, width=0.8 if len(names) <= 200 else 1.0, color=colors)
+    axes.set_xlim(-0.7, len(names) - 0.3)
+    every = paper.thinned(len(names), 0.85 * paper.WIDTH * paper.POINTS, 9)
+    shown = range(0, len(names), every)
+    longest = max(len(names[n]) for n in shown)
+    upright = longest * 4.2 < 0.8 * every * 0.85 * paper.WIDTH * paper.POINTS / len(names)
+    axes.set_xticks(shown, [paper.shortened(names[n], 16) for n in shown], rotation=0 if upright else 90)

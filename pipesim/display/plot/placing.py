@@ -1,0 +1,103 @@
+"""Where the vertices of a cluster stand in its picture.
+
+    y = 2            core                  as many steps from the nearest device as it takes
+    y = 1     nic0         nic1
+    y = 0   gpu0 gpu1    gpu2 gpu3         devices in their order, a gap between nodes
+    y = -1   switch0      switch1          what joins devices and leads nowhere else
+
+Above each other where they are joined, as far as there is room. Without switches, devices stand in a circle.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.core.cluster import Cluster
+
+Floats = NDArray[np.float64]
+
+_NODE_GAP = 0.7  # between the devices of two nodes, in distances between devices
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """x and y of each vertex, and the vertices that it is joined with."""
+
+    x: Floats
+    y: Floats
+    neighbours: list[set[int]]
+    circle: bool
+
+
+def place(cluster: Cluster) -> Places:
+    """Positions of all vertices, in the order of `cluster.vertices`."""
+    count, devices = len(cluster.vertices), len(cluster.devices)
+    neighbours = _neighbours(cluster)
+    if count == devices:
+        angle = math.pi / 2 - 2 * math.pi * np.arange(count) / count
+        return Places(np.cos(angle), np.sin(angle), neighbours, circle=count > 1)
+    level = _levels(neighbours, devices)
+    x = np.zeros(count)
+    nodes = [device.node for device in cluster.devices]
+    new_node = np.array([0.0, *(a != b for a, b in itertools.pairwise(nodes))])
+    x[:devices] = np.arange(devices) + _NODE_GAP * np.cumsum(new_node)
+    width = max(1.0, x[devices - 1] if devices > 1 else 1.0)
+    for height in [*range(1, int(level.max()) + 1), -1]:
+        on_level = np.flatnonzero(level == height)
+        if len(on_level):
+            below = abs(height) - 1
+            wish = np.array([_mean_x(x, [n for n in neighbours[v] if level[n] == below], width) for v in on_level])
+            x[on_level] = _spread(wish, width)
+    return Places(x, level.astype(np.float64), neighbours, circle=False)
+
+
+def _neighbours(cluster: Cluster) -> list[set[int]]:
+    position = {name: number for number, name in enumerate(cluster.vertices)}
+    neighbours: list[set[int]] = [set() for _ in cluster.vertices]
+    for link in cluster.links:
+        source, target = position[link.source], position[link.target]
+        neighbours[source].add(target)
+        neighbours[target].add(source)
+    return neighbours
+
+
+def _levels(neighbours: list[set[int]], devices: int) -> NDArray[np.int64]:
+    """Steps from the nearest device; -1 for what leads only to devices, where others lead further."""
+    level = np.full(len(neighbours), -1, np.int64)
+    level[:devices] = 0
+    front = list(range(devices))
+    while front:
+        reached = sorted({n for vertex in front for n in neighbours[vertex] if level[n] < 0})
+        level[reached] = level[front[0]] + 1
+        front = reached
+    if level.max() > 1:
+        ends = [v for v in np.flatnonzero(level == 1).tolist() if all(level[n] == 0 for n in neighbours[v])]
+        level[ends] = -1
+    return level
+
+
+def _mean_x(x: Floats, below: list[int], width: float) -> float:
+    return float(x[below].mean()) if below else width / 2
+
+
+def _spread(wish: Floats, width: float) -> Floats:
+    """The positions nearest to those wished for that keep a distance, about half of what the level has for each.
+
+    With y = x - rank * distance the distance becomes an order, and the nearest ordered values are means of blocks.
+    """
+    distance = 0.55 * width / max(1, len(wish) - 1)
+    order = np.argsort(wish, kind="stable")
+    blocks: list[tuple[float, int]] = []  # (mean, how many), growing
+    for rank, vertex in enumerate(order.tolist()):
+        mean, size = float(wish[vertex]) - rank * distance, 1
+        while blocks and blocks[-1][0] >= mean:
+            before, many = blocks.pop()
+            mean, size = (mean * size + before * many) / (size + many), size + many
+        blocks.append((mean, size))
+    flat = np.concatenate([np.full(size, mean) for mean, size in blocks])
+    spread = np.empty(len(wish))
+    spread[order] = flat + np.arange(len(wish)) * distance
+    return spread

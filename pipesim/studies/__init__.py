@@ -1,0 +1,1 @@
+"""What users run: a simulation, comparisons, what-if, sweeps and their store."""

@@ -1,0 +1,138 @@
+"""Schedulers called by their names: the plan's stages laid out as they ask for, and the order they make."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from math import inf
+from typing import Any
+
+from pipesim.analysis import metrics
+from pipesim.base import lookup
+from pipesim.base.errors import DeadlockError, InputError, ScheduleError, within
+from pipesim.core import limits
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.limits import HostMemory
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
+from pipesim.engines import ENGINES
+from pipesim.lowering import DEFAULTS, Options, lower
+from pipesim.schedulers import SCHEDULERS, SHAPES, SPLITS
+from pipesim.schedulers.shapes import Shape, shaped
+
+Scheduler = Callable[..., Schedule]
+
+LARGE = 20_000  # tasks; many schedules are judged, so the compiled engine pays earlier
+FILES = (".csv", ".json", ".toml")
+EVERY_SHAPE: tuple[tuple[Shape, int], ...] = (("loop", 2), ("wave", 2), ("both", 1))  # what `auto` tries besides
+
+
+def ordered_with(  # noqa: PLR0917 - as `experiment.make_case`
+    scheduler: Scheduler | Schedule | str,
+    plan: Plan,
+    costs: Costs,
+    cluster: Cluster,
+    options: Options = DEFAULTS,
+    host_memory: HostMemory = None,
+) -> tuple[Plan, Schedule]:
+    """The plan with its stages laid out as a scheduler asks for, and the schedule; of several layouts the best.
+
+    Refused, before it is made, if it and its simulation would take more than `host_memory`, as `limits` says.
+    """
+    found: list[tuple[tuple[float, float], int, Plan, Schedule]] = []
+    name = _called(scheduler)[0]
+    plans = list(layouts(scheduler, plan, costs, cluster, host_memory))
+    for made in plans:
+        limits.check_tasks(host_memory, made, parts=3 if name in SPLITS else 2, every_schedule=name == "auto")
+    for made in plans:
+        schedule = schedule_with(scheduler, made, costs, cluster, options)
+        if len(plans) == 1:
+            return made, schedule
+        found.append((judged(made, costs, cluster, options, schedule), len(found), made, schedule))
+    _, _, plan, schedule = min(found, key=lambda it: it[:2])
+    return plan, schedule
+
+
+def layouts(
+    scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster, host_memory: HostMemory = None
+) -> Iterator[Plan]:
+    """The plans that a scheduler may order in place of this one: itself, if it asks for nothing."""
+    name, keywords = _called(scheduler)
+    if name in SHAPES:
+        shape, option, unit = SHAPES[name]
+        with named("scheduler", scheduler):
+            chunks = _chunks(name, option, unit, keywords)
+            limits.check_chunks(host_memory, min(chunks * len(plan.devices), plan.layers), plan.layers)
+            yield shaped(plan, costs, cluster, shape, chunks, name)  # type: ignore[arg-type]  # a shape
+        return
+    yield plan
+    if name == "auto" and not _called(scheduler)[1].get("among"):
+        for other, chunks in EVERY_SHAPE:
+            with suppress(ScheduleError):
+                made = shaped(plan, costs, cluster, other, chunks, name)
+                if made is not plan:
+                    yield made
+
+
+def _called(scheduler: object) -> tuple[str, dict[str, Any]]:
+    if not isinstance(scheduler, str) or scheduler.endswith(FILES):
+        return "", {}
+    name, _, keywords = lookup.parse_call(scheduler, "scheduler")
+    return name, keywords
+
+
+def _chunks(name: str, option: str, unit: int, keywords: dict[str, Any]) -> int:
+    """How many stages each device is to hold: as the option says, if there is one."""
+    if not option:
+        return unit
+    function = lookup.function_named(name, SCHEDULERS, "scheduler")
+    count = keywords.get(option, inspect.signature(function).parameters[option].default)
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise InputError(f"{option} = {count!r} found; a whole number, at least 1, was expected")
+    return count * unit
+
+
+def schedule_with(
+    scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster, options: Options = DEFAULTS
+) -> Schedule:
+    """The schedule of a scheduler: by name, as a function, ready made, or in a file."""
+    if isinstance(scheduler, Schedule):
+        return scheduler
+    if isinstance(scheduler, str) and scheduler.endswith(FILES):
+        return Schedule.load(scheduler)
+    function: Scheduler = (
+        lookup.resolve(scheduler, SCHEDULERS, "scheduler") if isinstance(scheduler, str) else scheduler
+    )
+    with named("scheduler", scheduler):
+        lookup.check_takes(function, "plan, costs, cluster")
+        schedule = function(plan, costs, cluster, **_judge(function, plan, costs, cluster, options))
+        if not isinstance(schedule, Schedule):
+            raise InputError(f"returned a {type(schedule).__name__}; a Schedule was expected")
+    return schedule
+
+
+def _judge(function: Scheduler, plan: Plan, costs: Costs, cluster: Cluster, options: Options) -> dict[str, Any]:
+    """A scheduler that asks for it is given what judges a schedule `exact`ly."""
+    asked = inspect.signature(function).parameters.get("exact")
+    if asked is None or asked.kind is not asked.KEYWORD_ONLY:
+        return {}
+    return {"exact": functools.partial(judged, plan, costs, cluster, options)}
+
+
+def judged(plan: Plan, costs: Costs, cluster: Cluster, options: Options, schedule: Schedule) -> tuple[float, float]:
+    """By how many bytes a schedule exceeds the memory of a device at most, and the seconds of an iteration.
+
+    One that never ends, as some do whose transfers block, is worse than any that does.
+    """
+    engine = lookup.function_named("auto", ENGINES, "engine")
+    try:
+        timeline = engine(lower(plan, schedule, costs, cluster, options), large=LARGE)
+    except DeadlockError:
+        return inf, inf
+    return float(metrics.memory_excess(timeline)), metrics.iteration_time(timeline)
+
+
+def named(noun: str, member: object) -> Any:  # noqa: ANN401 - a context manager
+    """Say of errors inside which member of a family raised them."""
+    return lookup.calling(member, noun) if isinstance(member, str) else within(noun)

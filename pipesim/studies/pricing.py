@@ -1,0 +1,67 @@
+"""What a plan costs by simulation, for planners that want to know: they are given it, and import no engine."""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pipesim.analysis import metrics
+from pipesim.base import lookup
+from pipesim.core import limits
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.limits import HostMemory
+from pipesim.core.plan import Plan
+from pipesim.engines import ENGINES
+from pipesim.lowering import lower
+from pipesim.schedulers import SCHEDULERS
+
+Price = Callable[[Plan], float]
+
+# What the exact time is the best of. An estimate asks only the first two: PE is best where messages are small, a long
+# warm-up where they are not.
+SCHEDULES = (
+    "pe",
+    'one_f_one_b(warm_up="3A")',
+    'one_f_one_b(warm_up="2A")',
+    'one_f_one_b(warm_up="4A")',
+    'one_f_one_b(warm_up="6A")',
+    "eager_1f1b",
+    "one_f_one_b",
+    "gpipe",
+)
+SPLIT_ONLY = frozenset({"pe"})
+FEW = 32  # microbatches; the time of more than twice as many is estimated from those of 32 and 64
+
+
+def prices(
+    planner: Callable[..., Plan], costs: Costs, cluster: Cluster, host_memory: HostMemory = None
+) -> dict[str, Price]:
+    """What a planner asks for by the names of its options: an `estimate`, and the `exact` time."""
+    parameters = inspect.signature(planner).parameters
+    known: dict[str, Price] = {
+        "estimate": functools.partial(estimated_seconds, costs, cluster),
+        "exact": functools.partial(simulated_seconds, costs, cluster, host_memory=host_memory),
+    }
+    return {name: price for name, price in known.items() if name in parameters and parameters[name].default is None}
+
+
+def simulated_seconds(
+    costs: Costs, cluster: Cluster, plan: Plan, schedules: Sequence[str] = SCHEDULES, host_memory: HostMemory = None
+) -> float:
+    """Seconds of an iteration on the contended network (fair sharing), with the best of these schedules."""
+    limits.check_tasks(host_memory, plan)
+    engine = lookup.function_named("compiled", ENGINES, "engine")  # numba is there already: planners use it too
+    fitting = [name for name in schedules if plan.replicas == "split" or name not in SPLIT_ONLY]
+    made = (lookup.resolve(name, SCHEDULERS, "scheduler")(plan, costs, cluster) for name in fitting)
+    return min(metrics.iteration_time(engine(lower(plan, schedule, costs, cluster))) for schedule in made)
+
+
+def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan) -> float:
+    """As `simulated_seconds` with two schedules, very many microbatches extrapolated: in the end each takes as long."""
+    if plan.microbatches <= 2 * FEW:
+        return simulated_seconds(costs, cluster, plan, SCHEDULES[:2])
+    short, longer = (
+        simulated_seconds(costs, cluster, replace(plan, microbatches=count), SCHEDULES[:2]) for count in (FEW, 2 * FEW)
+    )
+    return longer + (plan.microbatches - 2 * FEW) * (longer - short) / FEW

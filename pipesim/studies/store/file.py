@@ -1,0 +1,305 @@
+"""A results file that is open: what is put into it, and what is asked of it."""
+
+import dataclasses
+import json
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from pipesim.base import lookup
+from pipesim.base.errors import FormatError, InputError, UnknownNameError, shown
+from pipesim.studies.store import checks, database
+from pipesim.studies.store.database import Clock, Connect, Database
+from pipesim.studies.store.records import (
+    DIGEST,
+    Damage,
+    Experiment,
+    PointsDigest,
+    Result,
+    Status,
+    joined,
+    quoted,
+    row_digest,
+    select_rows,
+)
+
+_MOST_VARIABLES = 500  # in one statement
+
+
+class Store:
+    """A results file that is open."""
+
+    def __init__(self, db: Database) -> None:
+        self.path = db.path
+        self._db = db
+
+    @classmethod
+    def open(
+        cls, path: Path | str, *, create: bool = False, connect: Connect | None = None, clock: Clock | None = None
+    ) -> Self:
+        """Open a results file; without `create` it must be there, and may be where nothing can be written."""
+        store = cls(
+            database.opened(Path(path), create=create, connect=connect or sqlite3.connect, clock=clock or Clock())
+        )
+        try:
+            if create and store._db.version < database.VERSION:
+                checks.upgrade(store._db)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Let go of the file; the last process to close it folds the log of changes into it."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- checking ----------------------------------------------------------------------------------------------------
+
+    def check(self) -> Damage:
+        """What in the file does not agree with its digest, or with SQLite's own rules."""
+        return checks.check(self._db)
+
+    def repair(self) -> Damage:
+        """Take out rows that are damaged, which are then computed again; a file without structure is refused."""
+        damage = checks.check(self._db)
+        if damage.structure:
+            raise checks.refusal(self._db, damage)
+        if damage.found:
+            checks.drop(self._db)
+            left = checks.check(self._db)
+            if left.found:
+                raise checks.refusal(
+                    self._db, dataclasses.replace(left, structure=left.structure or "rows out of order")
+                )
+        return damage
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def enlist(self, experiment: Experiment, points: Iterable[tuple[int, bytes, Sequence[Any]]]) -> None:
+        """Put down all points of an experiment: number, key, values of the axes. It replaces one of the same name."""
+        with self._db.writing():
+            self._need_columns("points", experiment.axes)
+            self._need_columns("results", experiment.metrics)
+            known = self._row_of(experiment.name)
+            if known is not None and known[1] == experiment.digest:
+                self._db.execute("UPDATE experiments SET begun = ? WHERE id = ?", (self._db.clock.now(), known[0]))
+                checks.seal(self._db, known[0])
+                self._make_view(experiment, known[0])
+                return
+            number = self._replace(experiment)
+            columns = ", ".join(["experiment", "number", "key", *map(quoted, experiment.axes)])
+            marks = ", ".join("?" * (3 + len(experiment.axes)))
+            digest = PointsDigest(experiment.axes)
+            lines = ((number, *line) for line in _digested(points, digest))
+            self._db.connection.executemany(f"INSERT INTO points ({columns}) VALUES ({marks})", lines)  # noqa: S608 - quoted names
+            checks.seal(self._db, number, digest.value())
+            self._make_view(experiment, number)
+
+    def lists(self, experiment: Experiment) -> bool:
+        """Whether the points that are listed under this name are still those of this experiment."""
+        known = self._row_of(experiment.name)
+        return known is not None and known[1] == experiment.digest
+
+    def _replace(self, e: Experiment) -> int:
+        known = self._row_of(e.name)
+        if known is not None:
+            self._db.execute("DELETE FROM points WHERE experiment = ?", (known[0],))
+            self._db.execute("DELETE FROM experiments WHERE id = ?", (known[0],))
+        values = (e.name, e.digest, e.text, json.dumps(e.axes), json.dumps(e.metrics), self._db.clock.now())
+        into = "INSERT INTO experiments (name, digest, text, axes, metrics, begun) VALUES (?, ?, ?, ?, ?, ?)"
+        found = self._db.execute(into, values).lastrowid
+        return int(found or 0)
+
+    def _need_columns(self, table: str, names: Sequence[str]) -> None:
+        there = self._columns(table)
+        for name in names:
+            if name.lower() not in there:
+                self._db.execute(f"ALTER TABLE {table} ADD COLUMN {quoted(name)}")
+
+    def _make_view(self, experiment: Experiment, number: int) -> None:
+        self._db.execute("DROP VIEW IF EXISTS rows")
+        self._db.execute(f"CREATE VIEW rows AS {select_rows(experiment, number)}")
+
+    def commit(self, metrics: Sequence[str], results: Sequence[Result]) -> None:
+        """Keep the results of a chunk, all or none; numbers that a line has beside these metrics stay."""
+        with self._db.writing():
+            names = self._columns("results")
+            known = {row["key"]: row for row in self._whole([result.key for result in results])}
+            now = self._db.clock.now()
+            lines = [
+                self._line(known.get(r.key), r, [names[m.lower()] for m in metrics], metrics, now) for r in results
+            ]
+            columns = list(names.values())
+            self._db.connection.executemany(
+                f"INSERT OR REPLACE INTO results ({', '.join(map(quoted, columns))}) "  # noqa: S608 - quoted names
+                f"VALUES ({', '.join('?' * len(columns))})",
+                [[line.get(name) for name in columns] for line in lines],
+            )
+
+    @staticmethod
+    def _line(
+        known: dict[str, Any] | None, result: Result, columns: Sequence[str], metrics: Sequence[str], now: float
+    ) -> dict[str, Any]:
+        """A row of results with its digest; what it held before is kept if it agrees with its own."""
+        kept = known if known is not None and known[DIGEST] == row_digest(known) else {"measured": ""}
+        values = result.values or [None] * len(columns)
+        line = {
+            **kept,
+            "key": result.key,
+            "measured": joined({*str(kept["measured"]).split(), *metrics}),
+            "error": result.error,
+            "refused": int(result.refused),
+            "engine": result.engine,
+            "seconds": float(result.seconds),
+            "finished": float(now),
+            **dict(zip(columns, map(_stored, values), strict=True)),
+        }
+        return {**line, DIGEST: row_digest(line)}
+
+    def _whole(self, keys: Sequence[bytes]) -> Iterator[dict[str, Any]]:
+        """The rows of results that there are for these keys."""
+        for start in range(0, len(keys), _MOST_VARIABLES):
+            part = keys[start : start + _MOST_VARIABLES]
+            yield from checks.rows_of(self._db, "results", f"WHERE key IN ({', '.join('?' * len(part))})", part)
+
+    def _columns(self, table: str) -> dict[str, str]:
+        """The names of a table's columns, by their lower case: SQL does not tell them apart otherwise."""
+        return {name.lower(): name for name in checks.names_of(self._db, table)}
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def pending(self, name: str, engine: str, *, retry: bool = False) -> Iterator[tuple[int, bytes]]:
+        """Number and key of every point that has no result yet, equal ones once.
+
+        What one engine refused another may know. With `retry` failures count as no results.
+        """
+        number, experiment = self._known(name)
+        enough = self._enough(experiment.metrics)
+        again = "error IS NOT NULL" if retry else "refused AND engine != ?"
+        lacks = f"r.key IS NULL OR r.measured NOT IN ({', '.join('?' * len(enough))}) OR {again}"
+        query = (
+            "SELECT min(p.number), p.key FROM points p LEFT JOIN results r ON r.key = p.key "  # noqa: S608 - marks only
+            f"WHERE p.experiment = ? AND ({lacks}) GROUP BY p.key ORDER BY 1"
+        )
+        return self._db.stream(query, (number, *enough, *(() if retry else (engine,))))
+
+    def done_of(self, keys: Sequence[bytes], metrics: Sequence[str]) -> set[bytes]:
+        """Which of these keys have a result with all these metrics."""
+        return {key for key, measured in self._measured(keys).items() if measured >= set(metrics)}
+
+    def _measured(self, keys: Sequence[bytes]) -> dict[bytes, frozenset[str]]:
+        found: dict[bytes, frozenset[str]] = {}
+        for start in range(0, len(keys), _MOST_VARIABLES):
+            part = keys[start : start + _MOST_VARIABLES]
+            query = f"SELECT key, measured FROM results WHERE key IN ({', '.join('?' * len(part))})"  # noqa: S608 - marks only
+            found |= {key: frozenset(str(text).split()) for key, text in self._db.ask(query, part)}
+        return found
+
+    def _enough(self, metrics: Sequence[str]) -> list[str]:
+        """The sets of metrics, as results name them, that have all of these."""
+        kinds = [str(text) for (text,) in self._db.ask("SELECT DISTINCT measured FROM results")]
+        return [text for text in kinds if set(text.split()) >= set(metrics)]
+
+    def experiments(self) -> list[Experiment]:
+        """All that was run into this file, the last one first."""
+        names = self._db.ask("SELECT name FROM experiments ORDER BY begun DESC, id DESC")
+        return [self._known(name)[1] for (name,) in names]
+
+    def experiment(self, name: str | None = None) -> Experiment:
+        """The experiment of this name, or the one that was run last."""
+        if name is not None:
+            return self._known(name)[1]
+        found = self.experiments()
+        if not found:
+            raise InputError(f"{self.path}: holds no experiment yet")
+        return found[0]
+
+    def status(self, name: str) -> Status:
+        """How far an experiment is."""
+        number, experiment = self._known(name)
+        enough = self._enough(experiment.metrics)
+        now = self._db.clock.now()
+        total, done, failed, last, recent = self._db.one(
+            "SELECT count(*), count(r.key), count(r.error), max(r.finished), sum(r.finished BETWEEN ? AND ?) FROM "  # noqa: S608 - marks only
+            "(SELECT DISTINCT key FROM points WHERE experiment = ?) p LEFT JOIN results r ON r.key = p.key "
+            f"AND r.measured IN ({', '.join('?' * len(enough))})",
+            (now - 60, now, number, *enough),
+        )
+        ago = None if last is None else now - last
+        ahead = max(0.0, -(ago or 0.0))
+        return Status(name, total, done, failed, None if ago is None else max(0.0, ago), (recent or 0) / 60, ahead)
+
+    def rows(self, name: str, query: str | None = None, *, unfinished: bool = False) -> tuple[list[str], list[Any]]:
+        """Columns and rows of an experiment, in the order of its grid; those without result only if asked for.
+
+        `query` is a condition (`gpus > 8 and error is null`), or a SELECT over the table `rows`; it can only read.
+        A file in which anything is damaged is refused.
+        """
+        with self._db.reading():
+            damage = checks.check(self._db, name)
+            if damage.found:
+                raise checks.refusal(self._db, damage)
+            number, experiment = self._known(name)
+            return self._selected(experiment, number, query, unfinished=unfinished)
+
+    def _selected(
+        self, experiment: Experiment, number: int, query: str | None, *, unfinished: bool
+    ) -> tuple[list[str], list[Any]]:
+        whole = "" if unfinished else " WHERE finished IS NOT NULL"
+        columns = ", ".join(map(quoted, [*experiment.axes, *experiment.metrics, "error"]))
+        text = f"SELECT {columns} FROM (SELECT * FROM rows{whole})"  # noqa: S608 - quoted names
+        if query is not None and query.split(maxsplit=1)[:1] and query.split()[0].lower() in {"select", "with"}:
+            text = query
+        elif query is not None:
+            text += f" WHERE {query}"
+        if text is not query:
+            text += " ORDER BY number"
+        try:
+            self._db.execute(f"CREATE TEMP VIEW rows AS {select_rows(experiment, number)}")
+            self._db.execute("PRAGMA query_only = ON")
+            found = self._db.execute(text)
+            return [column[0] for column in found.description or ()], found.fetchall()
+        except (sqlite3.Error, sqlite3.Warning, UnicodeError) as error:
+            known = ", ".join([*experiment.axes, *experiment.metrics, "error"])
+            raise InputError(f"query {shown(query)}: {database.reason(error)}; columns are {known}") from None
+        finally:
+            self._db.execute("PRAGMA query_only = OFF")
+
+    def _known(self, name: str) -> tuple[int, Experiment]:
+        row = self._row_of(name)
+        if row is None:
+            names = [str(found) for (found,) in self._db.ask("SELECT name FROM experiments")]
+            raise UnknownNameError(f"{self.path}: no experiment is called {name!r}; {lookup.suggest(name, names)}")
+        number, digest, text, axes, metrics = row
+        try:
+            columns = [tuple(map(str, json.loads(names))) for names in (axes, metrics)]
+        except (ValueError, TypeError) as error:
+            raise FormatError(f"{self.path}: is damaged: {error}") from None
+        return int(number), Experiment(name, str(digest), str(text), *columns)
+
+    def _row_of(self, name: str) -> Any:  # noqa: ANN401 - a row of columns of several types, or None
+        return self._db.one("SELECT id, digest, text, axes, metrics FROM experiments WHERE name = ?", (name,))
+
+
+def _digested(
+    points: Iterable[tuple[int, bytes, Sequence[Any]]], digest: PointsDigest
+) -> Iterator[tuple[int, bytes, Any]]:
+    """The lines of points as they are put down, counted into a digest on their way."""
+    for number, key, values in points:
+        digest.add((number, key, *map(_stored, values)))
+        yield number, key, *values
+
+
+def _stored(value: Any) -> Any:  # noqa: ANN401 - a number, text or nothing
+    """A value as SQLite gives it back."""
+    if isinstance(value, bool):
+        return int(value)
+    return None if isinstance(value, float) and math.isnan(value) else value

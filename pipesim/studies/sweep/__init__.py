@@ -1,0 +1,36 @@
+"""Many simulations over a grid, from one file: run on all cores or on a cluster, kept in a store, resumed when killed.
+
+file      experiment.toml -> Sweep          grid     axes, ranges, products, zips, filters
+points    one point and its key             inputs   what files hold, by content
+keys      the keys of all points            functions  somebody's own, named in the file: checked, found, not run
+work      what a worker does                outputs  the numbers that are kept
+crew      who works                         dispatch hands out, keeps
+running   from a sweep to its rows
+show      rows as tables, charts as pictures
+"""
+
+from pipesim.studies.sweep.dispatch import Progress
+from pipesim.studies.sweep.file import Sweep, load, parse
+from pipesim.studies.sweep.functions import Functions
+from pipesim.studies.sweep.outputs import METRICS
+from pipesim.studies.sweep.running import System, read, run
+from pipesim.studies.sweep.show import check_table, checked, csv_text, draw, opened, rows, write_table
+
+__all__ = [
+    "METRICS",
+    "Functions",
+    "Progress",
+    "Sweep",
+    "System",
+    "check_table",
+    "checked",
+    "csv_text",
+    "draw",
+    "load",
+    "opened",
+    "parse",
+    "read",
+    "rows",
+    "run",
+    "write_table",
+]

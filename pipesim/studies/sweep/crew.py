@@ -1,0 +1,222 @@
+"""Who works: this process, processes of this machine, or a dask.distributed cluster; all take the same chunks.
+
+parent          chunks of points, 50-100 ms each                     workers
+┌────────┐ ───────────────────────────────────────────────────────> ┌──────────┐
+│ store  │        what all points share is sent once                 │ workshop │ x n
+└────────┘ <─────────────────────────────────────────────────────── └──────────┘
+                 outcomes of a chunk, committed at once
+"""
+
+import logging
+import math
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
+from contextlib import contextmanager
+from contextvars import ContextVar
+from multiprocessing import connection, get_context, parent_process
+from typing import Any
+
+from pipesim.base.errors import InputError, MissingExtraError
+from pipesim.studies.sweep.points import Point
+from pipesim.studies.sweep.work import Order, Outcome, Workshop
+
+_NOISY = frozenset({"distributed", "tornado", "asyncio"})
+_WHILE_S = 5.0  # how long the number of a cluster's workers is taken to stay the same
+
+Chunk = Sequence[tuple[bytes, Point]]
+Answer = Future[list[Outcome]]
+Submit = Callable[[Chunk], Answer]
+Wait = Callable[[Iterable[Answer], float], set[Answer]]
+
+# What this process was sent when it started, if it is a worker of a pool: it serves one sweep.
+_WORKSHOP: ContextVar[Workshop] = ContextVar("workshop")
+
+
+class NotStartedError(BrokenExecutor):
+    """No worker could be started, so that what was handed out was not begun."""
+
+
+class Crew:
+    """Workers who are given chunks. `count` says how many they are, `remake` starts others after some of them died.
+
+    `wait` waits for the first of some chunks to be done, so many seconds at most, and says which are.
+    """
+
+    def __init__(self, count: Callable[[], int], submit: Submit, remake: Callable[[], None], wait: Wait) -> None:
+        self.count = count
+        self.submit = submit
+        self.remake = remake
+        self.wait = wait
+
+    @property
+    def size(self) -> int:
+        """How many workers there are, at least one."""
+        return max(1, self.count())
+
+
+def first_done(waiting: Iterable[Answer], seconds: float) -> set[Answer]:
+    """Those of some answers that are there, as soon as there is one."""
+    return wait(waiting, timeout=seconds, return_when=FIRST_COMPLETED).done
+
+
+@contextmanager
+def here(order: Order) -> Iterator[Crew]:
+    """This process alone."""
+    workshop = Workshop(order)
+
+    def submit(chunk: Chunk) -> Answer:
+        done: Answer = Future()
+        done.set_result(workshop.work(chunk))
+        return done
+
+    yield Crew(lambda: 1, submit, _nothing, first_done)
+
+
+@contextmanager
+def processes(order: Order, count: int) -> Iterator[Crew]:
+    """Processes of this machine, forked from a server that has imported all they need."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["pipesim.studies.sweep.crew"])
+    shared = pickle.dumps(order, protocol=pickle.HIGHEST_PROTOCOL)
+    pools: list[Executor] = []
+
+    def remake() -> None:
+        for pool in pools:
+            pool.shutdown(wait=True, cancel_futures=True)
+        pools[:] = [ProcessPoolExecutor(count, context, _arrive, (shared,))]
+
+    def submit(chunk: Chunk) -> Answer:
+        try:
+            return pools[0].submit(_work, chunk)
+        except BrokenExecutor as error:  # somebody died since we last looked: this chunk is lost too
+            return _lost(error)
+        except (EOFError, OSError) as error:  # the server that forks workers is gone; the next pool starts another
+            return _lost(NotStartedError(str(error) or type(error).__name__))
+
+    remake()
+    try:
+        yield Crew(lambda: count, submit, remake, first_done)
+    finally:
+        pools[0].shutdown(wait=True, cancel_futures=True)
+
+
+def _lost(error: BrokenExecutor) -> Answer:
+    lost: Answer = Future()
+    lost.set_exception(error)
+    return lost
+
+
+def _arrive(shared: bytes) -> None:
+    """Take what all points share; leave when the parent is gone, and leave interrupts to it."""
+    _WORKSHOP.set(Workshop(pickle.loads(shared)))  # noqa: S301 - from the parent process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _work(chunk: Chunk) -> list[Outcome]:
+    return _WORKSHOP.get().work(chunk)
+
+
+# --- a cluster -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def dask(order: Order, address: str, count: int) -> Iterator[Crew]:
+    """The workers of a dask.distributed cluster; `local` starts one of so many processes on this machine."""
+    library = _imported()
+    with _quiet():  # after the import, by which loggers come to be
+        client = _client(library, address, count)
+        try:
+            executor = client.get_executor(pure=False)
+            # A task and not scattered data: if the worker that holds it dies, it is made again.
+            shared = client.submit(Workshop, order, pure=False)
+            count_now = _Lately(lambda: _threads(client))
+            if not count_now():
+                raise InputError(f"the dask scheduler at {address!r} has no workers; start some: dask worker {address}")
+            yield Crew(count_now, lambda chunk: executor.submit(_serve, shared, chunk), _nothing, first_done)
+        finally:
+            client.close()
+            if client.cluster is not None:
+                client.cluster.close()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what dask logs of connections that break: what it means for a sweep is said by the sweep."""
+    noisy = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.split(".")[0] in _NOISY]
+    levels = [logger.level for logger in noisy]
+    for logger in noisy:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(noisy, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _threads(client: Any) -> int:  # noqa: ANN401 - as `_client`
+    """How many threads the cluster's workers have; none if its scheduler does not answer."""
+    try:
+        return sum(client.nthreads().values())
+    except (OSError, RuntimeError, TimeoutError, CancelledError):
+        return 0
+
+
+class _Lately:
+    """What a question was answered, asked again only after a while: workers come to a cluster, and leave it."""
+
+    def __init__(self, ask: Callable[[], int]) -> None:
+        self._ask = ask
+        self._asked, self._answer = -math.inf, 0
+
+    def __call__(self) -> int:
+        if time.monotonic() > self._asked + _WHILE_S:
+            self._asked, self._answer = time.monotonic(), self._ask()
+        return self._answer
+
+
+def _nothing() -> None:
+    """Who does not die, or whom dask replaces, need not be made anew."""
+
+
+def _serve(workshop: Workshop, chunk: Chunk) -> list[Outcome]:
+    return workshop.work(chunk)
+
+
+def _imported() -> Any:  # noqa: ANN401 - dask is optional and untyped
+    try:
+        import distributed  # noqa: PLC0415 - optional, and slow to import
+    except ImportError:
+        raise MissingExtraError("a sweep on dask workers", "dask") from None
+    return distributed
+
+
+def _client(distributed: Any, address: str, count: int) -> Any:  # noqa: ANN401 - as `_imported`
+    try:
+        if address == "local":
+            cluster = distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
+            return distributed.Client(cluster)
+        return distributed.Client(address, timeout=10)
+    except (OSError, ValueError, TimeoutError) as error:
+        reason = str(error) or type(error).__name__
+        raise InputError(f"no dask scheduler answers at {address!r}: {reason}") from None

@@ -1,0 +1,165 @@
+"""The numbers that a sweep keeps of each point, by name."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+from pipesim.analysis import metrics
+from pipesim.base import lookup, units
+from pipesim.base.errors import InputError, shown, within
+from pipesim.core.timeline import Timeline
+from pipesim.studies import experiment
+from pipesim.studies.experiment import Case
+from pipesim.studies.sweep.functions import check_form, is_own
+
+Value = int | float | str | bool | None
+
+_MOST_BITS = 63  # of a whole number in a store
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What was simulated at a point, what came of it, and the statistics of its replays if there were any."""
+
+    case: Case
+    timeline: Timeline
+    replay: dict[str, float] | None = None
+
+    @cached_property
+    def bubble(self) -> dict[str, float]:
+        """Idle time under its three definitions."""
+        return metrics.bubble(self.timeline)
+
+    @cached_property
+    def spent(self) -> dict[str, int]:
+        """Nanoseconds of the critical path by what they are spent on."""
+        return metrics.critical_path(self.timeline).spent
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the iteration."""
+        return metrics.iteration_time(self.timeline)
+
+    def statistic(self, name: str) -> float:
+        """A number of the replays."""
+        if self.replay is None:
+            raise InputError("is a number of replays, and iterations are not given")
+        return self.replay[name]
+
+
+def _gap(result: Result) -> float | None:
+    bound = result.case.bound()
+    return result.seconds / bound - 1 if bound else None
+
+
+def _replicas(result: Result) -> str:
+    """How many devices each stage has: "4", or "2,2,1", equal neighbours as "2x4" (two devices, four times)."""
+    runs = [(count, len(list(stages))) for count, stages in groupby(result.case.plan.replication)]
+    return ",".join(f"{count}x{times}" if times > 1 else str(count) for count, times in runs)
+
+
+def _least_headroom(result: Result) -> int | None:
+    program = result.timeline.program
+    room = program.memory - metrics.peak_memory(result.timeline)
+    return int(room[program.memory > 0].min()) if (program.memory > 0).any() else None
+
+
+def _busiest_link(result: Result) -> float:
+    busy = metrics.link_busy(result.timeline)
+    return float(busy.max(initial=0)) / max(result.timeline.makespan, 1)
+
+
+METRICS: dict[str, Callable[[Result], Value]] = {
+    "iteration_time_s": lambda r: r.seconds,
+    "throughput_samples_per_s": lambda r: metrics.throughput(r.timeline),
+    "throughput_per_device": lambda r: metrics.throughput(r.timeline) / len(r.case.cluster.devices),
+    "bubble_idle_share": lambda r: r.bubble["idle_share"],
+    "bubble_longest_stage": lambda r: r.bubble["longest_stage"],
+    "bubble_actual_over_ideal": lambda r: r.bubble["actual_over_ideal"],
+    "flops_utilisation": lambda r: metrics.flops_utilisation(r.timeline),
+    "peak_memory_bytes": lambda r: int(metrics.peak_memory(r.timeline).max()),
+    "memory_headroom_bytes": _least_headroom,
+    "fits_memory": lambda r: metrics.fits_memory(r.timeline),
+    "plan_stages": lambda r: len(r.case.plan.stages),
+    "plan_replicas": _replicas,
+    "plan_objective_s": lambda r: r.case.plan.objective_s,
+    "devices_in_cluster": lambda r: len(r.case.cluster.devices),
+    "devices_in_plan": lambda r: len(r.case.plan.devices),
+    "parameters_bytes": lambda r: int(r.case.costs.model.parameter_bytes.sum()),
+    "tasks": lambda r: len(r.timeline.program),
+    "bound_s": lambda r: r.case.bound(),
+    "schedule_bound_s": lambda r: r.case.schedule_bound(),
+    "gap_to_bound": _gap,
+    "channel_time_s": lambda r: experiment.channel_seconds(r.case, r.timeline),
+    "exposed_communication_s": lambda r: units.to_s(metrics.exposed_communication(r.timeline).max()),
+    "exposed_all_reduce_s": lambda r: units.to_s(metrics.exposed_all_reduce(r.timeline).max()),
+    "busiest_link_share": _busiest_link,
+    "moved_bytes": lambda r: float(r.timeline.moved.sum()),
+    **{
+        f"critical_{name}_s": lambda r, name=name: units.to_s(r.spent[name])  # type: ignore[misc]  # a default that binds
+        for name in metrics.CATEGORIES
+    },
+    **{
+        f"replay_{name}": lambda r, name=name: r.statistic(name)  # type: ignore[misc]  # as above
+        for name in "mean_s ci95_low_s ci95_high_s p50_s p95_s p99_s min_s max_s".split()  # noqa: SIM905 - names read best in one line
+    },
+}
+USUAL = [
+    "iteration_time_s",
+    "throughput_samples_per_s",
+    "throughput_per_device",
+    "bubble_idle_share",
+    "peak_memory_bytes",
+    "fits_memory",
+    "plan_stages",
+    "plan_replicas",
+]
+USUAL_OF_REPLAYS = ["replay_mean_s", "replay_ci95_low_s", "replay_ci95_high_s", "replay_p50_s", "replay_p99_s"]
+
+
+def column(name: str) -> str:
+    """The column of a metric: its name, or that of somebody's function."""
+    return name.rpartition(":")[2]
+
+
+def check(names: Sequence[str], *, replays: bool) -> None:
+    """Refuse metrics that nobody knows, that stand twice, or that there is nothing to take from."""
+    for index, name in enumerate(names):
+        with within(f"[{index}]"):
+            if ":" not in name and name not in METRICS:
+                raise InputError(f"no metric is called {shown(name)}; {lookup.suggest(name, list(METRICS))}")
+            if is_own(name):
+                check_form(name)
+            if name.startswith("replay_") and not replays:
+                raise InputError(f"{name!r} is a number of replays, and neither [simulate] nor [grid] has iterations")
+            if column(name) in [column(other) for other in names[:index]]:
+                raise InputError(f"{column(name)!r} stands twice")
+
+
+def measured(names: Sequence[str], result: Result) -> list[Value]:
+    """The metrics of a result; somebody's function is given the case and the timeline."""
+    found: list[Value] = []
+    for name in names:
+        if name in METRICS:
+            value = METRICS[name](result)
+        else:
+            value = lookup.function_named(name, {}, "metric")(result.case, result.timeline)
+        found.append(_plain(name, value))
+    return found
+
+
+def _plain(name: str, value: object) -> Value:
+    """A number as Python has it, or text: what a store keeps exactly."""
+    item = getattr(value, "item", None)
+    plain = item() if item is not None else value
+    if plain is not None and not isinstance(plain, bool | int | float | str):
+        raise InputError(f"metric {name!r} gave {shown(plain)}; a number, text or None was expected")
+    if isinstance(plain, int) and plain.bit_length() > _MOST_BITS:
+        raise InputError(f"metric {name!r} gave {shown(plain)}; a number of at most {_MOST_BITS} bits was expected")
+    return writable(plain) if isinstance(plain, str) else plain
+
+
+def writable(text: str) -> str:
+    """Text that a file can hold: what is no character is written as its number."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,180 @@
+"""One point of a sweep: what `pipesim simulate` is told, and the key of everything that determines the result.
+
+[simulate]                                     what all points have in common; text may hold formulas of axes
+architecture = "gpt({layers}, {hidden}, {heads}, sequence=2048)"      or trace = "bert-large"
+cluster = 'servers({gpus // 8}, 8, intra="300GB/s", inter="{rate} Gb/s", device="a100-80gb")'
+planner = "spp"
+microbatches = "{4 * gpus}"
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipesim import __version__
+from pipesim.base import formulas, serial
+from pipesim.base.errors import InputError, within
+from pipesim.base.formulas import Template
+from pipesim.core.devices import device_kind
+
+# Raised whenever the same point would come to other numbers: rows of an older number are made anew.
+SEMANTICS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The options of one simulation, with the defaults of `pipesim simulate`."""
+
+    trace: str | None = None
+    architecture: str | None = None
+    efficiency: float = 0.5
+    device: str | None = None
+    cluster: str | None = None
+    planner: str = "balanced"
+    plan: str | None = None
+    scheduler: str = "one_f_one_b"
+    microbatches: int = 8
+    microbatch_size: int | None = None
+    sharing: Literal["none", "fifo", "fair", "channel"] = "fair"
+    transfers: Literal["eager", "rendezvous", "blocking"] = "eager"
+    optimizer_s_per_byte: float = 0.0
+    optimizer_state: float | None = None
+    recompute: Literal["none", "full", "selective"] = "none"
+    pair_overlap: float = 0.0
+    pair_factor: float | None = None
+    scaling: Literal["recorded", "linear"] = "recorded"
+    scenario: str | None = None
+    iterations: int | None = None
+    seed: int = 0
+    jitter: float = 0.0
+
+
+FIELDS = tuple(field.name for field in dataclasses.fields(Point))
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(Point)}
+_TEXTS = frozenset(field.name for field in dataclasses.fields(Point) if field.type in {str, str | None})
+
+
+_MOST_KNOWN = 10_000
+
+
+def check_value(name: str, value: Any) -> None:  # noqa: ANN401 - what a file holds is anything
+    """Refuse a value that a field cannot have; text with formulas is checked when they are worked out."""
+    if isinstance(value, str) and template(value).names:
+        return
+    point = serial.from_data(Point, {name: value})
+    if point.device is not None:
+        with within("device"):
+            device_kind(point.device)
+
+
+def check_names(names: set[str]) -> None:
+    """Refuse names of fields that contradict each other, or that have no effect."""
+    for one, other in (("trace", "architecture"), ("plan", "planner"), ("plan", "microbatches")):
+        if {one, other} <= names:
+            raise InputError(f"{one} and {other} found; one of them was expected")
+    if not {"trace", "architecture"} & names or "cluster" not in names:
+        missing = "cluster" if {"trace", "architecture"} & names else "trace, or architecture,"
+        raise InputError(f"{missing} is missing in [simulate], and no axis of [grid] is called so")
+    if "efficiency" in names and "architecture" not in names:
+        raise InputError("efficiency has no effect without architecture: a trace has its own times")
+    if "jitter" in names and "iterations" not in names:
+        raise InputError("jitter has no effect without iterations")
+
+
+def template(text: str) -> Template:
+    """Text with formulas in braces."""
+    return formulas.template(text)
+
+
+class Maker:
+    """Makes points of what is bound and of the values of axes."""
+
+    def __init__(self, bound: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> None:
+        self._bound, self._axes = dict(bound), dict(axes)
+        self._templates: dict[str, Template] = {}
+        self._known: dict[tuple[str, type, Any], Any] = {}
+        texts = [v for v in bound.values() if isinstance(v, str)]
+        texts += [v for name in axes if name in FIELDS for v in axes[name] if isinstance(v, str)]
+        for text in texts:
+            made = template(text)
+            if made.names or made.pieces != (text,):
+                self._templates[text] = made
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The names that formulas speak of."""
+        return frozenset().union(*(made.names for made in self._templates.values()))
+
+    def has(self, name: str) -> bool:
+        """Whether a field is given; a seed may stand in a formula alone, where nothing is drawn."""
+        if name == "seed" and self._bound.get("iterations") is None and "iterations" not in self._axes:
+            return False
+        return name in self._bound or name in self._axes
+
+    def names(self, name: str) -> frozenset[str]:
+        """The axes, and what else is bound, that a field depends on."""
+        texts = [self._bound.get(name), *self._axes.get(name, ())]
+        made = [self._templates[text] for text in texts if isinstance(text, str) and text in self._templates]
+        return frozenset({name}).union(*(one.names for one in made))
+
+    def field(self, name: str, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as its field has it
+        """What a field is where the axes have these values."""
+        everything = {**self._bound, **values}
+        value = everything[name]
+        made = self._templates.get(value) if isinstance(value, str) else None
+        with within(name):
+            value = value if made is None else made.value(everything)
+        return self._checked(name, value)
+
+    def point(self, values: Mapping[str, Any]) -> Point:
+        """The point where the axes have these values."""
+        return Point(**{name: self.field(name, values) for name in FIELDS if self.has(name)})
+
+    def _checked(self, name: str, value: Any) -> Any:  # noqa: ANN401 - whatever a formula came to
+        """A value as its field has it; each is looked at once, for many points have it. Any text is a text."""
+        if name in _TEXTS and isinstance(value, str):
+            return value
+        place = name, type(value), value
+        if place not in self._known:
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+            self._known[place] = getattr(serial.from_data(Point, {name: value}), name)
+        return self._known[place]
+
+
+def key(point: Point, contents: Mapping[str, str], functions: Sequence[str] = ()) -> bytes:
+    """A hash of everything that determines the result.
+
+    `contents` says for names of files and of functions what is in them, `functions` which metrics of somebody's own are
+    taken. What has no effect does not count, nor what is left at its default: an option that is new changes no key.
+    """
+    idle = idle_fields(point)
+    told = {
+        name: contents.get(f"{name} {value}", value)
+        for name in FIELDS
+        if name not in idle and not is_default(name, value := getattr(point, name))
+    }
+    return hashed(json.dumps([SEMANTICS, __version__, told, *functions], sort_keys=True, separators=(",", ":")))
+
+
+def hashed(text: str) -> bytes:
+    """The hash that a key is, of the text that says what determines a result."""
+    return hashlib.sha256(text.encode()).digest()[:16]
+
+
+def is_default(name: str, value: Any) -> bool:  # noqa: ANN401 - as `check_value`
+    """Whether a field is left at its default."""
+    return bool(value == _DEFAULTS[name])
+
+
+def idle_fields(point: Point) -> frozenset[str]:
+    """The fields that have no effect on a point's result."""
+    effects = (
+        (("planner", "microbatches"), point.plan is None),
+        (("efficiency",), point.architecture is not None),
+        (("seed", "jitter"), point.iterations is not None),
+    )
+    return frozenset(name for names, has_effect in effects if not has_effect for name in names)

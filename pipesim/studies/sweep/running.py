@@ -1,0 +1,165 @@
+"""From an experiment to its rows: what is not in the store yet is computed, by whatever workers there are."""
+
+import os
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipesim.base import lookup
+from pipesim.base.errors import InputError, shown, within
+from pipesim.core import limits
+from pipesim.core.limits import HostMemory
+from pipesim.engines import ENGINES
+from pipesim.studies.store import Clock, Connect, Status, Store
+from pipesim.studies.sweep import crew as crews
+from pipesim.studies.sweep import grid as grids
+from pipesim.studies.sweep.crew import Crew
+from pipesim.studies.sweep.dispatch import Numbers, Run, Tell, Watch, Work, check_listed
+from pipesim.studies.sweep.file import Sweep
+from pipesim.studies.sweep.functions import Functions
+from pipesim.studies.sweep.inputs import Inputs
+from pipesim.studies.sweep.keys import Keys
+from pipesim.studies.sweep.work import Order
+
+_OFTEN = 10_000  # points between two calls of who watches them being read
+_NAMED = 5  # damaged points that are named
+
+CrewOf = Callable[[Order, int], AbstractContextManager[Crew]]
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What a sweep takes from the machine: time, connections to a file, workers; None: the usual ones."""
+
+    clock: Clock = field(default_factory=Clock)
+    connect: Connect | None = None
+    crew: CrewOf | None = None
+
+
+def run(
+    sweep: Sweep,
+    *,
+    store: Path | str | None = None,
+    workers: int | None = None,
+    dask: str | None = None,
+    engine: str | None = None,
+    only: str | None = None,
+    retry: bool = False,
+    allow_modules: Sequence[str] | None = None,
+    watch: Watch | None = None,
+    tell: Tell | None = None,
+    host_memory: HostMemory = None,
+    system: System | None = None,
+) -> Status:
+    """Compute every point that has no result yet, on `workers` processes (default: one per core) or a dask cluster.
+
+    `only` is a formula of axes: points for which it does not hold are left for later. With `retry` what failed is tried
+    again. `allow_modules` are those whose functions the file may name (None: any; they are imported and run). `watch`
+    is called after every chunk with how far things are, `tell` with what a user should know. Returns how things stand
+    in the end. A point that would take more than its share of `host_memory` fails: all workers here have equal shares
+    of it, by default of half of the machine's memory; a worker on a dask cluster has all of it for itself, by default
+    half of its machine's.
+    """
+    system, say = system or System(), tell or _say_nothing
+    replayer = engine or sweep.engine or "auto"
+    functions = Functions(allowed=allow_modules)
+    functions.check(sweep.engine or "auto", ENGINES, "engine")
+    lookup.function_named(replayer, ENGINES, "engine")
+    count = _checked(workers)
+    inputs, keys = read(sweep, functions)
+    with Store.open(store or sweep.store, create=True, connect=system.connect, clock=system.clock) as results:
+        _repair(results, sweep, keys, say)
+        experiment = sweep.experiment(keys)
+        results.enlist(experiment, sweep.listed(keys))
+        numbers = _chosen(sweep, results.pending(sweep.name, replayer, retry=retry), only)
+        several = min(count, max(len(numbers), 1))
+        share = host_memory if dask else limits.limit_of(host_memory).shared(several)
+        order = Order(inputs.values, sweep.metrics, replayer, share)
+        if numbers:
+            crew_of = system.crew or (lambda order, count: _crew(order, count, dask))
+            with crew_of(order, several) as crew:
+                Run(
+                    sweep, results, crew, Work(experiment, keys, numbers), clock=system.clock, watch=watch, say=say
+                ).go()
+        check_listed(results, experiment)
+        status = results.status(sweep.name)
+    _check_end(status, only, say)
+    return status
+
+
+def read(
+    sweep: Sweep, functions: Functions | None = None, watch: Callable[[int], None] | None = None
+) -> tuple[Inputs, Keys]:
+    """All that the points name, and number and key of each. `watch` is called with how many were read so far."""
+    inputs, keys = Inputs(sweep.path, functions or Functions()), Keys()
+    for number, key in sweep.keys(inputs):
+        keys.append(number, key)
+        if watch and not len(keys) % _OFTEN:
+            watch(len(keys))
+    if not len(keys):
+        raise InputError(f"{sweep.path}: the filters in 'where' leave no point")
+    return inputs, keys
+
+
+def _say_nothing(text: str) -> None:
+    """Nobody is told."""
+
+
+def _repair(results: Store, sweep: Sweep, keys: Keys, say: Tell) -> None:
+    """Take damaged rows out of a store, and say which points are computed again for that."""
+    damage = results.repair()
+    if damage.keys:
+        lost = set(damage.keys)
+        points = [number for number, key in keys if key in lost]
+        named = "; ".join(f"point {n} ({_values(sweep, n)})" for n in points[:_NAMED])
+        more = f" and {len(points) - _NAMED:,} more" if len(points) > _NAMED else ""
+        what = f"computed again: {named}{more}" if points else "none is of a point of this experiment"
+        say(f"{results.path}: {len(damage.keys):,} results do not agree with their digests and were removed; {what}")
+    for name in damage.names:
+        again = "" if name == sweep.name else "; sweep it again to list them (its results are kept)"
+        say(f"{results.path}: the list of points of {shown(name)} was damaged and removed{again}")
+
+
+def _values(sweep: Sweep, number: int) -> str:
+    return ", ".join(f"{name} = {shown(value)}" for name, value in sweep.values(number).items())
+
+
+def _check_end(status: Status, only: str | None, say: Tell) -> None:
+    """Say why points are left, if there are any."""
+    if status.left and only is not None:
+        say(f"{status.left:,} points are left for later: --only {only!r}")
+    elif status.left:
+        raise InputError(
+            f"{status.name}: {status.left:,} points have no result: they were taken out of the file while the sweep "
+            "ran; run it again to compute them"
+        )
+
+
+def _checked(workers: int | None) -> int:
+    count = _cores() if workers is None else workers
+    if count < 1:
+        raise InputError(f"workers = {count} found; at least 1 was expected")
+    return count
+
+
+def _cores() -> int:
+    """How many cores this process may use; systems that cannot tell say how many there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _chosen(sweep: Sweep, pending: Iterator[tuple[int, bytes]], only: str | None) -> Numbers:
+    """What is to be computed now, points that share a plan beside each other."""
+    numbers = (number for number, _ in pending)
+    if only is not None:
+        with within("only"):
+            (formula,) = grids.filters(only, [*sweep.bound, *sweep.axes])
+            return sweep.ordered(array("q", (n for n in numbers if formula.value({**sweep.bound, **sweep.values(n)}))))
+    return sweep.ordered(array("q", numbers))
+
+
+def _crew(order: Order, count: int, dask: str | None) -> AbstractContextManager[Crew]:
+    if dask is not None:
+        return crews.dask(order, dask, count)
+    return crews.processes(order, count) if count > 1 else crews.here(order)

@@ -1,0 +1,138 @@
+"""What would help most: each device, link and layer a few per cent better, and the iteration time that is gained.
+
+Compute is perturbed in the program, where each task's time is known: all such cases are timed as one batch. A faster
+link changes what transfers take and how they share, so it is lowered and replayed anew.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesim.base import lookup, units
+from pipesim.base.errors import InputError
+from pipesim.core import limits
+from pipesim.core.limits import HostMemory
+from pipesim.core.program import WEIGHT, Program
+from pipesim.engines import ENGINES
+from pipesim.lowering.compute import PHASES, WITH_RECOMPUTATION
+from pipesim.lowering.recompute import chosen_layers
+from pipesim.studies.experiment import Case
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+What = Literal["device", "link", "layer"]
+WHATS: tuple[What, ...] = ("device", "link", "layer")
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """One thing made faster: how long the iteration then takes, and what that saves."""
+
+    what: What
+    name: str
+    iteration_time_s: float
+    gain_s: float
+    gain: float  # as a part of the iteration time
+
+
+def gains(
+    case: Case, by: float = 0.1, whats: tuple[What, ...] = WHATS, host_memory: HostMemory = None
+) -> tuple[float, list[Gain]]:
+    """Seconds of the iteration as it is, and what each device, link and layer would save if it were faster, most first.
+
+    `by` = 0.1 makes a thing a tenth faster: it then does in a second what took it 1.1. Equal gains are in the order of
+    devices, links, layers. Links are taken in both directions at once, one by one and all of a bandwidth together;
+    those that carry nothing are left out.
+    """
+    if not 0 < by < np.inf:
+        raise InputError(f"by = {by} found; more than 0 was expected (0.1: a tenth faster)")
+    program = case.program()
+    things = len(program.devices) * ("device" in whats) + len(case.costs.model) * ("layer" in whats)
+    limits.check_columns(host_memory, len(program), things + 1)
+    tried: list[tuple[What, str]] = []
+    columns: list[Ints] = [program.duration]
+    if "device" in whats:
+        tried += [("device", name) for name in program.devices]
+        columns += [_faster(program, program.lane == lane, by) for lane in range(len(program.devices))]
+    if "layer" in whats:
+        tried += [("layer", layer.name) for layer in case.costs.model.layers]
+        columns += list(_faster_layers(case, program, by))
+    ends = _ends(program, columns)
+    now, rest = int(ends[0]), ends[1:].tolist()
+    if "link" in whats:
+        ways = _links(case, program)
+        tried += [("link", name) for name in ways]
+        rest += [_with_faster_links(case, links, by) for links in ways.values()]
+    found = [
+        Gain(what, name, units.to_s(end), units.to_s(now - end), (now - end) / now if now else 0.0)
+        for (what, name), end in zip(tried, rest, strict=True)
+    ]
+    order = {what: n for n, what in enumerate(WHATS)}
+    return units.to_s(now), sorted(found, key=lambda gain: (-gain.gain_s, order[gain.what]))
+
+
+def _ends(program: Program, columns: list[Ints]) -> Ints:
+    """When everything is over, for each column of durations."""
+    batch = lookup.function_named("pipesim.engines.compiled:makespans", ENGINES, "engine")
+    ends: Ints = batch(program, np.arange(len(program)), np.stack(columns, axis=1))
+    return ends
+
+
+def _faster(program: Program, chosen: NDArray[np.bool_], by: float) -> Ints:
+    return np.where(chosen, np.rint(program.duration / (1 + by)).astype(np.int64), program.duration)
+
+
+def _faster_layers(case: Case, program: Program, by: float) -> list[Ints]:
+    """Durations with one layer faster, layer by layer: a stage's task loses the layer's part of what is saved."""
+    found = []
+    again = chosen_layers(case.options.recompute, case.costs, _kind(case, case.plan.devices[0]))
+    for layer in range(len(case.costs.model)):
+        duration = program.duration.copy()
+        stage = next(n for n, part in enumerate(case.plan.stages) if part.start <= layer < part.stop)
+        for device in case.plan.stages[stage].devices:
+            mine = (program.stage == stage) & (program.lane == case.plan.devices.index(device))
+            for kind, phase in PHASES.items():
+                seconds = case.costs.seconds(phase, _kind(case, device), case.plan.share(stage))[layer]
+                if phase in WITH_RECOMPUTATION and again[layer]:
+                    seconds += case.costs.seconds("recompute", _kind(case, device), case.plan.share(stage))[layer]
+                saved = int(units.to_ns(np.array([seconds * (1 - 1 / (1 + by))]))[0])
+                rows = mine & (program.kind == kind) & (program.kind <= WEIGHT)
+                duration[rows] = np.maximum(duration[rows] - saved, 0)
+        found.append(duration)
+    return found
+
+
+def _kind(case: Case, device: str) -> str:
+    return case.cluster.devices[case.cluster.index[device]].kind
+
+
+def _links(case: Case, program: Program) -> dict[str, list[int]]:
+    """The links that carry something, by the name of their ends, both directions together; and all that are alike.
+
+    Where two equal links follow each other, one of them alone may be faster without any gain.
+    """
+    used = {program.media[medium] for medium in np.unique(program.route.values).tolist()}
+    found: dict[str, list[int]] = {}
+    alike: dict[float, list[int]] = {}
+    for n, link in enumerate(case.cluster.links):
+        ends = ((link.source, link.target), (link.target, link.source))
+        media = {data["medium"] for u, v, data in case.cluster.graph.edges(data=True) if (u, v) in ends}
+        if media & used:
+            found.setdefault(" - ".join(sorted((link.source, link.target))), []).append(n)
+            alike.setdefault(link.bandwidth, []).append(n)
+    every = {f"all of {8 * bandwidth / 1e9:g} Gb/s": links for bandwidth, links in alike.items() if len(links) > 1}
+    return found | every
+
+
+def _with_faster_links(case: Case, links: list[int], by: float) -> int:
+    """The makespan with the bandwidth of these links raised."""
+    changed = list(case.cluster.links)
+    for n in links:
+        table = tuple((size, seconds / (1 + by)) for size, seconds in changed[n].table)
+        changed[n] = replace(changed[n], bandwidth=changed[n].bandwidth * (1 + by), table=table)
+    cluster = replace(case.cluster, links=tuple(changed))
+    engine = lookup.function_named("compiled", ENGINES, "engine")
+    end: int = engine(replace(case, cluster=cluster).program()).makespan
+    return end

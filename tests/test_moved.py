@@ -1,0 +1,36 @@
+"""Names of modules of pipesim 0.1 work for one release, and say what to write instead."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from pipesim.base.moved import MOVED
+
+
+@pytest.mark.parametrize("name", [*MOVED, "plot.gantt_chart", "sweep.points"])
+def test_an_old_name_gives_the_module_at_its_new_place(name):
+    sys.modules.pop(f"pipesim.{name}", None)
+    first, dot, rest = name.partition(".")
+    now = f"{MOVED[first]}{dot}{rest}"
+    with pytest.warns(DeprecationWarning, match=f"pipesim.{name} is now {now}; the old name goes"):
+        found = importlib.import_module(f"pipesim.{name}")
+    assert found is importlib.import_module(now)
+    assert found.__spec__.name == found.__name__ == now
+
+
+def test_old_imports_work_as_they_were_written_and_the_warning_names_their_line():
+    lines = ["import pipesim as ps", "from pipesim import report", "from pipesim.plan import Plan", "ps.metrics"]
+    code = "\n".join([*lines, "assert Plan is ps.Plan and report is ps.display.report"])
+    done = subprocess.run([sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, check=True)
+    said = [line for line in done.stderr.splitlines() if "DeprecationWarning" in line]
+    where = {line.split("pipesim.")[1].split()[0]: line.partition(": ")[0] for line in said}
+    assert list(where) == ["report", "plan", "metrics"]
+    assert where["report"] == "<string>:2"
+    assert where["metrics"] == "<string>:4"
+
+
+def test_pipesim_itself_uses_no_old_name():
+    code = "import pipesim, pipesim.cli, pipesim.studies.sweep, pipesim.studies.comparison, pipesim.display.plot"
+    subprocess.run([sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", code], check=True)
