@@ -128,7 +128,16 @@ def drawn_cluster(rng: random.Random, count: int, kinds: tuple[str, ...]) -> Clu
             links.append(Link(target, source, *_numbers(rng, "full")[:2], "one_way"))
         else:
             links.append(Link(source, target, bandwidth * inside, latency, duplex))
+    if rng.random() < 0.2:
+        links = [_with_bursts(rng, link) for link in links]
     return Cluster(shape, devices, tuple(links))
+
+
+def _with_bursts(rng: random.Random, link: Link) -> Link:
+    """With a table in which messages up to some size are faster alone than the bandwidth, as out of a buffer."""
+    size, faster = 10 ** rng.uniform(3, 6.5), rng.choice([1.0, 1.5, 4.0, 30.0])
+    points = ((0.0, 0.0), (size, size / link.bandwidth / faster), (4 * size, 4 * size / link.bandwidth))
+    return replace(link, table=tuple((x, link.latency + seconds) for x, seconds in points))
 
 
 def _numbers(rng: random.Random, duplex: str) -> tuple[float, float, str]:
