@@ -6,14 +6,14 @@ from collections.abc import Callable
 import numpy as np
 
 import bench_event
-from pipesim.base.ragged import Ragged
+from pipesim.base.arrays import Ragged
 from pipesim.core.cluster import Cluster
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import ACTIVATION, Program
 from pipesim.engines import compiled, event
 from pipesim.lowering import Options, lower
 from pipesim.schedulers.one_f_one_b import one_f_one_b
-from pipesim.studies import workbench
+from pipesim.studies import equal_stages
 from pipesim.studies.experiment import load_cluster
 
 Row = tuple[str, str, str]
@@ -45,8 +45,8 @@ def _beside_simpy() -> list[Row]:
 
 def _batch(plans: int = 20_000) -> Row:
     """One program of (16, 64) under many sets of durations: one for each stage and kind."""
-    made = workbench.case(
-        "one_f_one_b", 16, 64, workbench.Times.of(1e-3, 2e-3, hop=3e-4), None, Options("fifo")
+    made = equal_stages.case(
+        "one_f_one_b", 16, 64, equal_stages.Times.of(1e-3, 2e-3, hop=3e-4), None, Options("fifo")
     ).program()
     sorts, sort = np.unique(made.kind * 100 + made.stage, return_inverse=True)
     base = np.array([made.duration[sort == s][0] for s in range(len(sorts))])

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.base.ragged import Ragged
+from pipesim.base.arrays import Ragged
 from pipesim.core.program import BACKWARD, FORWARD, Program
 from pipesim.core.timeline import Timeline
-from pipesim.display import export, plot
+from pipesim.display import figures, timeline_files
 
 Ints = NDArray[np.int64]
 
@@ -79,12 +79,16 @@ def rows() -> list[tuple[str, str, str]]:
     large, huge = pipeline(64, 782), pipeline(128, 3907)
     with tempfile.TemporaryDirectory() as folder:
         png, trace = Path(folder) / "gantt.png", Path(folder) / "trace.json"
-        plot.gantt(pipeline(4, 8), png)  # matplotlib's first picture pays for its fonts
+        figures.gantt(pipeline(4, 8), png)  # matplotlib's first picture pays for its fonts
         return [
-            (f"Gantt chart of {len(large.program):,} spans, PNG", seconds(lambda: plot.gantt(large, png)), "2 s"),
-            (f"Gantt chart of {len(huge.program):,} spans, PNG", seconds(lambda: plot.gantt(huge, png)), "5 s"),
-            (f"memory of {len(huge.program):,} tasks, PNG", seconds(lambda: plot.memory(huge, png)), "5 s"),
-            (f"Chrome trace of {len(huge.program):,} tasks", seconds(lambda: export.chrome(huge, trace)), "5 s"),
+            (f"Gantt chart of {len(large.program):,} spans, PNG", seconds(lambda: figures.gantt(large, png)), "2 s"),
+            (f"Gantt chart of {len(huge.program):,} spans, PNG", seconds(lambda: figures.gantt(huge, png)), "5 s"),
+            (f"memory of {len(huge.program):,} tasks, PNG", seconds(lambda: figures.memory(huge, png)), "5 s"),
+            (
+                f"Chrome trace of {len(huge.program):,} tasks",
+                seconds(lambda: timeline_files.chrome(huge, trace)),
+                "5 s",
+            ),
         ]
 
 

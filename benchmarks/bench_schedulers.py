@@ -3,9 +3,9 @@
 import time
 
 from pipesim.schedulers import SCHEDULERS
-from pipesim.studies import workbench
+from pipesim.studies import equal_stages
+from pipesim.studies.equal_stages import Times
 from pipesim.studies.ordering import schedule_with
-from pipesim.studies.workbench import Times
 
 NOT_TIMED = {"auto", "exact"}  # the one runs all others, the other is for small instances
 
@@ -20,7 +20,7 @@ def rows() -> list[tuple[str, str, str]]:
 
 
 def _seconds(name: str, stages: int, microbatches: int) -> float:
-    made = workbench.case(name, stages, microbatches, Times())
+    made = equal_stages.case(name, stages, microbatches, Times())
     times = []
     for _ in range(3):
         began = time.perf_counter()

@@ -12,16 +12,17 @@ engines only add time.
 Packages, top to bottom. A package imports only those above it; those marked * never each other. Within a package a
 module imports only those that stand before it.
 
-    base        errors units files serial lookup formulas ragged tables tracks kernels trees chains moved
-    core        devices trace model cluster widths costs plan limits schedule scenario background stepping keeping
+    base        errors units files arrays serialisation lookup formulas tables intervals kernels widest_paths
+                chains moved
+    core        devices trace model cluster widths costs plan limits schedule scenario background progress deadlock
                 legality recording program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
     analysis    metrics curves channels spread trace_diff bounds
     importers*  recorders*  architectures*  topologies*      producers of inputs
     planners*  schedulers*                                   decisions
     engines*    program to timeline
-    display     report plot export trace_report
-    studies     pricing ordering experiment comparison documents whatif workbench rebuilding store sweep
+    display     report figures timeline_files trace_report
+    studies     pricing ordering experiment comparison documents whatif equal_stages rebuilding store sweep
     cli
 
 Words:
@@ -56,8 +57,8 @@ if TYPE_CHECKING:
     from pipesim.core.schedule import Schedule as Schedule
     from pipesim.core.timeline import Timeline as Timeline
     from pipesim.core.trace import Trace as Trace
-    from pipesim.display.export import export as export_timeline  # noqa: F401 - offered below under this name
-    from pipesim.display.plot import gantt as gantt
+    from pipesim.display.figures import gantt as gantt
+    from pipesim.display.timeline_files import export as export_timeline  # noqa: F401 - offered below under this name
     from pipesim.studies.comparison import compare as compare
     from pipesim.studies.experiment import load_cluster as load_cluster
     from pipesim.studies.experiment import load_plan as load_plan
@@ -83,8 +84,8 @@ _WINDOW = {
     "Trace": "pipesim.core.trace:Trace",
     "compare": "pipesim.studies.comparison:compare",
     "costs_of": "pipesim.core.costs:costs_of",
-    "export_timeline": "pipesim.display.export:export",
-    "gantt": "pipesim.display.plot:gantt",
+    "export_timeline": "pipesim.display.timeline_files:export",
+    "gantt": "pipesim.display.figures:gantt",
     "load_cluster": "pipesim.studies.experiment:load_cluster",
     "load_plan": "pipesim.studies.experiment:load_plan",
     "load_sweep": "pipesim.studies.sweep:load",

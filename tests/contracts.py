@@ -8,7 +8,7 @@ from collections.abc import Callable
 import networkx as nx
 import numpy as np
 
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.base.errors import InputError, ScheduleError
 from pipesim.core import legality
 from pipesim.core import plan as plans
@@ -29,10 +29,10 @@ def check_topology(cluster: Cluster) -> None:
     matrix = cluster.bandwidth_matrix
     assert np.array_equal(matrix, matrix.T), "over full-duplex links the way back is as wide as the way there"
     for suffix in (".toml", ".json"):
-        data = serial.parse_data(serial.dumps(cluster, suffix), suffix)
-        serial.check_header(data, Cluster.FORMAT, Cluster.VERSION)
+        data = serialisation.parse_data(serialisation.dumps(cluster, suffix), suffix)
+        serialisation.check_header(data, Cluster.FORMAT, Cluster.VERSION)
         body = {key: value for key, value in data.items() if key not in {"format", "version"}}
-        assert serial.from_data(Cluster, body) == cluster, f"reading {suffix} gives what was written"
+        assert serialisation.from_data(Cluster, body) == cluster, f"reading {suffix} gives what was written"
 
 
 def _check_devices(cluster: Cluster) -> None:
@@ -92,9 +92,9 @@ def check_planner(planner: Callable[..., Plan], costs: Costs, cluster: Cluster, 
     assert plan == planner(costs.model, cluster, costs, microbatches), "the same input gives the same plan"
     text = (getattr(planner, "func", planner).__doc__ or "").lower()
     assert "ignores" in text, "the docstring says what the planner ignores"
-    data = serial.parse_data(serial.dumps(plan, ".json"), ".json")
+    data = serialisation.parse_data(serialisation.dumps(plan, ".json"), ".json")
     body = {key: value for key, value in data.items() if key not in {"format", "version"}}
-    assert serial.from_data(Plan, body) == plan
+    assert serialisation.from_data(Plan, body) == plan
     return plan
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
@@ -80,7 +80,7 @@ def corpus(folder: Path) -> dict[str, Path]:
     for noun, value in {"cluster": cluster, "plan": plan, "scenario": scenario}.items():
         for suffix in ("toml", "json"):
             paths[f"{noun} {suffix}"] = folder / f"{noun}.{suffix}"
-            serial.save(value, paths[f"{noun} {suffix}"])
+            serialisation.save(value, paths[f"{noun} {suffix}"])
     for noun, value, suffixes in (
         ("schedule", schedule, ("csv", "json", "toml")),
         ("program", program, ("json",)),

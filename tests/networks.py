@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipesim.base.ragged import Ragged
+from pipesim.base.arrays import Ragged
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage

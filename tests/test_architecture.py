@@ -17,14 +17,14 @@ PACKAGE = Path(__file__).parents[1] / "pipesim"
 # Packages from top to bottom. A package imports those above it, but no starred one of its own row. The modules of a
 # package that are named here import only those before them; a package without names is one idea.
 MAP = """
-base: errors units files serial lookup formulas ragged tables tracks kernels trees chains moved
-core: devices trace model cluster widths costs plan limits schedule scenario background stepping keeping legality
+base: errors units files arrays serialisation lookup formulas tables intervals kernels widest_paths chains moved
+core: devices trace model cluster widths costs plan limits schedule scenario background progress deadlock legality
       recording program rates timeline
 lowering
 analysis: metrics curves channels spread trace_diff bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
-display: report* plot* export* trace_report
-studies: pricing ordering experiment comparison documents whatif workbench rebuilding store sweep
+display: report* figures* timeline_files* trace_report
+studies: pricing ordering experiment comparison documents whatif equal_stages rebuilding store sweep
 cli
 """
 
@@ -50,10 +50,10 @@ MOST = 16  # packages at the top
 GUESTS = {
     "simpy": {"engines"},
     "numba": {"base.kernels"},
-    "matplotlib": {"display.plot"},
+    "matplotlib": {"display.figures"},
     "torch": {"recorders"},
     "click": {"cli"},
-    "networkx": {"core.cluster", "topologies", "analysis.bounds", "display.plot"},
+    "networkx": {"core.cluster", "topologies", "analysis.bounds", "display.figures"},
     "dask": {"studies.sweep"},
     "distributed": {"studies.sweep"},
     "sqlite3": {"studies.store"},
@@ -167,7 +167,11 @@ def test_a_module_imports_only_from_above_its_own_place(place, path):
         ("lowering", "def f():\n    from pipesim import analysis", "analysis is not above lowering"),
         ("planners", "from pipesim.engines.event import run", "planners and engines never import each other"),
         ("engines", "from pipesim import planners", "engines and planners never import each other"),
-        ("display.report", "from pipesim.display.plot import gantt", "report and display.plot never import each other"),
+        (
+            "display.report",
+            "from pipesim.display.figures import gantt",
+            "report and display.figures never import each other",
+        ),
         ("engines", "from pipesim import cli", "cli is not above engines"),
         ("cli", "from pipesim import Trace", "'Trace' is not on the map"),
         ("cli", "from pipesim.utils import helper", "'utils' is not on the map"),
@@ -176,7 +180,7 @@ def test_a_module_imports_only_from_above_its_own_place(place, path):
         ("planners", "from .. import engines", "planners and engines never import each other"),
         ("analysis.metrics", "import simpy", "simpy belongs in engines"),
         ("schedulers", "import numba", "numba belongs in base.kernels"),
-        ("display.report", "import matplotlib.pyplot as plt", "matplotlib belongs in display.plot"),
+        ("display.report", "import matplotlib.pyplot as plt", "matplotlib belongs in display.figures"),
         ("core.trace", "def f():\n    import torch", "torch belongs in recorders"),
         ("studies.experiment", "from click import echo", "click belongs in cli"),
         ("analysis.metrics", "import networkx as nx", "networkx belongs in analysis.bounds or core.cluster or"),
@@ -198,7 +202,7 @@ def test_what_is_wrong_is_said(place, line, message):
             "from pipesim.planners.parts import helper\nfrom . import parts\nfrom pipesim.base.kernels import compiled",
         ),
         ("studies.experiment", "from pipesim.planners import PLANNERS\nfrom pipesim.engines import ENGINES"),
-        ("display.plot", "import matplotlib.pyplot\nimport networkx"),
+        ("display.figures", "import matplotlib.pyplot\nimport networkx"),
         ("display.export", "def f():\n    import pandas"),
         ("core.timeline", "if TYPE_CHECKING:\n    import pandas as pd"),
         ("cli", "import click\nfrom pipesim import __version__"),

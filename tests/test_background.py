@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.base.errors import PipesimError
 from pipesim.cli import cli
 from pipesim.core import background
@@ -108,8 +108,8 @@ def test_a_long_recording_is_read_in_no_time(read):
 @pytest.mark.parametrize("suffix", [".toml", ".json"])
 def test_one_way_is_saved_and_loaded_with_a_scenario(tmp_path, suffix):
     scenario = Scenario((), (Degraded("a", "b", 0.5, one_way=True), Degraded("a", "b", 0.5)))
-    serial.save(scenario, tmp_path / f"s{suffix}")
-    assert serial.load(Scenario, tmp_path / f"s{suffix}") == scenario
+    serialisation.save(scenario, tmp_path / f"s{suffix}")
+    assert serialisation.load(Scenario, tmp_path / f"s{suffix}") == scenario
     assert scenario.of_media(CLUSTER) == {"a->b": Speeds((0,), (0.25,)), "b->a": Speeds((0,), (0.5,))}
 
 

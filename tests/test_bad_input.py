@@ -9,7 +9,7 @@ import traceback
 import pytest
 
 import mutations
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.base.errors import FormatError, InputError, PipesimError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import costs_of
@@ -41,7 +41,7 @@ def read(what, path):
 
 
 def read_cluster(path):
-    return bandwidths(serial.load(Cluster, path))
+    return bandwidths(serialisation.load(Cluster, path))
 
 
 def bandwidths(cluster):
@@ -63,8 +63,8 @@ def read_program(path):
 
 READERS = {
     "cluster": read_cluster,
-    "plan": lambda path: serial.load(Plan, path, DERIVED_KEYS).chunks,
-    "scenario": lambda path: serial.load(Scenario, path).of_device("gpu0"),
+    "plan": lambda path: serialisation.load(Plan, path, DERIVED_KEYS).chunks,
+    "scenario": lambda path: serialisation.load(Scenario, path).of_device("gpu0"),
     "schedule": read_schedule,
     "program": read_program,
     "profile": lambda path: pipedream(path).inputs(),

@@ -9,7 +9,7 @@ import pytest
 
 import chakra_files as et
 from mutations import PROFILE
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.core.cluster import Cluster, Device
 from pipesim.core.costs import costs_of
 from pipesim.core.trace import Trace
@@ -33,7 +33,7 @@ def files(tmp_path, monkeypatch):
         [et.compute(1, "a_fwd", 10), et.send(2, 0, 1, 1000, needs=[1])],
         [et.receive(1, 0, 1, 1000), et.compute(2, "b_fwd", 20, needs=[1])],
     )
-    serial.save(Cluster("one", (Device("gpu0", "any"),)), tmp_path / "cluster.json")
+    serialisation.save(Cluster("one", (Device("gpu0", "any"),)), tmp_path / "cluster.json")
     return tmp_path
 
 

@@ -5,7 +5,7 @@ import shutil
 import click
 import pytest
 
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.cli import COMMANDS, cli, parameters
 from pipesim.studies import experiment
 
@@ -68,9 +68,9 @@ def folder(tmp_path, monkeypatch):
     """A folder with one of each input, in which the command is run."""
     monkeypatch.chdir(tmp_path)
     experiment.load_trace("bert-large").save(tmp_path / "inp")
-    serial.save(experiment.load_cluster(FLAT), tmp_path / "c.toml")
-    serial.save(experiment.make_plan("bert-large", FLAT, "uniform", 2), tmp_path / "p.json")
-    serial.save(experiment.CALM, tmp_path / "s.toml")
+    serialisation.save(experiment.load_cluster(FLAT), tmp_path / "c.toml")
+    serialisation.save(experiment.make_plan("bert-large", FLAT, "uniform", 2), tmp_path / "p.json")
+    serialisation.save(experiment.CALM, tmp_path / "s.toml")
     (tmp_path / "bg.csv").write_text("link,time,share\ngpu0->switch,0s,0.5\n")
     experiment.make_case("bert-large", FLAT, "uniform").schedule.save(tmp_path / "order.csv")
     (tmp_path / "topo.txt").write_text("GPU0\n")

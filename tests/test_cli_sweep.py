@@ -17,7 +17,7 @@ import pytest
 import sweeps
 from mutations import mutations
 from pipesim.cli.plot import plot as plot_command
-from pipesim.display.plot import Chart
+from pipesim.display.figures import Chart
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENT = (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import contracts
 import strategies
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.base.errors import FormatError, InputError
 from pipesim.core.cluster import Cluster, Device, Link
 
@@ -368,7 +368,7 @@ table = [[0, 1e-6], [1024, 2e-6]]
 def test_a_file_may_be_written_by_hand_with_units(tmp_path):
     file = tmp_path / "two.toml"
     file.write_text(WRITTEN)
-    assert serial.load(Cluster, file) == Cluster(
+    assert serialisation.load(Cluster, file) == Cluster(
         "two",
         (Device("a", "v100-16gb", memory=16 * 2**30), Device("b", "v100-16gb", "n", flops=1e12)),
         (
@@ -397,16 +397,16 @@ def test_what_is_wrong_in_a_file_is_told_with_its_place(tmp_path, old, new, mess
     file = tmp_path / "two.toml"
     file.write_text(WRITTEN.replace(old, new))
     with pytest.raises(InputError, match=message):
-        serial.load(Cluster, file)
+        serialisation.load(Cluster, file)
 
 
 @same
 @given(clusters())
 @example(SINK)
 def test_writing_and_reading_give_the_same_cluster_and_the_same_routes(cluster):
-    body = serial.parse_data(serial.dumps(cluster, ".toml"), ".toml")
-    assert json.loads(serial.dumps(cluster, ".json"))["name"] == "test"
-    again = serial.from_data(Cluster, {key: body[key] for key in ("name", "devices", "links")})
+    body = serialisation.parse_data(serialisation.dumps(cluster, ".toml"), ".toml")
+    assert json.loads(serialisation.dumps(cluster, ".json"))["name"] == "test"
+    again = serialisation.from_data(Cluster, {key: body[key] for key in ("name", "devices", "links")})
     assert again == cluster
     assert np.array_equal(again.bandwidth_matrix, cluster.bandwidth_matrix)
 
@@ -415,7 +415,7 @@ def test_a_file_of_a_later_version_is_refused(tmp_path):
     file = tmp_path / "two.toml"
     file.write_text(WRITTEN.replace("version = 1", "version = 2"))
     with pytest.raises(FormatError, match=r"version 2 is newer"):
-        serial.load(Cluster, file)
+        serialisation.load(Cluster, file)
 
 
 @same

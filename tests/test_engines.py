@@ -12,21 +12,21 @@ import strategies
 from contracts import check_engine
 from networks import LATE_BUT_FIRST, late_but_first, network, pipeline_trace
 from pipesim.base import lookup
+from pipesim.base.arrays import Ragged
 from pipesim.base.errors import DeadlockError, RefusedError, ScheduleError
 from pipesim.base.kernels import compiled as compile_
-from pipesim.base.ragged import Ragged
 from pipesim.core import limits
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import SHARINGS
 from pipesim.core.scenario import Speeds
-from pipesim.engines import ENGINES, auto, compiled, event
+from pipesim.engines import ENGINES, compiled, event, selection
 from pipesim.engines.compiled import fixed, playing
 from pipesim.engines.sharing import max_min
 from pipesim.lowering import Options, lower
 from pipesim.schedulers.gpipe import gpipe
-from pipesim.studies import experiment, workbench
+from pipesim.studies import equal_stages, experiment
 
 
 @settings(max_examples=400)
@@ -43,8 +43,8 @@ def test_every_engine_obeys_the_rules_and_agrees_with_the_reference(program):
 
 @pytest.mark.parametrize("sharing", ["fifo", "none"])
 def test_a_pipeline_is_played_in_fixed_order(sharing):
-    times = workbench.Times.of(1, 2, hop=0.25)
-    program = workbench.case("one_f_one_b", 4, 8, times, None, Options(sharing)).program()
+    times = equal_stages.Times.of(1, 2, hop=0.25)
+    program = equal_stages.case("one_f_one_b", 4, 8, times, None, Options(sharing)).program()
     timeline = compiled.in_fixed_order(program)
     assert timeline is not None
     assert timeline.same_as(event.run(program))
@@ -72,10 +72,10 @@ def test_engines_agree_on_bundled_traces(trace, cluster, sharing):
 @pytest.mark.parametrize("sharing", ["fifo", "fair"])
 def test_engines_agree_on_half_a_million_tasks(sharing):
     """128 stages, 1,024 microbatches, one link from each stage to the next; on a shared switch: test_benchmarks."""
-    made = workbench.case("one_f_one_b", 128, 1024, workbench.Times.of(1, 2, hop=0.25), None, Options(sharing))
+    made = equal_stages.case("one_f_one_b", 128, 1024, equal_stages.Times.of(1, 2, hop=0.25), None, Options(sharing))
     program = made.program()
-    assert len(program) >= auto.LARGE
-    timeline = auto.run(program)
+    assert len(program) >= selection.LARGE
+    timeline = selection.run(program)
     assert timeline.engine == "compiled"
     assert timeline.same_as(event.run(program))
 
@@ -152,13 +152,13 @@ def test_what_waits_has_room_however_often_ends_change_and_change_back():
 
 
 def test_auto_asks_simpy_where_that_is_quicker():
-    program = workbench.case("one_f_one_b", 4, 8, workbench.Times()).program()
-    assert auto.run(program).engine == "event"
-    assert auto.run(program, large=10).engine == "compiled"
+    program = equal_stages.case("one_f_one_b", 4, 8, equal_stages.Times()).program()
+    assert selection.run(program).engine == "event"
+    assert selection.run(program, large=10).engine == "compiled"
 
 
 def test_both_engines_say_the_same_of_a_program_that_cannot_end():
-    program = workbench.case("one_f_one_b", 2, 2, workbench.Times()).program()
+    program = equal_stages.case("one_f_one_b", 2, 2, equal_stages.Times()).program()
     last = len(program) - 1
     needs = Ragged.of(
         [[*need.tolist(), last] if task == 0 else need.tolist() for task, need in enumerate(program.needs)]
@@ -221,7 +221,7 @@ def test_a_fixed_order_gives_the_reference_s_times(program):
 def test_an_order_is_fixed_where_no_link_has_two_senders(sharing, cluster, is_fixed):
     """On a flat cluster the stages before and after send to the same port; on a ring every link has one sender."""
     if cluster == "ring":
-        made = workbench.case("one_f_one_b", 4, 8, workbench.Times.of(1, 2, hop=0.5), None, Options(sharing))
+        made = equal_stages.case("one_f_one_b", 4, 8, equal_stages.Times.of(1, 2, hop=0.5), None, Options(sharing))
     else:
         made = experiment.make_case(
             "bert-large", 'flat(4, bandwidth="1GB/s")', "balanced", "one_f_one_b", 8, options=Options(sharing)

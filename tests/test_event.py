@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from networks import pipeline
 from pipesim.analysis import metrics
+from pipesim.base.arrays import Ragged
 from pipesim.base.errors import DeadlockError
-from pipesim.base.ragged import Ragged
 from pipesim.core.scenario import Speeds
 from pipesim.core.schedule import parse
 from pipesim.engines.event import run

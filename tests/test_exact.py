@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pipesim.base.errors import ScheduleError
-from pipesim.studies import experiment, workbench
-from pipesim.studies.workbench import Times
+from pipesim.studies import equal_stages, experiment
+from pipesim.studies.equal_stages import Times
 
 pytest.importorskip("ortools", reason="the extra cpsat is not installed")
 
@@ -13,7 +13,7 @@ SMALL = [(2, 2), (2, 4), (3, 3)]
 
 
 def makespan(scheduler, p, m, times):
-    return experiment.run(workbench.case(scheduler, p, m, times).program()).makespan
+    return experiment.run(equal_stages.case(scheduler, p, m, times).program()).makespan
 
 
 @pytest.mark.parametrize(("p", "m"), SMALL)
@@ -31,13 +31,13 @@ def test_without_split_backwards_1f1b_is_optimal(p, m):
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_a_limit_on_what_is_in_flight_is_kept(limit):
-    timeline = experiment.run(workbench.case(f"exact(limit={limit})", 3, 4, Times()).program())
+    timeline = experiment.run(equal_stages.case(f"exact(limit={limit})", 3, 4, Times()).program())
     assert experiment.metrics.in_flight(timeline).max() <= limit
 
 
 def test_two_stages_on_a_device_are_ordered_too():
     """Against all orders of one device with two stages: it never idles, so the sum is the optimum."""
-    made = workbench.case("exact", 1, 3, Times(), chunks=2)
+    made = equal_stages.case("exact", 1, 3, Times(), chunks=2)
     assert experiment.run(made.program()).makespan == 2 * 3 * 3 * 10**9
 
 
@@ -51,9 +51,9 @@ def test_uneven_stages_are_solved_as_the_engine_times_them():
 
 def test_what_is_too_large_is_refused():
     with pytest.raises(ScheduleError, match="exact orders 300 at most"):
-        workbench.case("exact", 8, 32, Times())
+        equal_stages.case("exact", 8, 32, Times())
 
 
 def test_too_little_effort_is_said():
     with pytest.raises(ScheduleError, match="after an effort of"):
-        workbench.case("exact(effort=0.000001)", 4, 6, Times())
+        equal_stages.case("exact(effort=0.000001)", 4, 6, Times())

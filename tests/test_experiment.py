@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from networks import chain, pipeline_trace
 from pipesim.analysis import metrics
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.base.errors import InputError, PlanError, RefusedError, UnknownNameError
 from pipesim.core.cluster import Cluster
 from pipesim.core.plan import Plan
@@ -41,7 +41,7 @@ def test_a_bundled_trace_is_found_by_name():
 def test_a_cluster_comes_from_an_expression_or_from_a_file(tmp_path):
     made = experiment.load_cluster(FLAT)
     for name in ("c.toml", "c.json"):
-        serial.save(made, tmp_path / name)
+        serialisation.save(made, tmp_path / name)
         assert experiment.load_cluster(str(tmp_path / name)) == made
     assert isinstance(experiment.load_cluster("dgx1_v100"), Cluster)
     with pytest.raises(UnknownNameError, match="did you mean 'flat'"):

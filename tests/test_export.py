@@ -12,7 +12,7 @@ from networks import network, pipeline
 from pipesim.base.errors import InputError, UnknownNameError
 from pipesim.core.program import ALL_REDUCE, LETTERS
 from pipesim.core.timeline import Timeline
-from pipesim.display import export
+from pipesim.display import timeline_files
 from pipesim.engines.event import run
 from strategies import programs
 
@@ -24,7 +24,7 @@ def two_stages(microbatches=3, sharing="fifo"):
 
 
 def events_of(timeline, folder, name="trace.json"):
-    export.chrome(timeline, folder / name)
+    timeline_files.chrome(timeline, folder / name)
     data = (folder / name).read_bytes()
     return json.loads(gzip.decompress(data) if name.endswith(".gz") else data)["traceEvents"]
 
@@ -185,10 +185,10 @@ def test_without_transfers_there_is_no_process_for_links(tmp_path):
 def test_the_same_events_are_written_whatever_the_size_of_a_chunk(tmp_path, monkeypatch, tasks):
     timeline = two_stages(8)
     whole = events_of(timeline, tmp_path)
-    monkeypatch.setattr(export, "CHUNK", max(2, tasks))
+    monkeypatch.setattr(timeline_files, "CHUNK", max(2, tasks))
     held = []
     original = orjson.dumps
-    monkeypatch.setattr(export.orjson, "dumps", lambda events: held.append(len(events)) or original(events))
+    monkeypatch.setattr(timeline_files.orjson, "dumps", lambda events: held.append(len(events)) or original(events))
     pieces = events_of(timeline, tmp_path)
     assert max(held) <= max(2, tasks)
     key = json.dumps
@@ -199,7 +199,7 @@ def test_times_are_exact_decimals_of_a_nanosecond_even_after_days(tmp_path):
     days = 300_000_000_000_001  # ns
     timeline = run(pipeline([days], [3], 1, "gpipe"))
     timeline = replace(timeline, start=np.array([0, days]), end=np.array([days, days + 3]))
-    export.chrome(timeline, tmp_path / "trace.json")
+    timeline_files.chrome(timeline, tmp_path / "trace.json")
     text = (tmp_path / "trace.json").read_text()
     assert '"ts":300000000000.001,"dur":0.003' in text
 
@@ -207,7 +207,7 @@ def test_times_are_exact_decimals_of_a_nanosecond_even_after_days(tmp_path):
 def test_a_packed_file_holds_the_same_and_is_the_same_every_time(tmp_path):
     timeline = two_stages()
     assert events_of(timeline, tmp_path, "a.json.gz") == events_of(timeline, tmp_path, "a.json")
-    export.chrome(timeline, tmp_path / "b.json.gz")
+    timeline_files.chrome(timeline, tmp_path / "b.json.gz")
     assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
 
 
@@ -222,43 +222,43 @@ def test_a_name_in_need_of_escaping_survives(tmp_path):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_tables_are_what_a_timeline_saves(tmp_path, suffix):
     timeline = two_stages()
-    export.export(timeline, tmp_path / f"timeline{suffix}")
+    timeline_files.export(timeline, tmp_path / f"timeline{suffix}")
     assert Timeline.load(tmp_path / f"timeline{suffix}", timeline.program).same_as(timeline)
 
 
 @pytest.mark.parametrize(("name", "known"), [("t.json", "chrome"), ("t.JSON.GZ", "chrome"), ("t.csv", "csv")])
 def test_the_suffix_says_which_format_is_meant(tmp_path, name, known):
-    export.export(two_stages(), tmp_path / name)
+    timeline_files.export(two_stages(), tmp_path / name)
     guessed = (tmp_path / name).read_bytes()
-    export.export(two_stages(), str(tmp_path / name), known)
+    timeline_files.export(two_stages(), str(tmp_path / name), known)
     assert (tmp_path / name).read_bytes() == guessed
 
 
 @pytest.mark.parametrize("name", ["trace.xml", "trace", "trace.gz"])
 def test_an_unknown_suffix_is_refused_with_those_that_are_known(tmp_path, name):
     with pytest.raises(InputError, match=r"chrome \(\.json, \.json\.gz\), csv \(\.csv\), parquet \(\.parquet\)"):
-        export.export(two_stages(), tmp_path / name)
+        timeline_files.export(two_stages(), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
 def test_an_unknown_format_is_refused_with_the_one_that_was_probably_meant(tmp_path):
     with pytest.raises(UnknownNameError, match="did you mean 'chrome'"):
-        export.export(two_stages(), tmp_path / "trace.json", "chrom")
+        timeline_files.export(two_stages(), tmp_path / "trace.json", "chrom")
 
 
 @pytest.mark.parametrize(("name", "known"), [("t.csv", "chrome"), ("t.json", "parquet")])
 def test_a_format_is_not_written_under_the_suffix_of_another(tmp_path, name, known):
     with pytest.raises(InputError, match=known):
-        export.export(two_stages(), tmp_path / name, known)
+        timeline_files.export(two_stages(), tmp_path / name, known)
 
 
 def test_chrome_alone_refuses_other_suffixes_too(tmp_path):
     with pytest.raises(InputError, match=r"\.json"):
-        export.chrome(two_stages(), tmp_path / "trace.txt")
+        timeline_files.chrome(two_stages(), tmp_path / "trace.txt")
 
 
 def test_what_cannot_be_finished_leaves_no_file_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr(export, "_counters", lambda _: iter([{"not": {1, 2}}]))
+    monkeypatch.setattr(timeline_files, "_counters", lambda _: iter([{"not": {1, 2}}]))
     with pytest.raises(TypeError):
-        export.chrome(two_stages(), tmp_path / "trace.json")
+        timeline_files.chrome(two_stages(), tmp_path / "trace.json")
     assert not list(tmp_path.iterdir())

@@ -20,7 +20,7 @@ from pipesim.core.program import ACTIVATION, GRADIENT
 from pipesim.core.schedule import INPUT, WEIGHT
 from pipesim.lowering import lower
 from pipesim.schedulers import SCHEDULERS, SPLITS
-from pipesim.studies import experiment, sweep, whatif, workbench
+from pipesim.studies import equal_stages, experiment, sweep, whatif
 from strategies import even_trace, jobs
 
 PAIR = 'flat(2, bandwidth="1GB/s")'
@@ -42,7 +42,7 @@ def test_tasks_are_counted_before_they_are_made(job):
 
 @pytest.mark.parametrize("name", [name for name in SCHEDULERS if name not in {"auto", "exact"}])
 def test_it_is_known_which_schedulers_do_backwards_in_two_parts(name):
-    made = workbench.case(name, 4, 16, workbench.Times())
+    made = equal_stages.case(name, 4, 16, equal_stages.Times())
     assert bool(np.isin(made.schedule.kind, [INPUT, WEIGHT]).any()) == (name in SPLITS)
     parts = 3 if name in SPLITS else 2
     assert limits.tasks_of(made.plan, parts=parts) >= len(made.program())

@@ -32,5 +32,5 @@ def test_old_imports_work_as_they_were_written_and_the_warning_names_their_line(
 
 
 def test_pipesim_itself_uses_no_old_name():
-    code = "import pipesim, pipesim.cli, pipesim.studies.sweep, pipesim.studies.comparison, pipesim.display.plot"
+    code = "import pipesim, pipesim.cli, pipesim.studies.sweep, pipesim.studies.comparison, pipesim.display.figures"
     subprocess.run([sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", code], check=True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.base.errors import FormatError, InputError, PlanError
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster, Device
@@ -112,24 +112,24 @@ def test_a_plan_fits_its_own_model_and_a_cluster_with_its_devices():
 @pytest.mark.parametrize("suffix", [".json", ".toml"])
 def test_a_plan_is_saved_and_loaded(tmp_path, suffix):
     plan = Plan("m", 5, 2, TWO, "whole", "by hand", 0.1)
-    serial.save(plan, tmp_path / f"plan{suffix}")
-    assert serial.load(Plan, tmp_path / f"plan{suffix}") == plan
+    serialisation.save(plan, tmp_path / f"plan{suffix}")
+    assert serialisation.load(Plan, tmp_path / f"plan{suffix}") == plan
 
 
 def test_what_a_plan_s_file_shows_beside_the_plan_is_not_read(tmp_path):
     """Cuts, replication and bounds are there for people; the stages alone say what they are."""
     path = tmp_path / "plan.json"
-    data = {"format": "pipesim.plan", "version": 1, **serial.to_data(Plan("m", 5, 2, TWO))}
+    data = {"format": "pipesim.plan", "version": 1, **serialisation.to_data(Plan("m", 5, 2, TWO))}
     path.write_text(json.dumps(data | dict.fromkeys(DERIVED_KEYS, "whatever")))
-    assert serial.load(Plan, path, DERIVED_KEYS) == Plan("m", 5, 2, TWO)
+    assert serialisation.load(Plan, path, DERIVED_KEYS) == Plan("m", 5, 2, TWO)
 
 
 def test_a_wrong_plan_in_a_file_is_told_with_its_place(tmp_path):
     path = tmp_path / "plan.json"
-    data = {"format": "pipesim.plan", "version": 1, **serial.to_data(Plan("m", 5, 2, TWO))}
+    data = {"format": "pipesim.plan", "version": 1, **serialisation.to_data(Plan("m", 5, 2, TWO))}
     path.write_text(json.dumps(data | {"stages": [{"start": 0, "stop": 5, "devices": []}]}))
     with pytest.raises(PlanError, match=r"plan\.json: stages\[0\]: layers 0 to 5: a stage needs at least one device"):
-        serial.load(Plan, path)
+        serialisation.load(Plan, path)
     path.write_text(json.dumps(data | {"version": 9}))
     with pytest.raises(FormatError, match=r"plan\.json: pipesim\.plan version 9 is newer"):
-        serial.load(Plan, path)
+        serialisation.load(Plan, path)

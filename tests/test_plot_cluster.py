@@ -6,9 +6,9 @@ from matplotlib.collections import LineCollection
 
 from pictures import in_legend, numbers, topology
 from pipesim.core.cluster import Cluster, Device, Link
-from pipesim.display import plot
-from pipesim.display.plot import cluster_map
-from pipesim.display.plot.placing import place
+from pipesim.display import figures
+from pipesim.display.figures import cluster_map
+from pipesim.display.figures.placing import place
 
 
 def levels(cluster):
@@ -50,7 +50,7 @@ def test_no_two_vertices_stand_on_each_other(text):
 
 def test_links_are_lines_wider_with_their_bandwidth_and_told_in_the_legend():
     cluster = topology("servers(2, 2, '25GB/s', '1GB/s', nics=2)")
-    figure = plot.cluster(cluster)
+    figure = figures.cluster(cluster)
     (lines,) = (c for c in figure.axes[0].collections if isinstance(c, LineCollection))
     assert len(lines.get_segments()) == len(cluster.links)
     widths = sorted(set(np.round(lines.get_linewidths(), 6)))
@@ -69,20 +69,20 @@ def test_a_cpu_that_is_joined_with_another_is_no_port():
 
 
 def test_very_many_bandwidths_are_told_in_classes():
-    figure = plot.cluster(topology("random(12, 1, ['1 GB/s', '16 GB/s'], 1, distribution='log')"))
+    figure = figures.cluster(topology("random(12, 1, ['1 GB/s', '16 GB/s'], 1, distribution='log')"))
     assert len([text for text in in_legend(figure) if " to " in text]) == 4
 
 
 def test_links_that_are_not_full_duplex_are_dashed():
     devices = tuple(Device(name, "any") for name in "abc")
     links = (Link("a", "b", 1e9, duplex="half"), Link("b", "c", 1e9, duplex="one_way"), Link("a", "c", 1e9))
-    legend = in_legend(plot.cluster(Cluster("mixed", devices, links)))
+    legend = in_legend(figures.cluster(Cluster("mixed", devices, links)))
     assert {"both directions share it", "one way"} <= set(legend)
 
 
 def test_the_matrix_shows_the_bandwidth_from_every_device_to_every_other():
     cluster = topology("servers(2, 2, '25GB/s', '1GB/s', nics=2)")
-    matrix = plot.cluster(cluster).axes[1]
+    matrix = figures.cluster(cluster).axes[1]
     shown = matrix.images[0].get_array()
     off = ~np.eye(4, dtype=bool)
     assert shown.mask.tolist() == np.eye(4, dtype=bool).tolist()
@@ -92,7 +92,7 @@ def test_the_matrix_shows_the_bandwidth_from_every_device_to_every_other():
 
 def test_devices_without_a_route_are_grey_in_the_matrix():
     cluster = Cluster("islands", tuple(Device(name, "any") for name in "abc"), (Link("a", "b", 1e9),))
-    matrix = plot.cluster(cluster).axes[1]
+    matrix = figures.cluster(cluster).axes[1]
     assert "no route" in matrix.get_title(loc="left")
     assert np.ma.count(matrix.images[0].get_array()) == 2
 
@@ -101,5 +101,5 @@ def test_devices_without_a_route_are_grey_in_the_matrix():
 def test_clusters_of_any_size_can_be_drawn(devices, tmp_path):
     names = [f"gpu{i}" for i in range(devices)]
     links = tuple(Link(name, "switch", 1e9) for name in names) if devices > 1 else ()
-    plot.cluster(Cluster("any", tuple(Device(name, "any") for name in names), links), tmp_path / "a.png")
+    figures.cluster(Cluster("any", tuple(Device(name, "any") for name in names), links), tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 5_000

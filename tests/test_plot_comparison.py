@@ -3,7 +3,7 @@ from matplotlib.colors import to_hex
 
 from pictures import in_legend, numbers
 from pipesim.base.errors import InputError
-from pipesim.display import plot
+from pipesim.display import figures
 
 
 def bars(figure):
@@ -16,7 +16,7 @@ def test_bars_stand_in_groups_of_planners_with_their_time_on_them():
         {"planner": p, "scheduler": s, "iteration_time_s": t}
         for p, s, t in [("a", "x", 0.5), ("a", "y", 0.25), ("b", "x", 0.125), ("b", "y", 0.75)]
     ]
-    figure = plot.comparison(rows)
+    figure = figures.comparison(rows)
     axes = figure.axes[0]
     assert axes.get_ylabel() == "iteration time (ms)"
     assert [height for _, height in bars(figure)] == [500, 250, 125, 750]
@@ -29,14 +29,14 @@ def test_bars_stand_in_groups_of_planners_with_their_time_on_them():
 
 def test_schedulers_differ_in_hatch_and_fill():
     rows = [{"planner": "a", "scheduler": f"s{n}", "iteration_time_s": 1.0} for n in range(12)]
-    looks = [(to_hex(bar.get_facecolor()), bar.get_hatch()) for bar in plot.comparison(rows).axes[0].patches]
+    looks = [(to_hex(bar.get_facecolor()), bar.get_hatch()) for bar in figures.comparison(rows).axes[0].patches]
     assert len(set(looks)) == 12
     assert len({hatch for _, hatch in looks[:8]}) == 8
 
 
 @pytest.mark.parametrize("key", ["bound_s", "schedule_bound_s"])
 def test_a_bound_is_a_line_across_its_bar(key):
-    figure = plot.comparison([{"planner": "a", "scheduler": "x", "iteration_time_s": 2.0, key: 1.5}])
+    figure = figures.comparison([{"planner": "a", "scheduler": "x", "iteration_time_s": 2.0, key: 1.5}])
     (line,) = figure.axes[0].lines
     assert list(line.get_ydata()) == [1.5, 1.5]
     assert "lower bound" in in_legend(figure)
@@ -49,7 +49,7 @@ def test_a_row_may_be_starred_labelled_or_failed():
         {"planner": "c", "scheduler": "x", "error": "no plan"},
         {"planner": "d", "scheduler": "x", "iteration_time_s": float("nan"), "label": "late"},
     ]
-    figure = plot.comparison(rows)
+    figure = figures.comparison(rows)
     assert numbers(figure.axes[0]) == ["2 ★", "too full", "failed", "late"]
     assert len(bars(figure)) == 2
 
@@ -71,4 +71,4 @@ def test_a_row_may_be_starred_labelled_or_failed():
 )
 def test_rows_that_cannot_be_drawn_are_refused(rows, message):
     with pytest.raises(InputError, match=message):
-        plot.comparison(rows)
+        figures.comparison(rows)

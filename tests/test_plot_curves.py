@@ -8,8 +8,8 @@ from matplotlib.colors import to_rgb
 from networks import network, pipeline
 from pictures import in_legend, straight
 from pipesim.base.errors import InputError
-from pipesim.display import plot
-from pipesim.display.plot import paper
+from pipesim.display import figures
+from pipesim.display.figures import paper
 from pipesim.engines.event import run
 
 # --- memory ----------------------------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def remembering(stages, microbatches=4, *, each=GIB // 4, always=GIB, has=0):
 
 
 def test_a_few_devices_have_a_panel_each_with_their_peak():
-    figure = plot.memory(remembering(3, has=4 * GIB))
+    figure = figures.memory(remembering(3, has=4 * GIB))
     assert [axes.get_ylabel() for axes in figure.axes] == ["g0", "g1", "g2"]
     assert figure.get_supylabel() == "memory (GiB)"
     for axes in figure.axes:
@@ -45,7 +45,7 @@ def test_a_few_devices_have_a_panel_each_with_their_peak():
 
 
 def test_memory_is_a_step_curve_at_the_times_of_its_changes():
-    (axes,) = plot.memory(remembering(1, 2, each=GIB)).axes
+    (axes,) = figures.memory(remembering(1, 2, each=GIB)).axes
     curve = axes.lines[0]
     assert curve.get_drawstyle() == "steps-post"
     assert curve.get_xydata().tolist() == [[0, 2], [1, 3], [4, 2], [6, 1], [6, 1]]
@@ -53,7 +53,7 @@ def test_memory_is_a_step_curve_at_the_times_of_its_changes():
 
 @pytest.mark.parametrize(("has", "drawn"), [(0, False), (4 * GIB, True), (100 * GIB, False)])
 def test_the_capacity_is_a_line_where_it_is_known_and_near(has, drawn):
-    figure = plot.memory(remembering(2, has=has))
+    figure = figures.memory(remembering(2, has=has))
     levels = [line.get_ydata()[0] for line in figure.axes[0].lines if line.get_linestyle() == "--"]
     assert levels == ([4.0] if drawn else [])
     assert ("capacity" in in_legend(figure)) == drawn
@@ -63,7 +63,7 @@ def test_the_capacity_is_a_line_where_it_is_known_and_near(has, drawn):
     ("each", "always", "unit"), [(1, 0, "bytes"), (1000, 0, "KiB"), (10**6, 0, "MiB"), (10**6, GIB // 8, "GiB")]
 )
 def test_memory_is_in_gib_unless_it_is_less_than_a_tenth_of_one(each, always, unit):
-    assert plot.memory(remembering(1, each=each, always=always)).get_supylabel() == f"memory ({unit})"
+    assert figures.memory(remembering(1, each=each, always=always)).get_supylabel() == f"memory ({unit})"
 
 
 def test_of_many_devices_the_fullest_stands_out_and_all_peaks_are_bars():
@@ -71,7 +71,7 @@ def test_of_many_devices_the_fullest_stands_out_and_all_peaks_are_bars():
     always = np.full(12, GIB)
     always[7] = 2 * GIB
     timeline = replace(timeline, program=replace(timeline.program, static_memory=always))
-    figure = plot.memory(timeline)
+    figure = figures.memory(timeline)
     over_time, by_device = figure.axes
     (others,) = (c for c in over_time.collections if isinstance(c, LineCollection))
     assert len(others.get_segments()) == 11
@@ -85,7 +85,7 @@ def test_of_many_devices_the_fullest_stands_out_and_all_peaks_are_bars():
 
 def test_a_few_media_have_a_panel_each_with_their_load_in_percent_of_their_capacity():
     timeline = run(network([2, 1], [(0, 10, [0, 1]), (4, 3, [1])], "fair"))
-    figure = plot.link_load(timeline)
+    figure = figures.link_load(timeline)
     assert [axes.get_ylabel() for axes in figure.axes] == ["link0", "link1"]
     assert figure.axes[0].lines[0].get_xydata().tolist() == [[0, 50], [4, 25], [10, 50], [13, 0], [13, 0]]
     assert figure.axes[1].lines[0].get_ydata().max() == 100
@@ -94,7 +94,7 @@ def test_a_few_media_have_a_panel_each_with_their_load_in_percent_of_their_capac
 
 def test_many_media_are_a_heat_map_with_a_row_each():
     timeline = straight(6, 3, sharing="fifo")
-    figure = plot.link_load(timeline)
+    figure = figures.link_load(timeline)
     axes = figure.axes[0]
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert names == [medium.replace("->", "→") for medium in timeline.program.media]
@@ -111,11 +111,11 @@ def test_many_media_are_a_heat_map_with_a_row_each():
 
 
 def test_more_than_the_capacity_has_a_line_in_panels_and_a_colour_in_the_heat_map():
-    few = plot.link_load(run(network([2], [(0, 6, [0]), (1, 6, [0])], "none")))
+    few = figures.link_load(run(network([2], [(0, 6, [0]), (1, 6, [0])], "none")))
     assert in_legend(few) == ["capacity"]
     assert few.axes[0].lines[0].get_ydata().max() == 200
     flows = [(0, 6, [0]), (1, 6, [0]), *((0, 6, [n]) for n in range(1, 8))]
-    many = plot.link_load(run(network([2] * 8, flows, "none")))
+    many = figures.link_load(run(network([2] * 8, flows, "none")))
     assert in_legend(many) == ["more than the capacity"]
     shown = np.asarray(many.axes[0].images[0].get_array())[..., :3]
     assert {n for n in range(8) if (np.abs(shown[n] - to_rgb(paper.WARNING)).max(axis=-1) < 0.01).any()} == {0}
@@ -123,4 +123,4 @@ def test_more_than_the_capacity_has_a_line_in_panels_and_a_colour_in_the_heat_ma
 
 def test_no_load_to_draw_is_refused():
     with pytest.raises(InputError, match="nothing moved"):
-        plot.link_load(run(pipeline([3], [5], 2, "gpipe")))
+        figures.link_load(run(pipeline([3], [5], 2, "gpipe")))

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.collections import LineCollection, PolyCollection
 
 from pictures import in_legend
-from pipesim.display import plot
+from pipesim.display import figures
 from test_spread import trace_of
 
 
@@ -16,13 +16,13 @@ def heights(axes):
 
 
 def test_backward_stands_on_forward_in_a_unit_that_fits():
-    axes = plot.layers(trace_of([2e-3], [4e-3])).axes[0]
+    axes = figures.layers(trace_of([2e-3], [4e-3])).axes[0]
     assert axes.get_ylabel() == "time (ms)"
     assert np.array(heights(axes)) == pytest.approx(np.array([[(0, 2), (0, 4)], [(2, 6), (4, 12)]]))
 
 
 def test_sizes_have_panels_of_their_own():
-    figure = plot.layers(trace_of([1.0], [1.0]))
+    figure = figures.layers(trace_of([1.0], [1.0]))
     assert [axes.get_ylabel() for axes in figure.axes] == ["time (s)", "size (bytes)", "size (bytes)"]
     assert heights(figure.axes[1]) == [[(0, 8), (0, 8)]]
     assert heights(figure.axes[2]) == [[(0, 0), (0, 0)]]
@@ -31,7 +31,7 @@ def test_sizes_have_panels_of_their_own():
 
 
 def test_noise_is_drawn_where_there_are_samples():
-    still, noisy = plot.layers(trace_of([1.0])), plot.layers(trace_of([1.0, 2.0, 6.0]))
+    still, noisy = figures.layers(trace_of([1.0])), figures.layers(trace_of([1.0, 2.0, 6.0]))
     assert not [c for c in still.axes[0].collections if isinstance(c, LineCollection)]
     forward, backward = (c for c in noisy.axes[0].collections if isinstance(c, LineCollection))
     assert forward.get_segments()[0][:, 1].tolist() == [1.0, 3.0]  # 2 and the median distance from it, 1
@@ -41,12 +41,12 @@ def test_noise_is_drawn_where_there_are_samples():
 
 
 def test_few_layers_are_named_and_many_numbered():
-    few, many = (plot.layers(trace_of(*[[1.0]] * count)).axes[-1] for count in (3, 200))
+    few, many = (figures.layers(trace_of(*[[1.0]] * count)).axes[-1] for count in (3, 200))
     assert [label.get_text() for label in few.get_xticklabels()] == ["layer 0", "layer 1", "layer 2"]
     assert many.get_xlabel() == "layer"
 
 
 def test_the_same_trace_gives_the_same_file(tmp_path):
     for name in ("a.png", "b.png"):
-        plot.layers(trace_of([1.0, 2.0], [3.0]), tmp_path / name)
+        figures.layers(trace_of([1.0, 2.0], [3.0]), tmp_path / name)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()

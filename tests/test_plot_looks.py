@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from pipesim.display import plot
-from pipesim.display.plot import Chart, looks, paper
+from pipesim.display import figures
+from pipesim.display.figures import Chart, looks, paper
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
 
@@ -60,5 +60,5 @@ def test_numbers_go_from_light_to_dark():
 
 def test_a_chart_draws_a_planner_in_its_own_colour_also_where_others_are_missing():
     rows = {"x": [1, 2, 1, 2], "y": [1.0, 2.0, 3.0, 4.0], "who": ["GPipe", "GPipe", "Alpa", "Alpa"]}
-    (axes,) = plot.chart(rows, Chart(kind="line", x="x", y="y", series="who")).axes
+    (axes,) = figures.chart(rows, Chart(kind="line", x="x", y="y", series="who")).axes
     assert [line.get_color() for line in axes.lines] == [look["color"] for look in looks.lines(["GPipe", "Alpa"])]

@@ -8,9 +8,9 @@ from matplotlib.colors import to_rgb
 
 from networks import pipeline
 from pictures import drawn_boxes
-from pipesim.display import plot
-from pipesim.display.plot import gantt_chart, painting
-from pipesim.display.plot.painting import Spans
+from pipesim.display import figures
+from pipesim.display.figures import gantt_chart, painting
+from pipesim.display.figures.painting import Spans
 from pipesim.engines.event import run
 
 _RED, _BLUE = 0, 1
@@ -66,7 +66,7 @@ def test_painting_neither_adds_nor_loses_time(drawn):
 def test_a_chart_of_very_many_tasks_has_no_more_boxes_than_pixels_and_looks_like_their_mixture():
     """4,000 microbatches on one device, forward and backward in turn, on a picture 1,600 pixels wide."""
     timeline = run(pipeline([1000], [3000], 4000, "one_f_one_b"))
-    figure = plot.gantt(timeline)
+    figure = figures.gantt(timeline)
     (axes,) = figure.axes
     assert not drawn_boxes(axes)
     assert "mixed" in axes.get_xlabel()

@@ -7,11 +7,11 @@ from matplotlib.patches import Rectangle
 
 import sweeps
 from pictures import all_texts, check_no_text_is_hidden, in_legend, numbers
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.base.errors import PipesimError
-from pipesim.display import plot
-from pipesim.display.plot import Chart, looks, paper
-from pipesim.display.plot.chart_data import data_of
+from pipesim.display import figures
+from pipesim.display.figures import Chart, looks, paper
+from pipesim.display.figures.chart_data import data_of
 from pipesim.studies import sweep
 
 SIZES, GPUS, RATES, PLANNERS = {"0.35B": 1, "1.3B": 4, "6.7B": 20}, (4, 8, 16, 64, 256), (1, 10, 100, 400), 3
@@ -34,7 +34,7 @@ def table(seeds=1):
 
 
 def chart(kind, x, y="", **more):
-    return serial.from_data(Chart, {"kind": kind, "x": x, "y": y, **more})
+    return serialisation.from_data(Chart, {"kind": kind, "x": x, "y": y, **more})
 
 
 ONE = {"where": ["size == '1.3B'", "rate == 100"]}
@@ -70,7 +70,7 @@ CHARTS = {
 
 @pytest.mark.parametrize("what", CHARTS)
 def test_every_chart_can_be_read(what):
-    figure = plot.chart(table(seeds=3 if what in {"band", "box"} else 1), CHARTS[what])
+    figure = figures.chart(table(seeds=3 if what in {"band", "box"} else 1), CHARTS[what])
     check_no_text_is_hidden(figure)
     width = figure.get_size_inches()[0]
     assert width == (3.4 if CHARTS[what].width == "single" else 7.0)
@@ -81,7 +81,7 @@ def lines(axes):
 
 
 def test_a_line_goes_through_its_values():
-    figure = plot.chart(table(), CHARTS["line"])
+    figure = figures.chart(table(), CHARTS["line"])
     (axes,) = figure.axes
     for planner, line in enumerate(lines(axes)):
         assert list(line.get_xdata()) == list(GPUS)
@@ -93,10 +93,10 @@ def test_a_line_goes_through_its_values():
 
 def test_the_unit_of_an_axis_fits_its_values():
     rows = {"x": [1, 2], "iteration_time_s": [0.002, 0.004], "peak_memory_bytes": [3 << 20, 6 << 20]}
-    (axes,) = plot.chart(rows, chart("line", "x", "iteration_time_s")).axes
+    (axes,) = figures.chart(rows, chart("line", "x", "iteration_time_s")).axes
     assert axes.get_ylabel() == "iteration time (ms)"
     assert list(axes.lines[0].get_ydata()) == [2, 4]
-    (axes,) = plot.chart(rows, chart("bars", "x", "peak_memory_bytes")).axes
+    (axes,) = figures.chart(rows, chart("bars", "x", "peak_memory_bytes")).axes
     assert axes.get_ylabel() == "peak memory (MiB)"
 
 
@@ -120,9 +120,9 @@ def test_several_rows_at_one_place_are_a_mean_and_a_band():
         assert cells[2].band is None
     low, high = data_of(rows, chart("line", "x", "y")).panels[0].cells[""][1].band
     assert 1 <= low < 3 < high <= 6
-    (axes,) = plot.chart(rows, chart("line", "x", "y")).axes
+    (axes,) = figures.chart(rows, chart("line", "x", "y")).axes
     assert len(axes.collections) == 1
-    (axes,) = plot.chart(rows, chart("line", "x", "y", band="none")).axes
+    (axes,) = figures.chart(rows, chart("line", "x", "y", band="none")).axes
     assert not axes.collections
 
 
@@ -133,7 +133,7 @@ def test_a_band_may_be_two_columns():
 
 
 def test_perfect_scaling_starts_where_the_best_series_does():
-    figure = plot.chart(table(), CHARTS["scaling"])
+    figure = figures.chart(table(), CHARTS["scaling"])
     (axes,) = figure.axes
     (perfect,) = (line for line in axes.lines if len(line.get_xdata()) == 2)
     (x0, x1), (y0, y1) = perfect.get_xdata(), perfect.get_ydata()
@@ -156,7 +156,7 @@ def test_perfect_scaling_of_a_time_falls_and_that_of_everything_else_rises_unles
     rows = table()
     rows["throughput_samples_per_s"] = [1 / seconds for seconds in rows["iteration_time_s"]]
     what = chart("scaling", "gpus", y, series="planner", ideal=ideal, **ONE)
-    (axes,) = plot.chart(rows, what).axes
+    (axes,) = figures.chart(rows, what).axes
     (perfect,) = (line for line in axes.lines if len(line.get_xdata()) == 2)
     first, last = perfect.get_ydata()
     starts = [line.get_ydata()[0] for line in lines(axes)]
@@ -167,14 +167,14 @@ def test_perfect_scaling_of_a_time_falls_and_that_of_everything_else_rises_unles
 
 def test_whole_numbers_have_no_ticks_between_them():
     rows = {"x": [1, 2, 4], "y": [3.0, 2.0, 1.0]}
-    (axes,) = plot.chart(rows, chart("line", "x", "y")).axes
+    (axes,) = figures.chart(rows, chart("line", "x", "y")).axes
     assert all(tick == round(tick) for tick in axes.get_xticks())
 
 
 def test_there_is_room_above_what_hardly_differs():
     """Where y begins at 0, values that differ little do not stand on the upper edge."""
     rows = {"x": [1, 2], "y": [100.0, 101.0]}
-    (axes,) = plot.chart(rows, chart("line", "x", "y")).axes
+    (axes,) = figures.chart(rows, chart("line", "x", "y")).axes
     assert axes.get_ylim()[0] == 0
     assert axes.get_ylim()[1] >= 1.03 * 101
 
@@ -185,7 +185,7 @@ def test_slopes_are_those_of_the_line_that_fits_best_and_stand_apart_where_serie
         "who": ["linear"] * 3 + ["square"] * 3 + ["one point"],
         "t_s": [4.0, 8.0, 16.0, 1.0, 4.0, 16.0, 3.0],
     }
-    (axes,) = plot.chart(rows, chart("slopes", "x", "t_s", series="who")).axes
+    (axes,) = figures.chart(rows, chart("slopes", "x", "t_s", series="who")).axes
     assert [text.get_text() for text in axes.texts] == ["1.0", "2.0"]
     low, high = (text.get_window_extent() for text in axes.texts)
     assert not low.overlaps(high)
@@ -195,7 +195,7 @@ def test_slopes_are_those_of_the_line_that_fits_best_and_stand_apart_where_serie
 
 
 def test_bars_stand_in_groups_and_are_told_apart_without_colour():
-    (axes,) = plot.chart(table(), CHARTS["bars"]).axes
+    (axes,) = figures.chart(table(), CHARTS["bars"]).axes
     bars = sorted((p for p in axes.patches if isinstance(p, Rectangle)), key=lambda p: p.get_x())
     heights = [(1 + planner) * 4 * (8 / g + 0.01) for g in GPUS for planner in range(PLANNERS)]
     assert [bar.get_height() for bar in bars] == pytest.approx(heights)
@@ -205,14 +205,14 @@ def test_bars_stand_in_groups_and_are_told_apart_without_colour():
 
 
 def test_relative_bars_are_relative_to_their_own_group():
-    (axes,) = plot.chart(table(), CHARTS["bars, relative"]).axes
+    (axes,) = figures.chart(table(), CHARTS["bars, relative"]).axes
     heights = sorted({round(p.get_height(), 9) for p in axes.patches})
     assert heights == pytest.approx([1 / 3, 2 / 3, 1])
     assert axes.get_ylabel() == "iteration time / planner 2"
 
 
 def test_a_heat_map_writes_its_numbers_and_colours_by_them():
-    (axes, bar) = plot.chart(table(), CHARTS["heat map"]).axes
+    (axes, bar) = figures.chart(table(), CHARTS["heat map"]).axes
     cells = {(round(p.get_x() + 0.5), round(p.get_y() + 0.5)): to_rgb(p.get_facecolor()) for p in axes.patches}
     assert len(cells) == len(GPUS) * len(RATES)
     assert paper.lightness(cells[0, 0]) < paper.lightness(cells[3, 4]), "more is darker"
@@ -222,27 +222,29 @@ def test_a_heat_map_writes_its_numbers_and_colours_by_them():
 
 
 def test_what_is_picked_is_the_row_that_is_best():
-    figure = plot.chart(table(), CHARTS["heat map of text"])
+    figure = figures.chart(table(), CHARTS["heat map of text"])
     assert in_legend(figure) == ["planner 0"]
     rows = table()
     rows["iteration_time_s"] = [-t for t in rows["iteration_time_s"]]
-    assert in_legend(plot.chart(rows, CHARTS["heat map of text"])) == ["planner 2"]
+    assert in_legend(figures.chart(rows, CHARTS["heat map of text"])) == ["planner 2"]
     rows = table()
     rows["iteration_time_s"] = [t if g > 8 else -t for t, g in zip(rows["iteration_time_s"], rows["gpus"], strict=True)]
-    assert in_legend(plot.chart(rows, CHARTS["heat map of text"])) == ["planner 0", "planner 2"], "in the rows' order"
+    assert in_legend(figures.chart(rows, CHARTS["heat map of text"])) == ["planner 0", "planner 2"], (
+        "in the rows' order"
+    )
     most = chart("heat_map", "rate", "gpus", value="planner", pick="most iteration_time_s")
-    assert in_legend(plot.chart(table(), most)) == ["planner 2"]
+    assert in_legend(figures.chart(table(), most)) == ["planner 2"]
 
 
 def test_places_without_a_value_are_marked():
-    figure = plot.chart(table(), CHARTS["heat map with holes"])
+    figure = figures.chart(table(), CHARTS["heat map with holes"])
     assert in_legend(figure) == ["no value"]
     holes = [p for p in figure.axes[0].patches if p.get_hatch()]
     assert len(holes) == sum(r * g >= 2000 for r in RATES for g in GPUS)
 
 
 def test_a_distribution_ends_at_one():
-    (axes,) = plot.chart(table(), CHARTS["cdf"]).axes
+    (axes,) = figures.chart(table(), CHARTS["cdf"]).axes
     for line in axes.lines:
         assert line.get_ydata()[-1] == 1
         assert (np.diff(line.get_ydata()) >= 0).all()
@@ -250,17 +252,17 @@ def test_a_distribution_ends_at_one():
 
 
 def test_panels_stand_in_rows_and_columns_and_share_their_axes():
-    figure = plot.chart(table(), CHARTS["small multiples"])
+    figure = figures.chart(table(), CHARTS["small multiples"])
     assert len(figure.axes) == len(SIZES) * len(GPUS)
     assert len({axes.get_ylim() for axes in figure.axes}) == 1
     assert figure.axes[len(GPUS)].get_title(loc="left") == "1.3B, GPUs = 4"
-    own = plot.chart(table(), CHARTS["multiples with own axes"])
+    own = figures.chart(table(), CHARTS["multiples with own axes"])
     assert len({axes.get_ylim() for axes in own.axes}) == len(SIZES)
 
 
 def test_rows_that_failed_are_left_out():
     rows = {"x": [1, 2, 3], "y": [1.0, None, 3.0], "error": [None, "no", None]}
-    (axes,) = plot.chart(rows, chart("line", "x", "y")).axes
+    (axes,) = figures.chart(rows, chart("line", "x", "y")).axes
     assert list(axes.lines[0].get_xdata()) == [1, 3]
 
 
@@ -273,7 +275,7 @@ def test_lines_are_told_apart_without_colour():
 
 def test_a_pdf_embeds_its_fonts_and_the_same_rows_make_the_same_bytes(tmp_path):
     for name in ("a.pdf", "b.pdf", "a.svg", "b.svg", "a.png", "b.png"):
-        plot.chart(table(), CHARTS["bars"], tmp_path / name)
+        figures.chart(table(), CHARTS["bars"], tmp_path / name)
     for suffix in ("pdf", "svg", "png"):
         assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
     data = (tmp_path / "a.pdf").read_bytes()
@@ -283,7 +285,7 @@ def test_a_pdf_embeds_its_fonts_and_the_same_rows_make_the_same_bytes(tmp_path):
 
 def test_text_is_not_taken_for_formulas_of_mathematics():
     rows = {"x": [1, 2], "y": [1, 2], "s": ["$a$", "$b$"]}
-    figure = plot.chart(rows, chart("line", "x", "y", series="s"))
+    figure = figures.chart(rows, chart("line", "x", "y", series="s"))
     assert {"$a$", "$b$"} <= {text.get_text() for text in all_texts(figure)}
 
 
@@ -323,7 +325,7 @@ WRONG = {
 def test_a_chart_that_is_wrong_is_refused(what):
     keys, message = WRONG[what]
     with pytest.raises(PipesimError) as error:
-        plot.chart(table(), serial.from_data(Chart, keys))
+        figures.chart(table(), serialisation.from_data(Chart, keys))
     assert message in str(error.value)
 
 
@@ -346,14 +348,14 @@ def test_a_limit_is_a_dashed_line_at_the_rows_own_values_and_relative_to_the_bas
         "bound_s": [3.0, 1.0, 3.0, 1.0],
     }
     for baseline, expected in (("", [3.0, 1.0]), ("a", [0.75, 0.5])):
-        what = plot.Chart(kind="line", x="x", y="t_s", series="who", limit="bound_s", baseline=baseline)
-        axes = plot.chart(rows, what).axes[0]
+        what = figures.Chart(kind="line", x="x", y="t_s", series="who", limit="bound_s", baseline=baseline)
+        axes = figures.chart(rows, what).axes[0]
         (drawn,) = [line for line in axes.lines if line.get_color() == "#222222"]
         assert list(drawn.get_ydata()) == expected
 
 
 def test_a_ratio_of_seconds_has_no_unit():
     rows = {"x": [1, 2], "t_s": [4.0, 2.0], "u_s": [2.0, 2.0]}
-    axes = plot.chart(rows, plot.Chart(kind="line", x="x", y="t_s / u_s")).axes[0]
+    axes = figures.chart(rows, figures.Chart(kind="line", x="x", y="t_s / u_s")).axes[0]
     assert axes.get_ylabel() == "t s / u s"
     assert list(axes.lines[0].get_ydata()) == [2.0, 1.0]

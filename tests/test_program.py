@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 import strategies
+from pipesim.base.arrays import Ragged
 from pipesim.base.errors import FormatError, InputError
-from pipesim.base.ragged import Ragged
 from pipesim.core import program as programs
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of

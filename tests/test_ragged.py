@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies  # noqa: F401 - registers the settings of Hypothesis
-from pipesim.base.ragged import Ragged
+from pipesim.base.arrays import Ragged
 
 rows_of_ints = st.lists(st.lists(st.integers(0, 6), max_size=4), max_size=6)
 

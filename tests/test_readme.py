@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.cli import main
 from pipesim.core.scenario import Scenario
 from pipesim.studies import comparison, experiment
@@ -49,7 +49,7 @@ def test_each_command_prints_what_is_shown(block, capsys):
 
 
 def test_the_scenario_is_one_that_the_cluster_of_the_examples_knows():
-    scenario = serial.from_data(
+    scenario = serialisation.from_data(
         Scenario, {k: v for k, v in tomllib.loads(blocks("toml")[0]).items() if k not in {"format", "version"}}
     )
     cluster = experiment.load_cluster('servers(2, 4, intra="25GB/s", inter="10Gb/s")')

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import mutations
 import profiles
 from pipesim.analysis.metrics import iteration_time
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.base.errors import InputError, PipesimError, RefusedError, ScheduleError
 from pipesim.cli import cli
 from pipesim.core.cluster import Cluster
@@ -462,8 +462,8 @@ def test_the_command_saves_what_it_rebuilt_and_simulate_gives_the_same_time(run,
     assert out["gantt.png"].read_bytes().startswith(b"\x89PNG")
     assert Trace.load(out["trace"]).layer_count == 2
     assert Schedule.load(out["schedule.csv"]) == parse(ONE_F_ONE_B)
-    plan = serial.load(Plan, out["plan.json"], DERIVED_KEYS)
-    cluster = serial.load(Cluster, out["cluster.toml"])
+    plan = serialisation.load(Plan, out["plan.json"], DERIVED_KEYS)
+    cluster = serialisation.load(Cluster, out["cluster.toml"])
     timeline = experiment.simulate(str(out["trace"]), cluster, plan, str(out["schedule.csv"]))
     assert iteration_time(timeline) == pytest.approx(span * 1e-6)
 
@@ -478,7 +478,7 @@ def test_a_trace_that_is_there_is_replaced_only_by_force_and_a_file_whenever_it_
         command(*paths, "-o", trace, "--save-plan", plan)
     assert plan.read_text() == "old", "nothing is written where not everything can be"
     command(*paths, "-o", trace, "--force", "--save-plan", plan)
-    assert serial.load(Plan, plan, DERIVED_KEYS)
+    assert serialisation.load(Plan, plan, DERIVED_KEYS)
     with pytest.raises(InputError, match=r"plan\.json: exists and is not a folder with trace\.toml"):
         command(*paths, "-o", plan, "--force")
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.base.errors import FormatError, InputError
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.scenario import CALM, STEADY, Degraded, Scenario, Slow, Speeds, finish_time
@@ -146,8 +146,8 @@ def test_impossible_troubles_are_refused(make, message):
 def test_a_scenario_is_saved_and_loaded_exactly(tmp_path_factory, suffix, scenario):
     """Troubles without an end too."""
     path = tmp_path_factory.mktemp("scenario") / f"s{suffix}"
-    serial.save(scenario, path)
-    assert serial.load(Scenario, path) == scenario
+    serialisation.save(scenario, path)
+    assert serialisation.load(Scenario, path) == scenario
 
 
 def test_times_may_be_written_with_units(tmp_path):
@@ -157,7 +157,7 @@ def test_times_may_be_written_with_units(tmp_path):
         '[[slow]]\ndevice = "gpu3"\nfactor = 1.5\nstart = "10ms"\nend = "50ms"\n'
         '[[degraded]]\nsource = "nic"\ntarget = "core"\nfraction = 0.25\n'
     )
-    assert serial.load(Scenario, path) == Scenario(
+    assert serialisation.load(Scenario, path) == Scenario(
         (Slow("gpu3", 1.5, 0.01, 0.05),), (Degraded("nic", "core", 0.25, 0.0, None),)
     )
 
@@ -166,7 +166,7 @@ def test_a_newer_scenario_is_refused(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text('format = "pipesim.scenario"\nversion = 7\n')
     with pytest.raises(FormatError, match=r"pipesim\.scenario version 7 is newer"):
-        serial.load(Scenario, path)
+        serialisation.load(Scenario, path)
 
 
 @pytest.mark.parametrize("start", [0, 2**53 + 1, 2**61 + 3])

@@ -13,9 +13,9 @@ import strategies  # noqa: F401 - its profile for Hypothesis
 from pipesim.analysis import metrics
 from pipesim.lowering import Options
 from pipesim.schedulers import blocks, v_half, v_min
-from pipesim.studies import experiment, workbench
+from pipesim.studies import equal_stages, experiment
+from pipesim.studies.equal_stages import Times
 from pipesim.studies.ordering import schedule_with
-from pipesim.studies.workbench import Times
 
 UNIT = Times()  # F = 1, B = 2, I = W = 1
 MEASURED = Times.of(
@@ -25,7 +25,7 @@ MEASURED = Times.of(
 
 def replayed(scheduler, stages, microbatches, times=UNIT, chunks=None, **options):
     """The timeline of a schedule on equal stages."""
-    made = workbench.case(scheduler, stages, microbatches, times, chunks, Options(**options))
+    made = equal_stages.case(scheduler, stages, microbatches, times, chunks, Options(**options))
     return experiment.run(made.program())
 
 
@@ -165,7 +165,7 @@ def test_an_earlier_warm_up_hides_messages():
 @pytest.mark.parametrize("times", [UNIT, Times.of(1, 2, hop=0.5), MEASURED])
 def test_auto_is_at_least_as_good_as_every_member(times):
     best = seconds(replayed("auto", 4, 6, times))
-    for name in set(workbench.family()) - {
+    for name in set(equal_stages.family()) - {
         "auto",
         "exact",
         "dualpipe",
@@ -174,7 +174,7 @@ def test_auto_is_at_least_as_good_as_every_member(times):
         "looped_bfs",
         "hanayo",
     }:
-        chunks = workbench.case(name, 4, 6, times).plan.stages
+        chunks = equal_stages.case(name, 4, 6, times).plan.stages
         scale = len(chunks) / 4  # of a chunk, each action takes so much less
         part = Times.of(times.forward / scale, None, times.input_grad / scale, times.weight_grad / scale, times.hop)
         if scale == 1:
@@ -199,7 +199,7 @@ def test_the_limit_on_a_v_leaves_room_for_the_blocks_own_order(p):
 @given(st.lists(st.tuples(*[st.integers(1, 9)] * 3), min_size=12, max_size=12), st.integers(1, 6), st.integers(1, 9))
 def test_the_family_on_a_v_comes_to_its_end_whatever_its_stages_cost(times, p, m):
     """Within its limits: chunks count alike, whatever they take."""
-    made = workbench.case("zb_v", p, m, UNIT)
+    made = equal_stages.case("zb_v", p, m, UNIT)
     for name, most in (("v_half", p + 2), ("v_min", v_min.limit_of(p))):
         forward, input_grad, weight_grad = np.array(times[: 2 * p], float).T
         samples = made.costs.samples | {

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from pipesim.base import serial, units
+from pipesim.base import serialisation, units
 from pipesim.base.errors import FormatError, InputError
 
 SUFFIXES = (".toml", ".json")
@@ -62,27 +62,27 @@ carts = st.builds(
 @given(cart=carts)
 def test_what_is_written_reads_back_exactly(suffix, cart):
     """Every bit of every float, every text, and None."""
-    data = serial.parse_data(serial.dumps(cart, suffix), suffix)
+    data = serialisation.parse_data(serialisation.dumps(cart, suffix), suffix)
     assert (data.pop("format"), data.pop("version")) == ("test.cart", 3)
-    assert serial.from_data(Cart, data) == cart
+    assert serialisation.from_data(Cart, data) == cart
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_file_is_saved_and_loaded(tmp_path, suffix):
     cart = Cart("a", (Wheel(1), Wheel(2, ("x",), 0.1)), speed=2e9)
-    serial.save(cart, tmp_path / f"cart{suffix}")
-    assert serial.load(Cart, tmp_path / f"cart{suffix}") == cart
+    serialisation.save(cart, tmp_path / f"cart{suffix}")
+    assert serialisation.load(Cart, tmp_path / f"cart{suffix}") == cart
 
 
 def test_none_that_json_writes_down_is_read_where_people_may_write_text():
     """A field with a `parse` function once refused the null that its own file held."""
-    text = serial.dumps(Cart("a", ()), ".json")
+    text = serialisation.dumps(Cart("a", ()), ".json")
     assert '"speed": null' in text
-    assert serial.from_data(Cart, {"name": "a", "wheels": [], "speed": None}).speed is None
+    assert serialisation.from_data(Cart, {"name": "a", "wheels": [], "speed": None}).speed is None
 
 
 def test_quantities_are_parsed_where_a_field_says_so():
-    cart = serial.from_data(Cart, {"name": "a", "wheels": [], "speed": "8 Gb/s", "memory": "1 GiB"})
+    cart = serialisation.from_data(Cart, {"name": "a", "wheels": [], "speed": "8 Gb/s", "memory": "1 GiB"})
     assert (cart.speed, cart.memory) == (1e9, 2**30)
 
 
@@ -122,13 +122,13 @@ VALID = {"name": "a", "wheels": [{"size": 1}, {"size": 2}]}
 )
 def test_what_is_wrong_is_named_with_the_path_of_its_key(change, message):
     with pytest.raises(InputError, match=message) as caught:
-        serial.from_data(Cart, VALID | change)
+        serialisation.from_data(Cart, VALID | change)
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_key_is_named():
     with pytest.raises(InputError, match="wheels: missing; a list was expected"):
-        serial.from_data(Cart, {"name": "a"})
+        serialisation.from_data(Cart, {"name": "a"})
 
 
 @pytest.mark.parametrize(
@@ -150,12 +150,12 @@ def test_a_missing_key_is_named():
 )
 def test_another_format_and_a_newer_version_are_refused(head, message):
     with pytest.raises(FormatError, match=message):
-        serial.check_header(head, Cart.FORMAT, Cart.VERSION)
+        serialisation.check_header(head, Cart.FORMAT, Cart.VERSION)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_older_versions_are_read(version):
-    serial.check_header({"format": "test.cart", "version": version}, Cart.FORMAT, Cart.VERSION)
+    serialisation.check_header({"format": "test.cart", "version": version}, Cart.FORMAT, Cart.VERSION)
 
 
 @pytest.mark.parametrize(
@@ -175,27 +175,27 @@ def test_older_versions_are_read(version):
 )
 def test_text_that_is_not_in_the_format_is_refused(text, suffix, message):
     with pytest.raises(InputError, match=message):
-        serial.parse_data(text, suffix)
+        serialisation.parse_data(text, suffix)
 
 
 def test_an_error_in_a_file_names_the_file(tmp_path):
     path = tmp_path / "cart.toml"
     path.write_text('format = "test.cart"\nversion = 1\nname = "a"\nwheels = [{size = "x"}]\n')
     with pytest.raises(InputError, match=r"cart\.toml: wheels\[0\]\.size: 'x' found"):
-        serial.load(Cart, path)
+        serialisation.load(Cart, path)
 
 
 def test_keys_that_a_file_shows_for_people_are_ignored_when_named(tmp_path):
     path = tmp_path / "cart.toml"
     path.write_text('format = "test.cart"\nversion = 1\nname = "a"\nwheels = []\nweight = 3\n')
-    assert serial.load(Cart, path, frozenset({"weight"})) == Cart("a", ())
+    assert serialisation.load(Cart, path, frozenset({"weight"})) == Cart("a", ())
     with pytest.raises(InputError, match="weight: unknown key"):
-        serial.load(Cart, path)
+        serialisation.load(Cart, path)
 
 
 def test_only_toml_and_json_are_written(tmp_path):
     with pytest.raises(InputError, match=r"cannot write a \.yaml; use \.toml or \.json"):
-        serial.save(Cart("a", ()), tmp_path / "cart.yaml")
+        serialisation.save(Cart("a", ()), tmp_path / "cart.yaml")
     assert not list(tmp_path.iterdir())
 
 
@@ -209,5 +209,7 @@ def test_models_and_plans_read_back_exactly(suffix, data):
     model = model_of(trace)
     plan = data.draw(strategies.plans(trace.layer_count, ["a b", "ü", '"'], model=model.name))
     for cls, value in ((Model, model), (Plan, plan)):
-        body = serial.parse_data(serial.dumps(value, suffix), suffix)
-        assert serial.from_data(cls, {key: body[key] for key in body if key not in {"format", "version"}}) == value
+        body = serialisation.parse_data(serialisation.dumps(value, suffix), suffix)
+        assert (
+            serialisation.from_data(cls, {key: body[key] for key in body if key not in {"format", "version"}}) == value
+        )

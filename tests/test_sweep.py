@@ -16,16 +16,16 @@ import sweeps
 from pipesim.analysis import metrics
 from pipesim.architectures.gpt import gpt
 from pipesim.architectures.roofline import roofline
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.base.errors import PipesimError
 from pipesim.core.scenario import Scenario, Slow
 from pipesim.lowering import Options
 from pipesim.studies import experiment, sweep
 from pipesim.studies.sweep import grid as grids
-from pipesim.studies.sweep import work
+from pipesim.studies.sweep import worker
 from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.points import FIELDS, Point, key
-from pipesim.studies.sweep.work import UNPLANNED, Order, Workshop, of_kind
+from pipesim.studies.sweep.worker import UNPLANNED, Order, Workshop, of_kind
 
 FLAT = """
 [simulate]
@@ -43,7 +43,7 @@ def load(tmp_path, text, name="experiment"):
 
 def values(text, **more):
     """The points of a grid alone."""
-    grid = grids.read(serial.parse_data(text, ".toml"), ["microbatches"])
+    grid = grids.read(serialisation.parse_data(text, ".toml"), ["microbatches"])
     return [grid.at(places) for _, places in grid.kept(more)]
 
 
@@ -80,7 +80,9 @@ def test_filters_see_axes_and_what_is_bound():
 
 
 def test_a_point_is_found_again_by_its_number():
-    grid = grids.read(serial.parse_data("a = [1, 2, 3]\nb = [1, 2]\n[[zip]]\nc = [5, 6]\nd = [7, 8]", ".toml"), [])
+    grid = grids.read(
+        serialisation.parse_data("a = [1, 2, 3]\nb = [1, 2]\n[[zip]]\nc = [5, 6]\nd = [7, 8]", ".toml"), []
+    )
     assert [grid.values(number) for number, _ in grid.kept({})] == [grid.at(places) for _, places in grid.kept({})]
     assert grid.size == 12
 
@@ -213,7 +215,10 @@ def test_a_key_is_of_everything_that_determines_the_result_and_of_nothing_else()
     ]
     assert {key(other, {}) for other in same} == {key(point, {})}
     more = {"microbatches": 9, "sharing": "fifo", "device": "a100-40gb", "iterations": 2, "scenario": "x", "plan": "y"}
-    keys = {key(serial.from_data(Point, {**serial.to_data(point), name: value}), {}) for name, value in more.items()}
+    keys = {
+        key(serialisation.from_data(Point, {**serialisation.to_data(point), name: value}), {})
+        for name, value in more.items()
+    }
     assert len(keys | {key(point, {})}) == 1 + len(more)
     assert key(point, {"trace bert-large": "other content"}) != key(point, {})
 
@@ -270,7 +275,7 @@ def rows_of(made, **options):
 
 def test_rows_are_what_simulate_gives(tmp_path):
     slow = tmp_path / "slow.toml"
-    serial.save(Scenario((Slow("gpu1", 2.0),)), slow)
+    serialisation.save(Scenario((Slow("gpu1", 2.0),)), slow)
     text = """
 [simulate]
 trace = "bert-large"
@@ -327,9 +332,9 @@ metrics = ["iteration_time_s", "memory_headroom_bytes", "throughput_per_device"]
 
 
 def test_files_are_read_beside_the_experiment(tmp_path):
-    serial.save(experiment.load_cluster("flat(2, bandwidth=1e9)"), tmp_path / "two.toml")
+    serialisation.save(experiment.load_cluster("flat(2, bandwidth=1e9)"), tmp_path / "two.toml")
     plan = experiment.make_plan("bert-large", "flat(2, bandwidth=1e9)", "uniform", 3)
-    serial.save(plan, tmp_path / "plan.json")
+    serialisation.save(plan, tmp_path / "plan.json")
     text = (
         '[simulate]\ntrace = "bert-large"\ncluster = "two.toml"\nplan = "plan.json"\n[grid]\nsharing = ["none", "fair"]'
     )
@@ -500,7 +505,7 @@ def test_a_worker_that_dies_costs_one_row(tmp_path):
 
 
 def test_points_that_take_longer_than_was_thought_are_handed_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(work, "LONGEST_S", 0.0)
+    monkeypatch.setattr(worker, "LONGEST_S", 0.0)
     path = sweeps.write(tmp_path, sweeps.SMALL, 10)
     workshop = Workshop(Order(sweep.read(sweep.load(path))[0].values, ("tasks",), "event"))
     chunk = [(bytes([n]), sweep.load(path).point(n)) for n in range(3)]

@@ -16,8 +16,8 @@ from pipesim.base.errors import InputError
 from pipesim.studies import sweep
 from pipesim.studies.store import Clock
 from pipesim.studies.sweep import System
-from pipesim.studies.sweep.crew import Crew, NotStartedError, first_done, processes
-from pipesim.studies.sweep.work import Order
+from pipesim.studies.sweep.worker import Order
+from pipesim.studies.sweep.workers import Crew, NotStartedError, first_done, processes
 
 ROOT = Path(__file__).parents[1]
 

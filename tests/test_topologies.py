@@ -15,7 +15,7 @@ import pytest
 
 import contracts
 import pipesim.topologies
-from pipesim.base import lookup, serial, units
+from pipesim.base import lookup, serialisation, units
 from pipesim.base.errors import InputError, UnknownNameError
 from pipesim.core.cluster import Cluster
 from pipesim.core.devices import DEVICE_KINDS
@@ -111,8 +111,8 @@ def test_contract(text):
 def test_a_file_gives_the_same_cluster_back(text, tmp_path):
     cluster = make(text)
     for name in ("cluster.toml", "cluster.json"):
-        serial.save(cluster, tmp_path / name)
-        assert serial.load(Cluster, tmp_path / name) == cluster
+        serialisation.save(cluster, tmp_path / name)
+        assert serialisation.load(Cluster, tmp_path / name) == cluster
 
 
 @pytest.mark.parametrize("text", CALLS)
@@ -122,13 +122,13 @@ def test_the_same_call_gives_the_same_cluster(text):
 
 DIGEST = """
 import hashlib, json, sys
-from pipesim.base import lookup, serial
+from pipesim.base import lookup, serialisation
 from pipesim.topologies import TOPOLOGIES
 for text in json.loads(sys.argv[1]):
     cluster = lookup.call(text, TOPOLOGIES, "topology")
     names = [device.name for device in cluster.devices]
     routes = [[cluster.route(a, b).links for a in names] for b in names]
-    print(hashlib.sha256((serial.dumps(cluster, ".toml") + str(routes)).encode()).hexdigest())
+    print(hashlib.sha256((serialisation.dumps(cluster, ".toml") + str(routes)).encode()).hexdigest())
 """
 
 
@@ -147,7 +147,7 @@ def test_clusters_and_routes_do_not_depend_on_the_hash_seed():
     for cluster in map(make, CALLS):
         names = [device.name for device in cluster.devices]
         routes = [[cluster.route(a, b).links for a in names] for b in names]
-        here.append(hashlib.sha256((serial.dumps(cluster, ".toml") + str(routes)).encode()).hexdigest())
+        here.append(hashlib.sha256((serialisation.dumps(cluster, ".toml") + str(routes)).encode()).hexdigest())
     assert results == [here, here]
     assert len(set(here)) == len(CALLS)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import contracts
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.base.errors import InputError
 from pipesim.studies import experiment
 
@@ -76,7 +76,7 @@ def test_a_file_of_machines_joins_nodes_of_several_sorts(machines):
 
 
 def test_a_file_of_machines_may_be_json_and_mix_formats(machines):
-    data = serial.parse_data(MIXED, ".toml")
+    data = serialisation.parse_data(MIXED, ".toml")
     data["nodes"][0]["file"] = "dgx1.xml"
     assert np.array_equal(machines(json.dumps(data), ".json").bandwidth_matrix, machines(MIXED).bandwidth_matrix)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import contracts
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.base.errors import FormatError, InputError
 from pipesim.cli import main
 from pipesim.core.cluster import Cluster
@@ -408,5 +408,5 @@ def test_show_keeps_traces_and_machines_apart(capsys, tmp_path):
 
 def test_a_cluster_from_a_description_is_written_and_read_as_any_other(tmp_path):
     cluster = nvidia_smi(file("dgx2"), 2)
-    serial.save(cluster, tmp_path / "cluster.toml")
-    assert serial.load(Cluster, tmp_path / "cluster.toml") == cluster
+    serialisation.save(cluster, tmp_path / "cluster.toml")
+    assert serialisation.load(Cluster, tmp_path / "cluster.toml") == cluster

@@ -8,8 +8,8 @@ from pipesim.base.errors import InputError
 from pipesim.core.schedule import Schedule, parse
 from pipesim.core.timeline import Timeline
 from pipesim.schedulers import SCHEDULERS
-from pipesim.studies import experiment, workbench
-from pipesim.studies.workbench import Times
+from pipesim.studies import equal_stages, experiment
+from pipesim.studies.equal_stages import Times
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_times_that_are_none_are_refused(given):
 
 def test_a_hop_is_the_time_of_a_message():
     """Two stages, one microbatch: F, hop, F B, hop, B."""
-    timeline = experiment.run(workbench.case("gpipe", 2, 1, Times.of(1, 2, hop=0.25)).program())
+    timeline = experiment.run(equal_stages.case("gpipe", 2, 1, Times.of(1, 2, hop=0.25)).program())
     assert timeline.makespan == (1 + 0.25 + 1 + 2 + 0.25 + 2) * 10**9
 
 
@@ -54,7 +54,7 @@ def test_a_hop_is_the_time_of_a_message():
     ],
 )
 def test_chunks_are_stages_on_each_device(scheduler, chunks, stages):
-    assert len(workbench.case(scheduler, 4, 8, Times(), chunks).plan.stages) == stages
+    assert len(equal_stages.case(scheduler, 4, 8, Times(), chunks).plan.stages) == stages
 
 
 @pytest.mark.parametrize(
@@ -70,24 +70,26 @@ def test_chunks_are_stages_on_each_device(scheduler, chunks, stages):
 )
 def test_chunks_that_a_scheduler_does_not_take_are_refused(scheduler, chunks, message):
     with pytest.raises(InputError, match=message):
-        workbench.case(scheduler, 4, 8, Times(), chunks)
+        equal_stages.case(scheduler, 4, 8, Times(), chunks)
 
 
 def test_every_scheduler_says_in_a_line_what_it_does():
-    family = workbench.family()
+    family = equal_stages.family()
     assert list(family) == list(SCHEDULERS)
     assert all(line.endswith((".", ":", ",", "`.")) or len(line) > 40 for line in family.values())
 
 
 def test_in_a_gallery_every_device_has_the_same_work():
-    found = workbench.gallery(4, 8, Times(), schedulers=("one_f_one_b", "interleaved", "zb_v", "dualpipe_v", "chimera"))
+    found = equal_stages.gallery(
+        4, 8, Times(), schedulers=("one_f_one_b", "interleaved", "zb_v", "dualpipe_v", "chimera")
+    )
     work = {name: [int(ns) for ns in experiment.metrics.busy(made)] for name, made in found.items()}
     assert all(isinstance(made, Timeline) for made in found.values())
     assert set(map(tuple, work.values())) == {(24 * 10**9,) * 4}
 
 
 def test_a_gallery_says_what_has_no_schedule():
-    (row,) = workbench.gallery_rows(workbench.gallery(3, 8, Times(), schedulers=("chimera",)))
+    (row,) = equal_stages.gallery_rows(equal_stages.gallery(3, 8, Times(), schedulers=("chimera",)))
     assert "an even number of stages" in row["error"]
 
 
@@ -131,7 +133,7 @@ def test_the_form_with_messages_is_the_same_schedule(run, tmp_path):
 
 
 def test_schedules_lists_the_family(run):
-    assert json.loads(run("schedules", "--json")[1]) == workbench.family()
+    assert json.loads(run("schedules", "--json")[1]) == equal_stages.family()
     assert "zb_v" in run("schedules")[1]
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from pipesim.analysis import metrics
 from pipesim.base.errors import PipesimError
 from pipesim.core.timeline import Timeline
-from pipesim.display import plot, report
+from pipesim.display import figures, report
 from pipesim.lowering import Options
-from pipesim.studies import experiment, workbench
+from pipesim.studies import equal_stages, experiment
+from pipesim.studies.equal_stages import Times
 from pipesim.studies.ordering import schedule_with
-from pipesim.studies.workbench import Times
 
 HERE = Path(__file__).parent
 MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
@@ -25,13 +25,13 @@ DRAWN = ("gpipe", "one_f_one_b", "interleaved", "zb_h1", "zb_v", "v_min", "chime
 
 def family() -> list[dict[str, object]]:
     """Every schedule with equal work per device, and the figure of some of them."""
-    names = tuple(name for name in workbench.family() if name != "exact")
-    found = workbench.gallery(STAGES, MICROBATCHES, Times(), schedulers=names)
+    names = tuple(name for name in equal_stages.family() if name != "exact")
+    found = equal_stages.gallery(STAGES, MICROBATCHES, Times(), schedulers=names)
     drawn = {name: made for name in DRAWN if isinstance(made := found[name], Timeline)}
-    plot.gantt_grid(drawn, HERE / "gallery.png", memory="microbatches held")
+    figures.gantt_grid(drawn, HERE / "gallery.png", memory="microbatches held")
     everything = {name: made for name, made in found.items() if isinstance(made, Timeline)}
-    plot.gantt_grid(everything, HERE / "all.png", memory="microbatches held")
-    return workbench.gallery_rows(found)
+    figures.gantt_grid(everything, HERE / "all.png", memory="microbatches held")
+    return equal_stages.gallery_rows(found)
 
 
 def gaps() -> list[list[str]]:
@@ -45,7 +45,7 @@ def gaps() -> list[list[str]]:
 
 def _seconds(name: str, stages: int, microbatches: int, factor: float | None = None, times: Times = UNIT) -> str:
     try:
-        made = workbench.case(
+        made = equal_stages.case(
             "one_f_one_b" if name == "auto" else name, stages, microbatches, times, None, Options(pair_factor=factor)
         )
         if name == "auto":  # with one stage per device, as `exact` has it

@@ -21,7 +21,7 @@ from reading import (
 )
 
 from pipesim.base import files
-from pipesim.display.plot.chart_kinds import power_law
+from pipesim.display.figures.chart_kinds import power_law
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "README.md"

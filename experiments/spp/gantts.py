@@ -8,7 +8,7 @@ from pipesim.architectures.roofline import roofline
 from pipesim.base import files, lookup
 from pipesim.core.costs import costs_of
 from pipesim.core.timeline import Timeline
-from pipesim.display import plot
+from pipesim.display import figures
 from pipesim.studies import experiment, sweep
 from pipesim.studies.experiment import Case
 
@@ -42,7 +42,7 @@ def make() -> str:
     """Draw and write; returns the rows."""
     found = timelines()
     for suffix in ("pdf", "png"):
-        plot.gantt_grid(found, FOLDER / f"gantts.{suffix}")
+        figures.gantt_grid(found, FOLDER / f"gantts.{suffix}")
     text = rows(found)
     files.write_text(FOLDER / "rows.csv", text)
     return text

@@ -11,7 +11,7 @@ from pipesim.architectures.roofline import roofline
 from pipesim.base import files, lookup
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, costs_of
-from pipesim.display import plot
+from pipesim.display import figures
 from pipesim.studies import experiment, sweep
 
 FOLDER = Path(__file__).parent / "planning"
@@ -22,7 +22,7 @@ AGAIN_S, TRIES = 0.5, 3  # what takes less is done so often, and the least of it
 
 # Panels of the figure, by what grows.
 PANELS = {"layers": "layers, on 16 GPUs", "GPUs": "GPUs, for 52 layers"}
-CHART = plot.Chart(
+CHART = figures.Chart(
     kind="slopes", x="size", y="ms", series="method", panels=("panel",), x_label="number of layers or GPUs",
     y_label="planning time (ms)", width="double", height=3.4, formats=("pdf", "png"),
 )  # fmt: skip
@@ -93,4 +93,4 @@ def draw() -> None:
         "ms": [1000 * float(row["planning_s"]) for row in rows],
     }
     for suffix in CHART.formats:
-        plot.chart(table, CHART, FOLDER / f"planning.{suffix}")
+        figures.chart(table, CHART, FOLDER / f"planning.{suffix}")

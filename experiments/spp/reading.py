@@ -7,8 +7,8 @@ from pathlib import Path
 
 import planning  # a script beside this one
 
-from pipesim.display.plot.chart_kinds import power_law
-from pipesim.display.plot.paper import time_unit
+from pipesim.display.figures.chart_kinds import power_law
+from pipesim.display.figures.paper import time_unit
 
 HERE = Path(__file__).parent
 SLOW = ("slow GPU", "slow link")

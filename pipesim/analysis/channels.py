@@ -15,16 +15,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.base import units
+from pipesim.base.arrays import Ints
 from pipesim.base.kernels import suited
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, Phase
 from pipesim.core.plan import Plan
 from pipesim.lowering.messages import alone
-
-Ints = NDArray[np.int64]
 
 MANY = 100_000  # blocks; from here on the import of numba pays
 

@@ -13,11 +13,10 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.core.rates import Rates
 from pipesim.core.timeline import Timeline
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Number = TypeVar("Number", np.int64, np.float64)
 
 # Sums of rates that differ by less than this part of the largest are the same load.

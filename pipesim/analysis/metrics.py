@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.base import units
+from pipesim.base.arrays import Floats, Ints
 from pipesim.core.program import ALL_REDUCE, BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT
 from pipesim.core.timeline import Timeline
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def iteration_time(timeline: Timeline) -> float:

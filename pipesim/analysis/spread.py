@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.core.costs import Costs, Phase
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CONFIDENCE = 0.95
 # More degrees of freedom make no difference that one could see.

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pipesim.base.arrays import Floats
 
 
 def chains_on_chains(work: Sequence[Floats] | Floats) -> tuple[list[int], float]:

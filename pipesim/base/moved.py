@@ -9,14 +9,25 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _NOW_IN = {
-    "base": "errors units files serial lookup formulas ragged tables tracks kernels trees chains",
-    "core": "devices trace model cluster costs plan schedule scenario background stepping keeping legality recording "
-    "program timeline",
+    "base": "errors units files lookup formulas tables kernels chains",
+    "core": "devices trace model cluster costs plan schedule scenario background legality recording program timeline",
     "analysis": "metrics curves channels spread trace_diff bounds",
-    "display": "report plot export trace_report",
-    "studies": "pricing ordering experiment comparison documents whatif workbench rebuilding store sweep",
+    "display": "report trace_report",
+    "studies": "pricing ordering experiment comparison documents whatif rebuilding store sweep",
+}
+_RENAMED = {
+    "export": "display.timeline_files",
+    "keeping": "core.deadlock",
+    "plot": "display.figures",
+    "ragged": "base.arrays",
+    "serial": "base.serialisation",
+    "stepping": "core.progress",
+    "tracks": "base.intervals",
+    "trees": "base.widest_paths",
+    "workbench": "studies.equal_stages",
 }
 MOVED = {name: f"pipesim.{package}.{name}" for package, names in _NOW_IN.items() for name in names.split()}
+MOVED |= {old: f"pipesim.{new}" for old, new in _RENAMED.items()}
 
 
 def moved(name: str, depth: int) -> ModuleType:

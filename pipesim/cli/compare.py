@@ -91,12 +91,12 @@ def _draw(rows: list["Row"], best: "Row | None", given: dict[str, Any], *, quiet
     """The pictures that were asked for, of what did not fail."""
     if not (given["plot_file"] or given["gantt"]):
         return
-    from pipesim.display import plot
+    from pipesim.display import figures
 
     done = [(row, row.timeline) for row in rows if row.timeline]
     if given["plot_file"]:
-        plot.comparison([row.as_data() | {"starred": row is best} for row, _ in done], given["plot_file"])
+        figures.comparison([row.as_data() | {"starred": row is best} for row, _ in done], given["plot_file"])
         options.wrote(given["plot_file"], "comparison", quiet=quiet)
     if given["gantt"]:
-        plot.gantt_grid({f"{row.planner}, {row.scheduler}": timeline for row, timeline in done}, given["gantt"])
+        figures.gantt_grid({f"{row.planner}, {row.scheduler}": timeline for row, timeline in done}, given["gantt"])
         options.wrote(given["gantt"], "Gantt charts", quiet=quiet)

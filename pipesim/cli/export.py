@@ -21,7 +21,7 @@ def export(output: str, file_format: str | None, as_json: bool, **given: Any) ->
       pipesim export bert-large dgx1_v100 -o timeline.parquet
     """
     from pipesim.analysis import metrics
-    from pipesim.display import export as exports
+    from pipesim.display import timeline_files as exports
 
     options.check_outputs(pictures=[], exports=output, file_format=file_format)
     timeline = options.run(options.make_case(given | {"as_json": as_json}).program(), given["engine"], quiet=as_json)

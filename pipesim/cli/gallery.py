@@ -30,20 +30,20 @@ def gallery(schedulers: tuple[str, ...], output: str, as_json: bool, **given: An
       pipesim gallery -s one_f_one_b -s zb_h1 -s zb_v --hop 0.1 -o zero-bubble.pdf
     """
     from pipesim.core.timeline import Timeline
-    from pipesim.display import plot, report
+    from pipesim.display import figures, report
     from pipesim.lowering import Options
-    from pipesim.studies import workbench
+    from pipesim.studies import equal_stages
 
     options.check_outputs(pictures=[output])
     chosen = schedulers or tuple(name for name in SCHEDULERS if name != "exact")
     lowering = Options(pair_factor=given["pair_factor"])
     with options.busy("ordering", quiet=as_json):
         size = given["stages"], given["microbatches"]
-        found = workbench.gallery(*size, times_of(given), lowering, chosen, given["host_memory"])
+        found = equal_stages.gallery(*size, times_of(given), lowering, chosen, given["host_memory"])
     drawn = {name: made for name, made in found.items() if isinstance(made, Timeline)}
-    rows = workbench.gallery_rows(found)
+    rows = equal_stages.gallery_rows(found)
     if drawn:
-        plot.gantt_grid(drawn, output, memory="microbatches held")
+        figures.gantt_grid(drawn, output, memory="microbatches held")
         options.wrote(output, "gallery", quiet=as_json)
     if as_json:
         options.echo_json({"rows": rows})

@@ -217,14 +217,14 @@ def check_outputs(*, pictures: list[str | None], exports: str | None = None, fil
     """Refuse file names that nothing can be written to, or that this command reads, before anything is simulated."""
     parameters.check_outputs_apart()
     if any(pictures):
-        from pipesim.display import plot
+        from pipesim.display import figures
 
         for path in filter(None, pictures):
-            plot.check_path(path)
+            figures.check_path(path)
     if exports:
-        from pipesim.display import export
+        from pipesim.display import timeline_files
 
-        export.check_path(exports, file_format)
+        timeline_files.check_path(exports, file_format)
 
 
 def check_free(folder: str, *, force: bool) -> None:

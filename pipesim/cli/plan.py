@@ -29,7 +29,7 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
       pipesim simulate gpt2-xl dgx1_v100 --plan plan.json
     """
     from pipesim.analysis import bounds
-    from pipesim.base import serial
+    from pipesim.base import serialisation
     from pipesim.core.costs import costs_of
     from pipesim.display import report
     from pipesim.lowering import DEFAULTS
@@ -43,7 +43,7 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
         found = experiment.plan_with(planner, costs, devices, given["microbatches"], given["host_memory"])
     took = time.perf_counter() - began
     if output:
-        serial.save(found, Path(output))
+        serialisation.save(found, Path(output))
     chunked = max(map(len, found.chunks)) > 1
     with options.busy("bounding", quiet=as_json):
         bound = (bounds.total_work if chunked else bounds.plan_bound)(costs, devices, found.microbatches)

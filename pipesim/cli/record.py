@@ -97,7 +97,7 @@ def _record(factory: str, sizes: tuple[int, ...], given: dict[str, Any], *, quie
 
 
 def _data(recording: "Recording") -> dict[str, Any]:
-    from pipesim.base import serial
+    from pipesim.base import serialisation
     from pipesim.recorders.noise import noise
 
     trace = recording.trace
@@ -107,12 +107,12 @@ def _data(recording: "Recording") -> dict[str, Any]:
         "device_kind": trace.device_kinds[0],
         "machine": trace.machine,
         "precision": trace.precision,
-        "checks": [serial.to_data(check) | {"difference": check.difference} for check in recording.checks],
+        "checks": [serialisation.to_data(check) | {"difference": check.difference} for check in recording.checks],
         "windows": len(recording.lost),
         "windows_thrown_away": recording.disturbed,
-        "not_measured": [serial.to_data(one) for one in recording.not_measured],
-        "optimizers": [serial.to_data(step) for step in trace.optimizers],
-        "noise": [serial.to_data(one) for one in noise(trace)],
+        "not_measured": [serialisation.to_data(one) for one in recording.not_measured],
+        "optimizers": [serialisation.to_data(step) for step in trace.optimizers],
+        "noise": [serialisation.to_data(one) for one in noise(trace)],
     }
 
 

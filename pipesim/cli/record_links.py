@@ -105,7 +105,7 @@ def _has(folder: Path, names: tuple[str, ...]) -> bool:
 
 
 def _keep(links: "Links", folder: Path, *, as_json: bool) -> None:
-    from pipesim.base import files, serial
+    from pipesim.base import files, serialisation
     from pipesim.base.errors import RefusedError
     from pipesim.recorders.fitting import cluster_of, fits
 
@@ -120,7 +120,7 @@ def _keep(links: "Links", folder: Path, *, as_json: bool) -> None:
     links = replace(links, about=replace(links.about, found=tuple(found)))
     links.save(folder)
     head = "".join(f"# {line}\n" for line in ("Recorded by pipesim record-links.", *found))
-    files.write_text(folder / "cluster.toml", head + serial.dumps(cluster, ".toml"))
+    files.write_text(folder / "cluster.toml", head + serialisation.dumps(cluster, ".toml"))
     if as_json:
         options.echo_json(_data(links))
     else:
@@ -129,7 +129,7 @@ def _keep(links: "Links", folder: Path, *, as_json: bool) -> None:
 
 
 def _data(links: "Links") -> dict[str, Any]:
-    from pipesim.base import serial
+    from pipesim.base import serialisation
     from pipesim.recorders.fitting import fits
 
     return {
@@ -139,8 +139,8 @@ def _data(links: "Links") -> dict[str, Any]:
         "not_measured": list(links.about.not_measured),
         "links": {
             name: {
-                "points": serial.to_data(fit.points),
-                "left_out": serial.to_data(fit.left_out),
+                "points": serialisation.to_data(fit.points),
+                "left_out": serialisation.to_data(fit.left_out),
                 "bandwidth": fit.bandwidth,
                 "delay_s": fit.delay,
                 "duplex": fit.duplex.kind,
@@ -179,7 +179,7 @@ def _decided(fit: "Fit") -> list[str]:
 
 def _all_reduces(links: "Links") -> list[dict[str, Any]]:
     """What all-reduces took, beside what a ring over the recorded links would."""
-    from pipesim.base import serial
+    from pipesim.base import serialisation
     from pipesim.recorders.fitting import INTER, INTRA, fits
     from pipesim.recorders.points import points
 
@@ -188,7 +188,7 @@ def _all_reduces(links: "Links") -> list[dict[str, Any]]:
     reduced = table["kind"] == "all_reduce"
     slowest = found.get(INTER) or found[INTRA]
     return [
-        {"participants": k, **serial.to_data(point), "ring_s": slowest.ring(k, point.bytes)}
+        {"participants": k, **serialisation.to_data(point), "ring_s": slowest.ring(k, point.bytes)}
         for k in sorted(set(table["participants"][reduced].tolist()))
         for point in points(table, reduced & (table["participants"] == k))
     ]

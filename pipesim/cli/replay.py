@@ -118,20 +118,20 @@ def _check_suffixes(given: dict[str, Any]) -> None:
 
 def _save(made: "Rebuilt", given: dict[str, Any], *, quiet: bool) -> None:
     """The files that were asked for."""
-    from pipesim.base import serial
+    from pipesim.base import serialisation
 
     if given["output"]:
         made.recording.trace.save(given["output"])
         options.wrote(given["output"], "trace", quiet=quiet)
     for name, value in (("save_plan", made.plan), ("save_cluster", made.cluster)):
         if given[name]:
-            serial.save(value, Path(given[name]))
+            serialisation.save(value, Path(given[name]))
             options.wrote(given[name], name.removeprefix("save_"), quiet=quiet)
     if given["save_schedule"]:
         made.schedule.save(given["save_schedule"])
         options.wrote(given["save_schedule"], "schedule", quiet=quiet)
     if given["gantt"]:
-        from pipesim.display import plot
+        from pipesim.display import figures
 
-        plot.gantt_grid({"recorded": made.recorded, "replayed": made.replayed}, given["gantt"])
+        figures.gantt_grid({"recorded": made.recorded, "replayed": made.replayed}, given["gantt"])
         options.wrote(given["gantt"], "Gantt charts", quiet=quiet)

@@ -97,14 +97,14 @@ def _draw(timeline: Any, given: dict[str, Any], *, quiet: bool) -> None:
     """The pictures and files that were asked for."""
     if not any(given[name] for name in ("gantt", "links_plot", "output")):
         return
-    from pipesim.display import export, plot
+    from pipesim.display import figures, timeline_files
 
     if given["gantt"]:
-        plot.gantt(timeline, given["gantt"], links=given["links"])
+        figures.gantt(timeline, given["gantt"], links=given["links"])
         options.wrote(given["gantt"], "Gantt chart", quiet=quiet)
     if given["links_plot"]:
-        plot.link_load(timeline, given["links_plot"])
+        figures.link_load(timeline, given["links_plot"])
         options.wrote(given["links_plot"], "load of links", quiet=quiet)
     if given["output"]:
-        export.export(timeline, given["output"])
+        timeline_files.export(timeline, given["output"])
         options.wrote(given["output"], "timeline", quiet=quiet)

@@ -10,7 +10,7 @@ from pipesim.cli import options
 from pipesim.schedulers import SCHEDULERS
 
 if TYPE_CHECKING:
-    from pipesim.studies.workbench import Times
+    from pipesim.studies.equal_stages import Times
 
 
 WRITES = (
@@ -38,7 +38,7 @@ def times(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def times_of(given: dict[str, Any]) -> "Times":
     """What those options say."""
-    from pipesim.studies.workbench import Times
+    from pipesim.studies.equal_stages import Times
 
     return Times.of(*(given[name] for name in ("forward", "backward", "input_grad", "weight_grad", "hop")))
 
@@ -63,25 +63,25 @@ def schedule(name: str, chunks: int | None, messages: bool, as_json: bool, **giv
     from pipesim.base import files
     from pipesim.display import report
     from pipesim.lowering import Options
-    from pipesim.studies import experiment, workbench
+    from pipesim.studies import equal_stages, experiment
 
     options.check_outputs(pictures=[given["gantt"]])
     with options.busy("ordering", quiet=as_json):
         lowering = Options(pair_factor=given["pair_factor"])
         size = given["stages"], given["microbatches"]
-        made = workbench.case(name, *size, times_of(given), chunks, lowering, given["host_memory"])
+        made = equal_stages.case(name, *size, times_of(given), chunks, lowering, given["host_memory"])
         timeline = experiment.run(made.program())
-    text = workbench.with_messages(made) if messages else str(made.schedule)
-    data = workbench.exploration(made, timeline) | {"scheduler": name, "table": text.split("\n")}
+    text = equal_stages.with_messages(made) if messages else str(made.schedule)
+    data = equal_stages.exploration(made, timeline) | {"scheduler": name, "table": text.split("\n")}
     if given["output"]:
         files.write_text(Path(given["output"]), f"{text}\n")
         options.wrote(given["output"], "schedule", quiet=as_json)
         if max(made.plan.replication) > 1:
             click.echo("two devices hold copies of a stage: PyTorch refuses this file; pipesim reads it", err=True)
     if given["gantt"]:
-        from pipesim.display import plot
+        from pipesim.display import figures
 
-        plot.gantt(timeline, given["gantt"])
+        figures.gantt(timeline, given["gantt"])
         options.wrote(given["gantt"], "Gantt chart", quiet=as_json)
     if as_json:
         options.echo_json(data)

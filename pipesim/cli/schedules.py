@@ -16,9 +16,9 @@ def schedules(as_json: bool) -> None:
       pipesim schedule zb_v --stages 4 --microbatches 8
     """
     from pipesim.display import report
-    from pipesim.studies import workbench
+    from pipesim.studies import equal_stages
 
-    found = workbench.family()
+    found = equal_stages.family()
     if as_json:
         options.echo_json(found)
     else:

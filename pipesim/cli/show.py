@@ -118,10 +118,10 @@ def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> Non
 
     trace = experiment.load_trace(what)
     if pictures:
-        from pipesim.display import plot
+        from pipesim.display import figures
 
         for path in pictures:
-            plot.layers(trace, path)
+            figures.layers(trace, path)
     if as_json:
         noise = spread.noise_data(costs_of(trace))
         options.echo_json(documents.trace_data(trace) | {"noise": noise, "notes": trace_report.notes(trace)})
@@ -132,7 +132,7 @@ def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> Non
 
 
 def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: str | None, *, as_json: bool) -> None:
-    from pipesim.base import serial
+    from pipesim.base import serialisation
     from pipesim.core import limits
     from pipesim.display import report
     from pipesim.studies import documents, experiment
@@ -142,11 +142,11 @@ def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: 
         per_pair = limits.PER_PAIR_OF_JSON if as_json else limits.PER_PAIR_OF_PICTURE
         limits.check_pairs(host_memory, len(cluster.devices), per_pair)
     if output:
-        serial.save(cluster, Path(output))
+        serialisation.save(cluster, Path(output))
     if plot_file:
-        from pipesim.display import plot
+        from pipesim.display import figures
 
-        plot.cluster(cluster, plot_file)
+        figures.cluster(cluster, plot_file)
     if as_json:
         options.echo_json(documents.cluster_data(cluster))
         return

@@ -82,18 +82,18 @@ def _draw(timeline: "Timeline", given: dict[str, Any], *, quiet: bool) -> None:
     if not any(given[name] for name in ("gantt", "memory_plot", "links_plot", "output")):
         return
     from pipesim.analysis import metrics
-    from pipesim.display import export, plot
+    from pipesim.display import figures, timeline_files
 
     if given["gantt"]:
         critical = metrics.critical_path(timeline).tasks if given["critical"] else None
-        plot.gantt(timeline, given["gantt"], links=given["links"], critical=critical)
+        figures.gantt(timeline, given["gantt"], links=given["links"], critical=critical)
         options.wrote(given["gantt"], "Gantt chart", quiet=quiet)
     if given["memory_plot"]:
-        plot.memory(timeline, given["memory_plot"])
+        figures.memory(timeline, given["memory_plot"])
         options.wrote(given["memory_plot"], "memory over time", quiet=quiet)
     if given["links_plot"]:
-        plot.link_load(timeline, given["links_plot"])
+        figures.link_load(timeline, given["links_plot"])
         options.wrote(given["links_plot"], "load of links", quiet=quiet)
     if given["output"]:
-        export.export(timeline, given["output"])
+        timeline_files.export(timeline, given["output"])
         options.wrote(given["output"], "timeline", quiet=quiet)

@@ -190,13 +190,13 @@ def _data(status: "Status") -> dict[str, Any]:
 
 
 def _show_points(experiment: "Sweep", functions: "Functions", *, as_json: bool) -> None:
-    from pipesim.base import serial
+    from pipesim.base import serialisation
     from pipesim.display import report
     from pipesim.studies import sweep as sweeps
 
     with _counted(experiment.size, quiet=as_json) as watch:
         _, keys = sweeps.read(experiment, functions, watch)
-    points = {number: serial.to_data(experiment.point(number)) for number in keys.numbers[:_SHOWN]}
+    points = {number: serialisation.to_data(experiment.point(number)) for number in keys.numbers[:_SHOWN]}
     first = {
         number: {name: value for name, value in point.items() if value is not None} for number, point in points.items()
     }

@@ -34,9 +34,9 @@ def whatif(by: str, only: tuple[str, ...], most: int, plot_file: str | None, as_
     with options.busy("trying", quiet=as_json):
         seconds, found = whatif.gains(case, part, only or WHATS, given["host_memory"])  # type: ignore[arg-type]  # checked by click
     if plot_file:
-        from pipesim.display import plot
+        from pipesim.display import figures
 
-        plot.gains([(f"{gain.what} {gain.name}", gain.gain) for gain in found[:most]], part, plot_file)
+        figures.gains([(f"{gain.what} {gain.name}", gain.gain) for gain in found[:most]], part, plot_file)
         options.wrote(plot_file, "gains", quiet=as_json)
     data = {
         "iteration_time_s": seconds,

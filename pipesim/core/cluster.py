@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.base import trees, units
+from pipesim.base import units, widest_paths
 from pipesim.base.errors import InputError, within
 
 if TYPE_CHECKING:
@@ -220,12 +220,12 @@ class Cluster:
         first = np.searchsorted(source, np.arange(len(self.vertices) + 1)).astype(np.int64)
         wide = np.array([link.bandwidth for link in self.links], np.float64)[link]
         there = np.ascontiguousarray(there)
-        return _Arcs(first, there, wide, link, medium, *trees.turned(first, there))
+        return _Arcs(first, there, wide, link, medium, *widest_paths.turned(first, there))
 
     def _tree(self, target: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """For each vertex the arc to take towards this device, and the bottleneck from there on; 0 where none leads."""
         arcs = self._arcs
-        return trees.tree(arcs.first, arcs.there, arcs.wide, arcs.first_before, arcs.before, target)
+        return widest_paths.tree(arcs.first, arcs.there, arcs.wide, arcs.first_before, arcs.before, target)
 
     @cached_property
     def _trees(self) -> dict[int, NDArray[np.int64]]:
@@ -257,7 +257,7 @@ class Cluster:
         vertex = source
         while vertex != target:
             arc = int(tree[vertex])
-            if arc == trees.NOWHERE:
+            if arc == widest_paths.NOWHERE:
                 raise InputError(
                     f"cluster {self.name!r}: no route from {self.vertices[source]!r} to {self.vertices[target]!r}"
                 )

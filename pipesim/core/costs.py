@@ -14,14 +14,12 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
 from pipesim.core.model import Model, model_of
 from pipesim.core.trace import ANY_KIND, Trace
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Phase = Literal["forward", "backward", "backward_first", "backward_input", "backward_weight", "recompute"]
 Statistic = Literal["median", "mean", "min", "max"]
 Scaling = Literal["recorded", "linear"]

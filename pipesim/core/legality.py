@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base.errors import DeadlockError, ScheduleError
-from pipesim.core.keeping import is_kept
+from pipesim.core.deadlock import is_kept
 from pipesim.core.plan import Plan
+from pipesim.core.progress import Run, progress
 from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Action, Schedule
-from pipesim.core.stepping import Run, progress
 
 
 def check(schedule: Schedule, plan: Plan) -> None:

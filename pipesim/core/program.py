@@ -23,9 +23,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from pipesim.base import files, serial, units
+from pipesim.base import files, serialisation, units
+from pipesim.base.arrays import Floats, Ints, Ragged
 from pipesim.base.errors import InputError, shown, within
-from pipesim.base.ragged import Ragged
 from pipesim.core.scenario import STEADY, Speeds, finish_time
 
 Sharing = Literal["none", "fifo", "fair", "channel"]
@@ -38,9 +38,6 @@ LETTERS = "FBIWO><A"
 # A limit that is above a capacity by less than this part is the same.
 _ROUNDING = 1e-9
 FORWARD, BACKWARD, INPUT, WEIGHT, OPTIMIZER, ACTIVATION, GRADIENT, ALL_REDUCE = range(8)
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,9 +155,9 @@ class Program:
     @classmethod
     def load(cls, path: Path | str) -> "Program":
         """Read what `save` writes."""
-        data = serial.read_data(Path(path), files.RECORDING)
+        data = serialisation.read_data(Path(path), files.RECORDING)
         with within(str(path)):
-            serial.check_header(data, cls.FORMAT, cls.VERSION)
+            serialisation.check_header(data, cls.FORMAT, cls.VERSION)
             return _from_plain(data)
 
 

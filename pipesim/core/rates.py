@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base import units
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import CorruptTimelineError
 from pipesim.core.program import Program
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 # Engines add and subtract rates of up to thousands of flows in floating point; anything wrong is off by far more.
 SLACK = 1e-6

@@ -14,14 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
 from pipesim.core.schedule import FORWARD, LETTERS, WEIGHT, Action
 from pipesim.core.trace import Trace
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Clocks = Literal["auto", "recorded", "aligned"]
 
 CLOCKS: tuple[Clocks, ...] = ("auto", "recorded", "aligned")

@@ -24,7 +24,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.base import files, serial
+from pipesim.base import files, serialisation
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError, within
 
 LETTERS = "FBIW"
@@ -32,8 +33,6 @@ FORWARD, BACKWARD, INPUT, WEIGHT = range(4)
 
 # The part of a stage's stash that the gradient of the input releases; the gradient of the weights releases the rest.
 RELEASED_BY_INPUT = 0.5
-
-Ints = NDArray[np.int64]
 
 
 class Action(NamedTuple):
@@ -126,7 +125,7 @@ class Schedule:
         if path.suffix == ".csv":
             files.write_text(path, f"{self}\n")
         else:
-            serial.save(_Rows(tuple(str(self).split("\n"))), path)
+            serialisation.save(_Rows(tuple(str(self).split("\n"))), path)
 
     @classmethod
     def load(cls, path: Path | str) -> "Schedule":
@@ -135,7 +134,7 @@ class Schedule:
         if path.suffix == ".csv":
             text = files.read_text(path, files.RECORDING)
         else:
-            text = "\n".join(line.replace("\n", "\\n") or "," for line in serial.load(_Rows, path).rows)
+            text = "\n".join(line.replace("\n", "\\n") or "," for line in serialisation.load(_Rows, path).rows)
         with within(str(path)):
             return parse(text)
 

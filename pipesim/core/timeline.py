@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.base import tables
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import CorruptTimelineError, FormatError, InputError, shown, within
 from pipesim.base.tables import Column, Table
 from pipesim.core import rates
@@ -23,8 +23,6 @@ from pipesim.core.rates import Rates
 if TYPE_CHECKING:
     import pandas as pd
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 COLUMNS = (
     Column("task", int),

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.base import files, lookup, serial, tables, units
+from pipesim.base import files, lookup, serialisation, tables, units
 from pipesim.base.errors import InputError, UnknownNameError, within
 from pipesim.base.tables import Column, Table
 
@@ -152,7 +152,7 @@ class Trace:
             optimizers=self.optimizers or None,
         )
         with files.folder_written_whole(Path(path), "trace.toml") as folder:
-            serial.save(header, folder / "trace.toml")
+            serialisation.save(header, folder / "trace.toml")
             tables.write(folder / f"layers{suffix}", _without_empty(self.layers))
             if len(self.transfers["bytes"]):
                 tables.write(folder / f"transfers{suffix}", self.transfers)
@@ -161,7 +161,7 @@ class Trace:
     def load(cls, path: Path | str) -> "Trace":
         """Read the folder that `save` writes."""
         folder = Path(path)
-        header = serial.load(_Header, folder / "trace.toml")
+        header = serialisation.load(_Header, folder / "trace.toml")
         layers_file = _table_file(folder, "layers")
         if layers_file is None:
             raise InputError(f"{folder}: has neither layers.csv nor layers.parquet")

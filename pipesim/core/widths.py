@@ -12,11 +12,10 @@ A port is a vertex that is no device and joins two others.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats
 from pipesim.core.cluster import Cluster
 
-Floats = NDArray[np.float64]
 Near = dict[str, dict[str, tuple[float, float]]]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pipesim.base import files, serial, units
+from pipesim.base import files, serialisation, units
 from pipesim.base.errors import FormatError, InputError, shown, within
 from pipesim.base.tables import Table
 from pipesim.core.trace import ANY_KIND, Trace
@@ -113,7 +113,7 @@ def _read(path: Path, samples: int | None, device_kind: str | None) -> _Profile:
     with within(str(path)):
         if not text.strip():
             raise FormatError("is empty; a profile of Metis, JSON with times and parameters of layers, was expected")
-        data = serial.parse_data(text, ".json")
+        data = serialisation.parse_data(text, ".json")
         milliseconds = _numbers(data, _MILLISECONDS)
         parameters = _numbers(data, _PARAMETERS, len(milliseconds))
         named = _NAME.search(path.name)

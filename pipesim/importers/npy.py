@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base import files, units
+from pipesim.base.arrays import Floats
 from pipesim.base.errors import FormatError, InputError, shown, within
 from pipesim.base.tables import Table
 from pipesim.core.trace import ANY_KIND, Trace
-
-Floats = NDArray[np.float64]
 
 # No model has more layers: a longer vector holds something else.
 _MOST_LAYERS = 10_000

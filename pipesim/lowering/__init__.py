@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base import units
+from pipesim.base.arrays import Ints, Ragged
 from pipesim.base.errors import RefusedError
-from pipesim.base.ragged import Ragged
 from pipesim.core import legality
 from pipesim.core import plan as plans
 from pipesim.core import program as programs
@@ -33,7 +33,6 @@ from pipesim.lowering.transfers import add_transfers
 
 __all__ = ["DEFAULTS", "Options", "lower", "redraw", "state_factor"]
 
-Ints = NDArray[np.int64]
 
 # Bytes of optimizer state per byte of parameters, for Adam: two moments. Parameters of 16 bits have a master copy
 # beside them, and all three are kept in 32 bits.

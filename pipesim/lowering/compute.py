@@ -1,9 +1,9 @@
 """The passes that add what runs on lanes: forwards, backwards, optimizer steps, and their seconds."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.base import units
+from pipesim.base.arrays import Floats, Ints
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, Phase
 from pipesim.core.plan import Plan
@@ -11,9 +11,6 @@ from pipesim.core.program import BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT, Pr
 from pipesim.core.schedule import RELEASED_BY_INPUT, Schedule
 from pipesim.lowering.job import DEFAULTS, Job, Options, Tasks
 from pipesim.lowering.recompute import Recomputation
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 PHASES: dict[int, Phase] = {
     FORWARD: "forward",

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints, Ragged
 from pipesim.base.errors import InputError
-from pipesim.base.ragged import Ragged
 from pipesim.core import program as programs
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -17,8 +17,6 @@ from pipesim.core.plan import Plan
 from pipesim.core.program import BACKWARD, FORWARD, INPUT, WEIGHT, Sharing, Transfers
 from pipesim.core.schedule import Schedule
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Recompute = Literal["none", "full", "selective"]
 RECOMPUTES: tuple[Recompute, ...] = ("none", "full", "selective")
 Column = NDArray[Any]

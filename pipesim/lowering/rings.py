@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipesim.base.ragged import Ragged
+from pipesim.base.arrays import Ints, Ragged
 from pipesim.core.cluster import Cluster
 from pipesim.core.program import ALL_REDUCE
 from pipesim.lowering.job import Job, Tasks
 from pipesim.lowering.messages import alone
-
-Ints = NDArray[np.int64]
 
 
 def add_all_reduces(tasks: Tasks, job: Job) -> None:

@@ -6,13 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.base.ragged import Ragged
+from pipesim.base.arrays import Floats, Ints, Ragged
 from pipesim.core.program import ACTIVATION, GRADIENT
 from pipesim.lowering.job import Job, Tasks
 from pipesim.lowering.messages import Alone, alone
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Pairs(NamedTuple):

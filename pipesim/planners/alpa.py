@@ -4,8 +4,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
 from pipesim.base.kernels import compiled
 from pipesim.core import plan as plans
@@ -14,9 +14,6 @@ from pipesim.core.costs import Costs
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import by_node, kinds_of, layer_seconds, prefix, ring, worst_bandwidths
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SMALL = 5_000  # submeshes x layers^2 that Python slices sooner than numba is imported
 

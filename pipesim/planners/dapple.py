@@ -5,9 +5,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.base import units
+from pipesim.base.arrays import Floats, Ints
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -15,9 +15,6 @@ from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import by_node, cut_bytes, kinds_of, layer_seconds, prefix, worst_bandwidths
 from pipesim.planners.placing import Group, Used, after, placements, placements_of_each, size_of, take
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST_WAYS = 2**26  # what is done is in proportion to placements followed times devices^3; all of them up to 16 devices
 

@@ -3,13 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats
 from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
-
-Floats = NDArray[np.float64]
 
 
 def by_node(cluster: Cluster) -> list[list[int]]:

@@ -4,8 +4,8 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats
 from pipesim.base.errors import InputError, shown
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
@@ -14,7 +14,6 @@ from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import by_node, cut_bytes, layer_seconds, worst_bandwidths
 
-Floats = NDArray[np.float64]
 Allocation = Literal["node", "equal"]
 
 

@@ -3,17 +3,14 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import by_node, cut_bytes, kinds_of, layer_seconds, prefix, worst_bandwidths
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def pipedream(model: Model, cluster: Cluster, costs: Costs, microbatches: int) -> Plan:

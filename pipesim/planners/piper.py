@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import DoesNotFitError, InputError
 from pipesim.base.kernels import compiled
 from pipesim.core import plan as plans
@@ -14,9 +14,6 @@ from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.lowering import state_factor
 from pipesim.planners.groups import by_node, cut_bytes, kinds_of, layer_seconds, prefix, ring, worst_bandwidths
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SMALL = 50_000  # devices^3 x layers^2 that Python searches sooner than numba is imported
 

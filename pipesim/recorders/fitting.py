@@ -14,15 +14,13 @@ is fitted too, only to say how far off it is.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats
 from pipesim.base.errors import InputError, RefusedError
 from pipesim.core.cluster import Cluster, Device, Link, Points
 from pipesim.recorders.capacity import Duplex, capacity, duplex
 from pipesim.recorders.link_files import BOTH_WAYS, P2P, Links
 from pipesim.recorders.points import LeftOut, Point, points, reliable, rising
-
-Floats = NDArray[np.float64]
 
 INTRA, INTER = "intra", "inter"
 SWITCH, CORE = "switch", "core"

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipesim.base.arrays import Floats
 from pipesim.base.errors import InputError, RefusedError, within
 from pipesim.core.trace import OptimizerStep, Trace
 from pipesim.recorders import machine as machines
 from pipesim.recorders.clock import Clock, clock_of
 from pipesim.recorders.guest import require_torch
-from pipesim.recorders.measuring import OPTIONAL, Floats, Measured, Settings, Watch, measure
+from pipesim.recorders.measuring import OPTIONAL, Measured, Settings, Watch, measure
 from pipesim.recorders.noise import scatter
 from pipesim.recorders.optimizers import optimizer_steps
 from pipesim.recorders.quiet import LIMIT, REAL, Clocks, gather

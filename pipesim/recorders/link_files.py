@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from pipesim.base import serial, tables
+from pipesim.base import serialisation, tables
 from pipesim.base.tables import Table
 from pipesim.core.cluster import Device
 from pipesim.core.trace import TRANSFER_COLUMNS
@@ -43,9 +43,9 @@ class Links:
     def save(self, folder: Path) -> None:
         """Write both files."""
         tables.write(folder / TRANSFERS, self.transfers)
-        serial.save(self.about, folder / HEADER)
+        serialisation.save(self.about, folder / HEADER)
 
     @classmethod
     def load(cls, folder: Path) -> "Links":
         """Read what `save` writes."""
-        return cls(serial.load(About, folder / HEADER), tables.read(folder / TRANSFERS, TRANSFER_COLUMNS))
+        return cls(serialisation.load(About, folder / HEADER), tables.read(folder / TRANSFERS, TRANSFER_COLUMNS))

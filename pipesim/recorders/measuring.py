@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.base import lookup
+from pipesim.base.arrays import Floats
 from pipesim.base.errors import InputError, PipesimError, RefusedError
 from pipesim.recorders import RECORDERS
 from pipesim.recorders.clock import Clock
@@ -26,7 +26,6 @@ from pipesim.recorders.quiet import Clocks, gather, not_quiet, wait_until_quiet
 from pipesim.recorders.subjects import Subject, failed, run
 from pipesim.recorders.values import start_of_backward
 
-Floats = NDArray[np.float64]
 Watch = Callable[[int], None]
 
 REFERENCE = "reference"

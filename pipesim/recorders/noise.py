@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.analysis import spread
+from pipesim.base.arrays import Floats
 from pipesim.core.costs import costs_of
 from pipesim.core.trace import Trace
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

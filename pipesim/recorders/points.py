@@ -14,11 +14,10 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats
 from pipesim.base.errors import RefusedError
 from pipesim.base.tables import Table
 from pipesim.recorders.noise import mad
-
-Floats = NDArray[np.float64]
 
 # Rounds repeat if half of them are no farther than this part from their median.
 APART = 0.2

@@ -12,11 +12,9 @@ Parallelism with Controllable Memory" (Qi and others, 2024); slopes and gaps her
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.schedulers.board import Board
-
-Ints = NDArray[np.int64]
 
 UNITS = 6  # in a block
 

@@ -1,8 +1,6 @@
 """Two copies of the model in opposite directions, forwards and backwards as one (DualPipe)."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -10,8 +8,6 @@ from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.shapes import check_shape
 from pipesim.schedulers.steps import row, steps
-
-Ints = NDArray[np.int64]
 
 
 def dualpipe(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:

@@ -13,13 +13,10 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.schedulers.board import Board
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 FAR = 1 << 40  # more microbatches than there are
 

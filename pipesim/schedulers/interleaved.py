@@ -1,8 +1,8 @@
 """Several stages per device, round and round (Megatron's interleaved 1F1B)."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import ScheduleError
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
@@ -10,8 +10,6 @@ from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 from pipesim.schedulers.shapes import check_shape, groups_of
-
-Ints = NDArray[np.int64]
 
 
 def interleaved(

@@ -3,15 +3,13 @@
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import ScheduleError, shown
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
-
-Ints = NDArray[np.int64]
 
 
 def one_f_one_b(

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.schedulers.board import Board
 
-Ints = NDArray[np.int64]
 Keys = tuple[Ints, Ints]
 
 

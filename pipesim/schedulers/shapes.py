@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats
 from pipesim.base.chains import chains_on_chains
 from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
@@ -22,7 +22,6 @@ from pipesim.core.plan import Plan, Stage
 
 Shape = Literal["straight", "loop", "wave", "both"]
 
-Floats = NDArray[np.float64]
 Group = tuple[str, ...]
 
 

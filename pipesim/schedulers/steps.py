@@ -13,11 +13,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, WEIGHT
-
-Ints = NDArray[np.int64]
 
 
 class Step(NamedTuple):

@@ -1,12 +1,7 @@
 """How long an order takes on the abstract pipeline: no contention, messages take the time of a hop."""
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Schedule
 from pipesim.schedulers.board import Board
-
-Ints = NDArray[np.int64]
 
 
 def makespan(board: Board, schedule: Schedule) -> int:

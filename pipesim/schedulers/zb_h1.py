@@ -1,16 +1,14 @@
 """1F1B with backwards in two parts (ZB-H1)."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import FORWARD, INPUT, WEIGHT, Schedule
 from pipesim.schedulers.shapes import check_shape, groups_of
-
-Ints = NDArray[np.int64]
 
 
 def zb_h1(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:

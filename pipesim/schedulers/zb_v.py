@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -16,8 +16,6 @@ from pipesim.schedulers.priorities import PRIORITIES
 from pipesim.schedulers.shapes import check_shape, groups_of
 from pipesim.schedulers.steps import Step, row
 from pipesim.schedulers.timing import makespan
-
-Ints = NDArray[np.int64]
 
 
 def zb_v(plan: Plan, costs: Costs, cluster: Cluster) -> Schedule:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -15,8 +15,6 @@ from pipesim.core.schedule import Schedule
 from pipesim.schedulers.board import Board, board_of
 from pipesim.schedulers.filling import Filled, Rules, fill, positions, rules
 from pipesim.schedulers.shapes import check_shape
-
-Ints = NDArray[np.int64]
 
 WORK = 3_000_000  # actions that a search may place in all
 MOST, PER_FORWARD = 6_000, 40  # trials, in all and for each forward

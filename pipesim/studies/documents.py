@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pipesim.analysis import metrics
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Phase, Scaling, costs_of
 from pipesim.core.plan import Plan
@@ -23,7 +23,7 @@ def plan_data(
     seconds_by_scaling: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """A plan as `pipesim plan --json` prints it: the plan's own keys, and those derived from it."""
-    head = {"format": Plan.FORMAT, "version": Plan.VERSION, **serial.to_data(plan)}
+    head = {"format": Plan.FORMAT, "version": Plan.VERSION, **serialisation.to_data(plan)}
     derived = {"replication": list(plan.replication), "cuts": list(plan.cuts)}
     shares = {"scaling": scaling, "seconds_by_scaling": seconds_by_scaling}
     return head | derived | {"bound_s": bound_s, "planning_s": planning_s} | shares
@@ -51,14 +51,14 @@ def simulation_data(case: experiment.Case, timeline: Timeline) -> dict[str, Any]
 def cluster_data(cluster: Cluster) -> dict[str, Any]:
     """A cluster as `pipesim show --json` prints it: its file form, and the bandwidth between devices."""
     matrix = [[None if np.isinf(value) else value for value in row] for row in cluster.bandwidth_matrix.tolist()]
-    head = {"format": Cluster.FORMAT, "version": Cluster.VERSION, **serial.to_data(cluster)}
+    head = {"format": Cluster.FORMAT, "version": Cluster.VERSION, **serialisation.to_data(cluster)}
     return head | {"bandwidth_matrix": matrix}
 
 
 def trace_data(trace: Trace) -> dict[str, Any]:
     """A trace as `pipesim show --json` prints it: where it comes from, and its layers' costs by device kind."""
     costs = costs_of(trace)
-    layers = [serial.to_data(layer) for layer in costs.model.layers]
+    layers = [serialisation.to_data(layer) for layer in costs.model.layers]
     phases: tuple[Phase, ...] = ("forward", "backward")
     return {
         "model": trace.model,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipesim.analysis import bounds, metrics
-from pipesim.base import files, lookup, serial
+from pipesim.base import files, lookup, serialisation
 from pipesim.base.errors import InputError, quoted
 from pipesim.core import limits
 from pipesim.core import plan as plans
@@ -85,13 +85,13 @@ def load_cluster(cluster: Cluster | Path | str) -> Cluster:
 
 
 def load_plan(path: Path | str) -> Plan:
-    """A plan as `pipesim plan --json` prints it, or as `serial.save` writes it."""
-    return serial.load(Plan, Path(path), ignore=DERIVED_KEYS)
+    """A plan as `pipesim plan --json` prints it, or as `serialisation.save` writes it."""
+    return serialisation.load(Plan, Path(path), ignore=DERIVED_KEYS)
 
 
 def load_scenario(path: Path | str) -> Scenario:
     """Slow devices and degraded links from a file."""
-    return serial.load(Scenario, Path(path))
+    return serialisation.load(Scenario, Path(path))
 
 
 def make_plan(  # noqa: PLR0917 - as `make_case`

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.analysis import metrics
 from pipesim.base import units
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import Costs, costs_of
@@ -31,8 +31,6 @@ from pipesim.core.schedule import Schedule
 from pipesim.core.timeline import Timeline
 from pipesim.lowering import DEFAULTS, Options, lower
 from pipesim.studies import experiment
-
-Ints = NDArray[np.int64]
 
 PHASES = ("forward", "backward", "weight", "communication", "idle")
 _KINDS = {"forward": (FORWARD,), "backward": (BACKWARD, INPUT), "weight": (WEIGHT,)}

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base import lookup, units
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError
 from pipesim.core import limits
 from pipesim.core.limits import HostMemory
@@ -20,8 +21,6 @@ from pipesim.lowering.compute import PHASES, WITH_RECOMPUTATION
 from pipesim.lowering.recompute import chosen_layers
 from pipesim.studies.experiment import Case
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 What = Literal["device", "link", "layer"]
 WHATS: tuple[What, ...] = ("device", "link", "layer")
 

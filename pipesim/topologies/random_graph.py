@@ -6,12 +6,12 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError, shown
 from pipesim.core.cluster import Cluster, Link
 from pipesim.topologies import parts
 
 Distribution = Literal["choice", "uniform", "log"]
-Ints = NDArray[np.int64]
 
 
 def random(

@@ -27,7 +27,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # what tests share
 
 import chakra_files as et
 import profiles
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.cli import COMMANDS, cli, main, parameters
 from pipesim.core.scenario import Degraded, Scenario, Slow
 from pipesim.core.trace import Trace
@@ -360,7 +360,7 @@ def _write_inputs() -> None:
     slow = Scenario((Slow("gpu0", 2.0, 0.0, 1e-3),), (Degraded("gpu1", "switch", 0.5),))
     for name, value in {"c": cluster, "plan": case.plan, "slow": slow, "calm": experiment.CALM}.items():
         for suffix in (".toml", ".json"):
-            serial.save(value, folder / f"{name}{suffix}")
+            serialisation.save(value, folder / f"{name}{suffix}")
     case.schedule.save(folder / "order.csv")
     texts = {
         "profile.txt": _PROFILE,

@@ -24,7 +24,7 @@ from pipesim.core.trace import Trace
 from pipesim.importers import IMPORTERS
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
-from pipesim.studies import experiment, workbench
+from pipesim.studies import equal_stages, experiment
 from pipesim.topologies import TOPOLOGIES
 
 SECONDS = 30  # nothing here may take longer
@@ -202,7 +202,7 @@ def _planner(text: str) -> None:
 
 
 def _scheduler(text: str) -> None:
-    made = workbench.case(text, 2, 3, workbench.Times.of(1.0, None, None, None, 0.0))
+    made = equal_stages.case(text, 2, 3, equal_stages.Times.of(1.0, None, None, None, 0.0))
     assert experiment.run(made.program()).makespan > 0
 
 

@@ -32,8 +32,8 @@ from pipesim.base.errors import InputError
 from pipesim.studies import sweep as sweeps
 from pipesim.studies.store import Clock, Store
 from pipesim.studies.sweep import Sweep, System
-from pipesim.studies.sweep.crew import Chunk, Crew, NotStartedError
-from pipesim.studies.sweep.work import Order, Outcome
+from pipesim.studies.sweep.worker import Order, Outcome
+from pipesim.studies.sweep.workers import Chunk, Crew, NotStartedError
 
 DIED = "the worker died"
 STATEMENT = ("kill", "torn", "full", "no page", "io", "locked")

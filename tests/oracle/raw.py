@@ -10,7 +10,7 @@ from oracle.rounding import Rounding
 from oracle.routes import Message
 from oracle.speeds import Speeds, Window
 from oracle.tasks import Task, Work
-from pipesim.base.ragged import Ragged
+from pipesim.base.arrays import Ragged
 from pipesim.core import program as programs
 from pipesim.core.program import ACTIVATION, FORWARD, SHARINGS, Program
 from pipesim.core.scenario import Speeds as Given

@@ -12,7 +12,7 @@ import pytest
 dist = pytest.importorskip("torch.distributed", reason="PyTorch is not installed; make test-torch runs these tests")
 import torch
 
-from pipesim.base import serial
+from pipesim.base import serialisation
 from pipesim.base.errors import InputError, RefusedError
 from pipesim.cli import main
 from pipesim.core.cluster import Cluster
@@ -197,7 +197,7 @@ def test_the_command_writes_transfers_and_a_cluster_that_loads(tmp_path, capsys,
     assert told["links"]["intra"]["points"][0]["bytes"] == 4
     assert {one["participants"] for one in told["all_reduces"]} == {2}
     assert {path.name for path in (tmp_path / "made").iterdir()} == {"transfers.csv", "links.toml", "cluster.toml"}
-    assert experiment.load_cluster(str(tmp_path / "made" / "cluster.toml")) == serial.load(
+    assert experiment.load_cluster(str(tmp_path / "made" / "cluster.toml")) == serialisation.load(
         Cluster, tmp_path / "made" / "cluster.toml"
     )
     about = Links.load(tmp_path / "made").about

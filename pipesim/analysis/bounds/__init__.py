@@ -53,7 +53,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.analysis.bounds.forms import by_form, by_shape
 from pipesim.analysis.bounds.islands import Network, Sea, best_partitions, loosened, ring_bandwidths, sea_of
@@ -61,14 +60,13 @@ from pipesim.analysis.bounds.moves import Moves, by_island
 from pipesim.analysis.bounds.reach import reachable
 from pipesim.analysis.bounds.tables import Tables, both_ways, kinds_of, tables_of
 from pipesim.analysis.bounds.tails import tails
+from pipesim.base.arrays import Floats
 from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, Phase
 from pipesim.core.plan import REPLICAS, Plan, Replicas
 from pipesim.core.program import Sharing
 from pipesim.core.schedule import INPUT, WEIGHT, Schedule
-
-Floats = NDArray[np.float64]
 
 TINY = 1e-12  # seconds
 MOST_MOVES, MOST_SHAPES, MOST_ISLANDS = 400_000, 600, 4  # beyond, a bound takes minutes

@@ -9,16 +9,12 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.analysis.bounds.islands import TINY, Sea
 from pipesim.analysis.bounds.moves import Links, Moves, in_order, links_of, rings_of
+from pipesim.base.arrays import Bools, Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.core.plan import Replicas
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 COLUMNS = 8  # of a channel: arrive to load as in `Links`, and what crosses, either way
 

@@ -11,14 +11,10 @@ capacity are interchangeable, so only one of all their orders is looked at. `for
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.analysis.bounds.islands import Sea
+from pipesim.base.arrays import Bools, Floats, Ints
 from pipesim.core.plan import Replicas
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class Links(NamedTuple):

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pipesim.base.arrays import Floats, Ints
 
 FORE, FULL, LAST, OWED, LONE, BACKED, GONE, CAME, LATER, MORE, MINE, ROUNDS = range(12)  # first columns of the table
 AHEAD, BACK, HERE, ANY = range(4)  # what leaves an island on the way ahead, back, ahead to end there, and all of it

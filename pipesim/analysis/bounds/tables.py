@@ -3,14 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Replicas
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Parts of an iteration after which all-reduces are counted apart.
 LATE = (0.0, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)

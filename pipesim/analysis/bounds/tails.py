@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pipesim.base.arrays import Floats, Ints
 
 
 def tails(  # noqa: PLR0917, C901, PLR0912 - kernels take plain values, and call no others

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import DeadlockError, RefusedError
 from pipesim.core import limits
 from pipesim.core.program import Program
@@ -26,8 +26,6 @@ from pipesim.engines.compiled.playing import ALONE, QUEUES, SHARES, TOO_MANY, pl
 from pipesim.engines.compiled.speeds import profiles_of
 from pipesim.engines.compiled.waiters import turned
 from pipesim.engines.deadlock import stuck
-
-Ints = NDArray[np.int64]
 
 NAME = "compiled"
 PER_CHANGE = 100  # bytes for each change of a rate: a list that grows, and the columns made of it

@@ -11,13 +11,10 @@ for any durations, and many sets of durations can be timed at once. Under sharin
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints, Ragged
 from pipesim.base.kernels import compiled
-from pipesim.base.ragged import Ragged
 from pipesim.core.program import Program
-
-Ints = NDArray[np.int64]
 
 BLOCK = 64  # sets of durations that go through the program together
 

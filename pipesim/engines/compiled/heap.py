@@ -1,11 +1,7 @@
 """A binary heap of (time, code) in two arrays: what happens next."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pipesim.base.arrays import Ints
 from pipesim.base.kernels import compiled
-
-Ints = NDArray[np.int64]
 
 
 @compiled

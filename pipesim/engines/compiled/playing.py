@@ -12,15 +12,11 @@ As the SimPy engine does, step by step, on arrays: `missing`, `queue`, `taken`, 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.engines.compiled import heap, speeds
 from pipesim.engines.sharing import INFINITE, max_min
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 ALONE, QUEUES, SHARES = range(3)
 TOO_MANY = -2

@@ -8,14 +8,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.core.program import Program
 from pipesim.core.scenario import STEADY, Speeds
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 STEADILY = -1  # the profile of what always goes at full speed
 

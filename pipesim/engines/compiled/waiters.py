@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.base.kernels import compiled
 
-Ints = NDArray[np.int64]
 Shorts = NDArray[np.int32]
 
 

@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipesim.base import serial
+from pipesim.base import serialisation
+from pipesim.base.arrays import Ints, Ragged
 from pipesim.base.errors import FormatError, InputError, shown, within
-from pipesim.base.ragged import Ragged
 from pipesim.importers.chakra import messages
 from pipesim.importers.chakra.messages import COLLECTIVE, COLLECTIVES, METADATA, RECEIVE, SEND, Node
 
-Ints = NDArray[np.int64]
 Groups = dict[str, tuple[int, ...]]
 
 _RANK = re.compile(r"\.([0-9]{1,6})\.et$")
@@ -122,7 +120,7 @@ def _needs(nodes: Sequence[Node], offset: int, waiting: Sequence[tuple[int, ...]
 
 def _read_groups(name: str) -> Groups:
     """A JSON object of names and lists of ranks."""
-    data = serial.read_data(Path(name))
+    data = serialisation.read_data(Path(name))
     with within(name):
         return {key: _ranks_in(key, value) for key, value in data.items()}
 

@@ -14,16 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints, Ragged
 from pipesim.base.errors import FormatError, shown
-from pipesim.base.ragged import Ragged
 from pipesim.base.tables import Table
 from pipesim.importers.chakra.graph import Graph, in_order
 from pipesim.importers.chakra.messages import COLLECTIVE, SEND
 from pipesim.importers.chakra.phases import PHASES, Phase, Work
-
-Ints = NDArray[np.int64]
 
 # Of the nodes that another one follows on, those that are kept: a layer reads few others.
 _MOST_SOURCES = 64

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from pipesim.base import units
+from pipesim.base.arrays import Ragged
 from pipesim.base.errors import InputError, RefusedError, shown, within
-from pipesim.base.ragged import Ragged
 from pipesim.core import program as programs
 from pipesim.core.cluster import Cluster
 from pipesim.core.program import ACTIVATION, ALL_REDUCE, BACKWARD, FORWARD, INPUT, WEIGHT, Program, Sharing, Transfers

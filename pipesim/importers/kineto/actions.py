@@ -14,15 +14,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError, RefusedError, shown
 from pipesim.core.schedule import LETTERS
 from pipesim.importers.kineto.events import RANGE, Events
 from pipesim.importers.kineto.layers import compiled, ranges_there
 from pipesim.importers.kineto.marks import parents
-
-Ints = NDArray[np.int64]
 
 _NUMBER = "[0-9]{1,6}"
 _SHORT = re.compile(rf"(?:PP:)?(?P<stage>{_NUMBER})(?P<kind>[FBIW])(?P<microbatch>{_NUMBER})")

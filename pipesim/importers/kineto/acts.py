@@ -12,16 +12,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError
 from pipesim.importers.kineto.actions import Named
 from pipesim.importers.kineto.events import GROUP_PREFIXES, OP, RANGE, Events
 from pipesim.importers.kineto.layers import iterations
 from pipesim.importers.kineto.marks import Owners
 from pipesim.importers.kineto.work import all_work
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

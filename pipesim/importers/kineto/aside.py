@@ -7,15 +7,12 @@ layers                   conv relu to conv linear           between operators th
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Bools, Ints
 from pipesim.importers.kineto.events import DEVICE, RANGE, Events
 from pipesim.importers.kineto.layers import Calls
 from pipesim.importers.kineto.marks import outermost
 from pipesim.importers.kineto.work import weights
-
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 # Moves between host and device or from type to type; new tensors, empty or filled; other views of the same data.
 _MOVES = re.compile(
@@ -27,7 +24,7 @@ _MOVES = re.compile(
 )
 
 
-def computing(events: Events, rows: Ints) -> Mask:
+def computing(events: Events, rows: Ints) -> Bools:
     """Which of these operators do more than to move or to make data."""
     named = np.array([_MOVES.fullmatch(name) is not None for name in events.names], bool)[events.name[rows]]
     if not len(events.of(DEVICE)):
@@ -36,7 +33,7 @@ def computing(events: Events, rows: Ints) -> Mask:
     return ~named & (weights(events, without=copies)[rows] > 0)
 
 
-def at_the_ends(events: Events, calls: Calls, steps: tuple[Ints, Ints]) -> Mask:
+def at_the_ends(events: Events, calls: Calls, steps: tuple[Ints, Ints]) -> Bools:
     """Calls before the first and behind the last one of their iteration that computes."""
     step = np.searchsorted(steps[0], calls.start, side="right") - 1
     computes = computing(events, calls.row)

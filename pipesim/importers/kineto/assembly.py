@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.base import units
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
 from pipesim.base.tables import Table
 from pipesim.core.trace import Trace
 from pipesim.importers.kineto.layers import WAYS, ranges_there, sort_of
 from pipesim.importers.kineto.measured import Measured
 from pipesim.importers.kineto.work import AGAIN, BACKWARD, FORWARD
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _FEW = 3
 

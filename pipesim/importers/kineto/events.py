@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from pipesim.base.arrays import Bools, Ints
 
 OP, RANGE, MODULE, LAUNCH, DEVICE = range(5)
 NODE_PREFIX = "autograd::engine::evaluate_function: "
@@ -33,7 +31,7 @@ class Memory:
     thread: Ints
     size: Ints
     address: Ints
-    on_device: Mask
+    on_device: Bools
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,23 +64,23 @@ class Events:
         """The rows of a category."""
         return np.flatnonzero(self.category == category)
 
-    def named(self, *starts: str) -> Mask:
+    def named(self, *starts: str) -> Bools:
         """Rows whose name starts with one of these."""
         return self._which([name.startswith(starts) for name in self.names])
 
-    def containing(self, *parts: str) -> Mask:
+    def containing(self, *parts: str) -> Bools:
         """Rows whose name has one of these in it, in whatever case."""
         return self._which([any(part in name.lower() for part in parts) for name in self.names])
 
-    def _which(self, chosen: list[bool]) -> Mask:
-        which: Mask = np.array(chosen, bool)[self.name]
+    def _which(self, chosen: list[bool]) -> Bools:
+        which: Bools = np.array(chosen, bool)[self.name]
         return which
 
     @property
-    def communicates(self) -> Mask:
+    def communicates(self) -> Bools:
         """Rows that stand for communication: kernels, ranges and operators of process groups."""
         kernels = (self.category == DEVICE) & self.containing(*COMMUNICATION_KERNELS)
-        found: Mask = kernels | ((self.category != DEVICE) & self.named(*COMMUNICATION))
+        found: Bools = kernels | ((self.category != DEVICE) & self.named(*COMMUNICATION))
         return found
 
     def text(self, row: int) -> str:

@@ -23,12 +23,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.arrays import Bools, Ints
 from pipesim.base.errors import InputError, shown
 from pipesim.importers.kineto.events import MODULE, MODULE_PREFIX, NODE_PREFIX, OP, RANGE, Events
 from pipesim.importers.kineto.marks import inside, outermost, parents
-
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 AUTO, OPERATORS = "auto", "operators"
 WAYS = (AUTO, "ranges", "modules", OPERATORS)
@@ -49,7 +47,7 @@ class Calls:
     end: Ints
     names: tuple[str, ...]
 
-    def chosen(self, which: Mask | Ints) -> "Calls":
+    def chosen(self, which: Bools | Ints) -> "Calls":
         """Only these."""
         rows = np.flatnonzero(which) if which.dtype == bool else which
         return Calls(self.row[rows], self.start[rows], self.end[rows], tuple(self.names[i] for i in rows.tolist()))
@@ -102,7 +100,7 @@ def optimizer_ranges(events: Events) -> Ints:
     return np.flatnonzero((events.category == RANGE) & _which(events, _OPTIMIZER))
 
 
-def _which(events: Events, pattern: re.Pattern[str]) -> Mask:
+def _which(events: Events, pattern: re.Pattern[str]) -> Bools:
     return np.array([pattern.match(name) is not None for name in events.names], bool)[events.name]
 
 
@@ -126,7 +124,7 @@ def candidates(events: Events, how: str, nodes: Ints) -> tuple[Ints, tuple[str, 
     return rows, tuple(map(printable, names))
 
 
-def _operators(events: Events, own: Mask, nodes: Ints) -> Ints:
+def _operators(events: Events, own: Bools, nodes: Ints) -> Ints:
     """Operators that no other called, and that autograd did not run; those of the optimizer are no layers."""
     rows = np.flatnonzero((events.category == OP) & ~own & (events.end > events.start))
     rows = rows[outermost(events.thread[rows], events.start[rows], events.end[rows])]
@@ -171,7 +169,7 @@ def calls(
     weight: NDArray[np.float64],
     nodes: Ints,
     *,
-    without: Mask | None = None,
+    without: Bools | None = None,
 ) -> Calls:
     """The calls of layers, ranges opened where they must be. `weight` is how much each row of the file works.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.arrays import Bools, Ints
 from pipesim.base.errors import InputError, PipesimError
 from pipesim.importers.kineto.aside import at_the_ends, repeats
 from pipesim.importers.kineto.events import OP, Events
@@ -30,9 +31,6 @@ from pipesim.importers.kineto.marks import covered, covered_by_label, inside
 from pipesim.importers.kineto.numbering import Numbered, numbered
 from pipesim.importers.kineto.sizes import Sizes, sizes
 from pipesim.importers.kineto.work import ASIDE, OPTIMIZER, PHASES, Work, all_work, labels, weights
-
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +143,12 @@ def _working(aside: Calls, lasting: NDArray[np.float64]) -> tuple[str, ...]:
     return tuple(name for name, time in total.most_common() if time)
 
 
-def _busy(work: Work, which: Mask) -> int:
+def _busy(work: Work, which: Bools) -> int:
     """How long at least one of these pieces of work ran."""
     return covered(work.start[which], work.end[which])
 
 
-def _recomputed(events: Events, found: Calls, nodes: Ints) -> tuple[Mask, Mask]:
+def _recomputed(events: Events, found: Calls, nodes: Ints) -> tuple[Bools, Bools]:
     """Of the calls inside of a node of autograd: which run a forward again, and which are only part of a backward.
 
     Operators of a forward that runs again have sequence numbers, as those of every forward do; others inside of a node
@@ -164,10 +162,10 @@ def _recomputed(events: Events, found: Calls, nodes: Ints) -> tuple[Mask, Mask]:
     return in_node & numbered_, in_node & ~numbered_
 
 
-def _inside(work: Work, steps: tuple[Ints, Ints]) -> Mask:
+def _inside(work: Work, steps: tuple[Ints, Ints]) -> Bools:
     """What was caused in one of these iterations."""
     number = np.searchsorted(steps[0], work.caused, side="right") - 1
-    found: Mask = (number >= 0) & (work.caused < steps[1][np.maximum(number, 0)])
+    found: Bools = (number >= 0) & (work.caused < steps[1][np.maximum(number, 0)])
     return found
 
 

@@ -12,13 +12,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Bools, Ints
 from pipesim.base.errors import InputError
 from pipesim.importers.kineto.layers import Calls
 
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Sequence = tuple[str, ...]
 
 
@@ -29,7 +27,7 @@ class Numbered:
     calls: Calls
     layer: Ints
     sample: Ints
-    again: Mask
+    again: Bools
     names: Sequence  # of layers
     samples: int
     microbatches: int
@@ -37,7 +35,7 @@ class Numbered:
     left_out: int
 
 
-def numbered(calls: Calls, again: Mask, steps: tuple[Ints, Ints], microbatches: int | None) -> Numbered:
+def numbered(calls: Calls, again: Bools, steps: tuple[Ints, Ints], microbatches: int | None) -> Numbered:
     """Number the calls of all iterations that run the most common sequence of layers."""
     step = _step_of(calls.start, steps)
     forward = calls.chosen((step >= 0) & ~again)
@@ -102,7 +100,7 @@ def _distinct(names: Sequence) -> Sequence:
     return tuple(found)
 
 
-def _with_recomputed(forward: Calls, layer: Ints, sample: Ints, again: Calls) -> tuple[Calls, Ints, Ints, Mask]:
+def _with_recomputed(forward: Calls, layer: Ints, sample: Ints, again: Calls) -> tuple[Calls, Ints, Ints, Bools]:
     """Forwards and, behind them, calls that run again in the backward: of what was called so most recently."""
     by_name: dict[str, list[int]] = defaultdict(list)
     for number, name in enumerate(forward.names):

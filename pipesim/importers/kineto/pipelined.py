@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError, within
 from pipesim.core.recording import Clocks, Recording, on_one_clock
 from pipesim.core.schedule import FORWARD
@@ -18,9 +18,6 @@ from pipesim.importers.kineto.layers import ITERATION
 from pipesim.importers.kineto.ranks import of_ranks, title
 from pipesim.importers.kineto.stages import STAGES, Part, parts, trace_of_stages
 from pipesim.importers.kineto.transfers import P2P, Moved, moved, table
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def recording(

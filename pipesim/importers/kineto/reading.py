@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import FormatError, shown, within
 from pipesim.importers.compressed import read_inflated
 from pipesim.importers.kineto.events import (
@@ -55,7 +56,6 @@ BYTES = {
     **dict.fromkeys(("double", "long", "long int", "c10::complex<float>", "complexfloat"), 8),
     **dict.fromkeys(("c10::complex<double>", "complexdouble"), 16),
 }
-Ints = NDArray[np.int64]
 
 _LAST_US, _LONGEST_US = 9e15, 1e12  # the year 2255; 11 days
 _MOST_BYTES = 2**50

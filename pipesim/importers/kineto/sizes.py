@@ -9,14 +9,12 @@ parameters    what AccumulateGrad adds to in the layer's backward (record_shapes
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Ints
 from pipesim.importers.kineto.events import NODE_PREFIX, OP, Events
 from pipesim.importers.kineto.marks import Owners
 from pipesim.importers.kineto.numbering import Numbered
 from pipesim.importers.kineto.work import BACKWARD, PHASES
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

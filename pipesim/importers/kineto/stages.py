@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base import units
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
 from pipesim.base.tables import Table
 from pipesim.core.schedule import BACKWARD as WHOLE_BACKWARD
@@ -26,9 +27,6 @@ from pipesim.importers.kineto.marks import Owners, covered_by_label, inside, own
 from pipesim.importers.kineto.numbering import Numbered
 from pipesim.importers.kineto.sizes import sizes
 from pipesim.importers.kineto.work import BACKWARD, FORWARD, PHASES, all_work, labels, weights
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 STAGES = "stages"
 KINDS = len(LETTERS)

@@ -13,16 +13,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.base import units
+from pipesim.base.arrays import Ints
 from pipesim.base.tables import Table
 from pipesim.importers.kineto.events import DEVICE, GROUP_PREFIXES, OP, RANGE, Events
 from pipesim.importers.kineto.marks import inside
 from pipesim.importers.kineto.reading import BYTES, group_name
 from pipesim.importers.kineto.work import launches
-
-Ints = NDArray[np.int64]
 
 P2P = "p2p"
 _MOST_BYTES = 2**50

@@ -15,13 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.arrays import Bools, Ints
 from pipesim.importers.kineto.events import DEVICE, LAUNCH, OP, Events
 from pipesim.importers.kineto.layers import optimizer_ranges
 from pipesim.importers.kineto.marks import NOBODY, Owners, inside, outermost, owners, union
 from pipesim.importers.kineto.numbering import Numbered
-
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 FORWARD, BACKWARD, AGAIN = range(3)
 PHASES = 3
@@ -38,7 +36,7 @@ class Work:
     caused: Ints
     on_gpu: bool
 
-    def chosen(self, which: Mask) -> "Work":
+    def chosen(self, which: Bools) -> "Work":
         """Only these pieces."""
         return Work(self.start[which], self.end[which], self.thread[which], self.caused[which], self.on_gpu)
 
@@ -86,7 +84,7 @@ def _cpu_work(events: Events, owner: Owners) -> Work:
     return Work(start, end, thread, start, on_gpu=False)
 
 
-def weights(events: Events, *, without: Mask | None = None) -> NDArray[np.float64]:
+def weights(events: Events, *, without: Bools | None = None) -> NDArray[np.float64]:
     """How much each row causes: kernels that are launched within it; without kernels, how long it lasts.
 
     Kernels that communicate do not count: they wait for others. Nor do rows in `without`.

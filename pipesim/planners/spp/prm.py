@@ -17,14 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import RefusedError
 from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.planners.groups import prefix
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Shorts = NDArray[np.uint16]
 
 MOST_BYTES = 8e9  # of back-pointers

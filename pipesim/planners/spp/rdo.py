@@ -13,13 +13,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats
 from pipesim.base.errors import UnknownNameError, shown
 from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster
 from pipesim.planners.groups import bandwidths
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LITERAL = 256  # devices up to which recursive minimum cuts take about a second; above, clustering stands in
 

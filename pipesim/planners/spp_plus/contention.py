@@ -5,12 +5,10 @@ sets the pace. SPP's own tables take the least bandwidth of any pair and let all
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats
 from pipesim.core.cluster import Cluster
 from pipesim.planners.spp.prm import Tables
-
-Floats = NDArray[np.float64]
 
 
 def contended(tables: Tables, cluster: Cluster, order: list[int]) -> Tables:

@@ -10,10 +10,10 @@ sees only the slowest machine, this sees what passes before it starts and after 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats
 from pipesim.base.kernels import compiled
 from pipesim.planners.spp.prm import Solution, Tables
 
-Floats = NDArray[np.float64]
 Shorts = NDArray[np.uint16]
 
 STEPS = 18  # of bisection: a quarter of a millionth of the first interval

@@ -14,21 +14,18 @@ from itertools import product, zip_longest
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.analysis.bounds.forms import by_form
 from pipesim.analysis.bounds.islands import Network, Sea, best_partitions, sea_of
 from pipesim.analysis.bounds.moves import Moves, in_blocks
 from pipesim.analysis.bounds.tables import Tables, tables_of
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan, Replicas, Stage
 from pipesim.planners.spp_plus.labels import labelled
 from pipesim.planners.spp_plus.settling import roads_of, settled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LAYERS = 64  # of more, only cuts are looked at that are small among their neighbours
 WORK, MORE_WORK = 2_000_000, 20_000_000  # layers times ways to place two stages: for a search, and for a few looks

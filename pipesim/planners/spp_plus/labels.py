@@ -1,11 +1,8 @@
 """The stages of a plan that keeps the bound's inequalities: its dynamic program, with one plan to each state."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from pipesim.base.arrays import Bools, Floats, Ints
 
 CLOSE = 1e-3  # what the way through the pipeline counts where islands are as busy
 

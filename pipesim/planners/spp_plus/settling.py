@@ -11,15 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.analysis.bounds.tables import Tables
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster
 from pipesim.core.plan import Stage
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 STARTS = 24  # orders that the search begins with: the plan's own, and drawn ones
 KEPT = 3  # of the places it ends in

@@ -16,8 +16,8 @@ checks     every row beside its digest             file       what is put in, an
 """
 
 from pipesim.studies.store.database import Clock, Connect
-from pipesim.studies.store.file import Store
 from pipesim.studies.store.records import RESERVED, Damage, Experiment, Result, Status
+from pipesim.studies.store.store_file import Store
 
 __all__ = ["RESERVED", "SUFFIX", "Clock", "Connect", "Damage", "Experiment", "Result", "Status", "Store"]
 

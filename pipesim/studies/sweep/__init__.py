@@ -10,11 +10,11 @@ show      rows as tables, charts as pictures
 """
 
 from pipesim.studies.sweep.dispatch import Progress
-from pipesim.studies.sweep.file import Sweep, load, parse
 from pipesim.studies.sweep.functions import Functions
 from pipesim.studies.sweep.outputs import METRICS
 from pipesim.studies.sweep.running import System, read, run
 from pipesim.studies.sweep.show import check_table, checked, csv_text, draw, opened, rows, write_table
+from pipesim.studies.sweep.sweep_file import Sweep, load, parse
 
 __all__ = [
     "METRICS",

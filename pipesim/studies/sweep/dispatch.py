@@ -18,11 +18,11 @@ from typing import TypeAlias
 
 from pipesim.base.errors import InputError
 from pipesim.studies.store import Clock, Experiment, Result, Store
-from pipesim.studies.sweep.crew import Chunk, Crew, NotStartedError
-from pipesim.studies.sweep.file import Sweep
 from pipesim.studies.sweep.keys import Keys
 from pipesim.studies.sweep.points import Point
-from pipesim.studies.sweep.work import Outcome
+from pipesim.studies.sweep.sweep_file import Sweep
+from pipesim.studies.sweep.worker import Outcome
+from pipesim.studies.sweep.workers import Chunk, Crew, NotStartedError
 
 CHUNK_S = 0.075  # what a chunk should take: long beside handing it over, short beside losing it
 _MOST = 1000  # points in a chunk

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipesim.architectures import ARCHITECTURES
-from pipesim.base import files, lookup, serial
+from pipesim.base import files, lookup, serialisation
 from pipesim.base.errors import PipesimError, within
 from pipesim.core.schedule import Schedule
 from pipesim.core.trace import Trace
@@ -129,7 +129,7 @@ def digest(value: Any) -> str:  # noqa: ANN401 - any input
         return _hash(json.dumps([about, _columns(value.layers), _columns(value.transfers)]).encode())
     if isinstance(value, Schedule):
         return _hash(str(value).encode())
-    return _hash(serial.dumps(value, ".json").encode())
+    return _hash(serialisation.dumps(value, ".json").encode())
 
 
 def _columns(table: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pipesim import __version__
-from pipesim.base import formulas, serial
+from pipesim.base import formulas, serialisation
 from pipesim.base.errors import InputError, within
 from pipesim.base.formulas import Template
 from pipesim.core.devices import device_kind
@@ -64,7 +64,7 @@ def check_value(name: str, value: Any) -> None:  # noqa: ANN401 - what a file ho
     """Refuse a value that a field cannot have; text with formulas is checked when they are worked out."""
     if isinstance(value, str) and template(value).names:
         return
-    point = serial.from_data(Point, {name: value})
+    point = serialisation.from_data(Point, {name: value})
     if point.device is not None:
         with within("device"):
             device_kind(point.device)
@@ -141,7 +141,7 @@ class Maker:
         if place not in self._known:
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
-            self._known[place] = getattr(serial.from_data(Point, {name: value}), name)
+            self._known[place] = getattr(serialisation.from_data(Point, {name: value}), name)
         return self._known[place]
 
 

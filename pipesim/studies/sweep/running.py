@@ -13,15 +13,15 @@ from pipesim.core import limits
 from pipesim.core.limits import HostMemory
 from pipesim.engines import ENGINES
 from pipesim.studies.store import Clock, Connect, Status, Store
-from pipesim.studies.sweep import crew as crews
 from pipesim.studies.sweep import grid as grids
-from pipesim.studies.sweep.crew import Crew
+from pipesim.studies.sweep import workers as crews
 from pipesim.studies.sweep.dispatch import Numbers, Run, Tell, Watch, Work, check_listed
-from pipesim.studies.sweep.file import Sweep
 from pipesim.studies.sweep.functions import Functions
 from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.keys import Keys
-from pipesim.studies.sweep.work import Order
+from pipesim.studies.sweep.sweep_file import Sweep
+from pipesim.studies.sweep.worker import Order
+from pipesim.studies.sweep.workers import Crew
 
 _OFTEN = 10_000  # points between two calls of who watches them being read
 _NAMED = 5  # damaged points that are named

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pipesim.base import files, lookup, serial, tables
+from pipesim.base import files, lookup, serialisation, tables
 from pipesim.base.errors import InputError, within
-from pipesim.display import plot
-from pipesim.display.plot import Chart
+from pipesim.display import figures
+from pipesim.display.figures import Chart
 from pipesim.studies.store import SUFFIX, Damage, Experiment, Store
-from pipesim.studies.sweep import file as sweep_files
-from pipesim.studies.sweep.file import Sweep
+from pipesim.studies.sweep import sweep_file as sweep_files
+from pipesim.studies.sweep.sweep_file import Sweep
 
 TABLES = (".csv", ".parquet")
 
@@ -171,7 +171,7 @@ def draw(
         with within(f"plot {name!r}"):
             places = [Path(output)] if output else [Path(folder or path.parent) / f"{name}.{f}" for f in chart.formats]
             for place in places:
-                plot.chart(columns, chart, place)
+                figures.chart(columns, chart, place)
                 drawn.append((name, place))
     return drawn
 
@@ -183,7 +183,7 @@ def _charts(path: Path, experiment: Experiment | None, names: Sequence[str], giv
             raise InputError(
                 f"{names[0]!r} names a chart of {path}, and --kind makes another; one of them was expected"
             )
-        return {path.stem: serial.from_data(Chart, given)}
+        return {path.stem: serialisation.from_data(Chart, given)}
     known: Mapping[str, Chart] = {}
     if path.suffix in {".toml", ".json"}:
         known = sweep_files.load(path).charts
@@ -195,11 +195,11 @@ def _charts(path: Path, experiment: Experiment | None, names: Sequence[str], giv
         if name not in known:
             raise InputError(f"{path}: [plot] has no {name!r}; {lookup.suggest(name, list(known))}")
     chosen = {name: known[name] for name in names or known}
-    return {name: serial.from_data(Chart, _without_blanks(chart) | given) for name, chart in chosen.items()}
+    return {name: serialisation.from_data(Chart, _without_blanks(chart) | given) for name, chart in chosen.items()}
 
 
 def _without_blanks(chart: Chart) -> dict[str, Any]:
-    data: dict[str, Any] = serial.to_data(chart)
+    data: dict[str, Any] = serialisation.to_data(chart)
     return {key: value for key, value in data.items() if value is not None}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from pipesim.base import files, serial
+from pipesim.base import files, serialisation
 from pipesim.base.errors import within
 from pipesim.core.cluster import Cluster
 from pipesim.topologies.hosts import machines
@@ -44,7 +44,7 @@ def load(path: Path) -> Cluster:
         machine = machines.machine_in(path, choices)
         with within(str(path)):
             return cluster_of(path.stem or path.name, [choices.placed(machine)], Fabric())
-    data = serial.read_data(path)
+    data = serialisation.read_data(path)
     if data.get("format") == machines.Machines.FORMAT:
         return machines.read(path, data)
-    return serial.load(Cluster, path)
+    return serialisation.load(Cluster, path)

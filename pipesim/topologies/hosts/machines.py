@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import ClassVar
 
-from pipesim.base import files, serial
+from pipesim.base import files, serialisation
 from pipesim.base.errors import InputError, within
 from pipesim.core.cluster import Cluster
 from pipesim.topologies import nccl_xml, nvidia_smi, parts
@@ -59,11 +59,11 @@ class Machines:
         parts.size("nodes: the sum of all counts", devices=sum(nodes.count for nodes in self.nodes))
 
 
-def read(path: Path, data: serial.Data) -> Cluster:
+def read(path: Path, data: serialisation.Data) -> Cluster:
     """The cluster that a file describes; `data` is what it holds. Other files are looked for beside it."""
     with within(str(path)):
-        serial.check_header(data, Machines.FORMAT, Machines.VERSION)
-        made = serial.from_data(Machines, {key: data[key] for key in data if key not in {"format", "version"}})
+        serialisation.check_header(data, Machines.FORMAT, Machines.VERSION)
+        made = serialisation.from_data(Machines, {key: data[key] for key in data if key not in {"format", "version"}})
         places = []
         for i, nodes in enumerate(made.nodes):
             with within(f"nodes[{i}]"):

@@ -12,14 +12,11 @@ y grows downwards: row 0 is from 0 to 1.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipesim.base.tracks import tracks
+from pipesim.base.arrays import Floats, Ints
+from pipesim.base.intervals import tracks
 from pipesim.core.program import ALL_REDUCE
 from pipesim.core.timeline import Timeline
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _GAP = 0.5  # between devices and media, in rows
 _MARGIN = 0.09  # above and below the strips of a row

@@ -6,18 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.base import units
 from pipesim.base.errors import InputError, within
-from pipesim.display.plot import looks, paper
-from pipesim.display.plot.looks import Look
+from pipesim.display.figures import looks, paper
+from pipesim.display.figures.looks import Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 
 _GROUP, _WIDEST = 0.84, 0.28  # of a group and of a bar, in the distance between groups
 _LABEL = 6.5  # points

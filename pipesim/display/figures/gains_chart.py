@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipesim.base.errors import InputError
-from pipesim.display.plot import paper
+from pipesim.display.figures import paper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats
 from pipesim.core.cluster import Cluster
-from pipesim.display.plot import paper
-from pipesim.display.plot.placing import Places, place
+from pipesim.display.figures import paper
+from pipesim.display.figures.placing import Places, place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap, LogNorm
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 
 _FEW = 16  # devices; with more the picture is wider
 _MOST_CLASSES = 6  # bandwidths that the legend tells apart

@@ -5,23 +5,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.analysis import metrics
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError
 from pipesim.core.program import KINDS
 from pipesim.core.timeline import Timeline
-from pipesim.display.plot import paper
-from pipesim.display.plot.gantt_spans import Chart, fill, outline
-from pipesim.display.plot.layout import lay_out
+from pipesim.display.figures import paper
+from pipesim.display.figures.gantt_spans import Chart, fill, outline
+from pipesim.display.figures.layout import lay_out
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 # Okabe and Ito's colours, some lighter or darker, so that neighbours differ in lightness too when printed in grey.
 _COLORS = {

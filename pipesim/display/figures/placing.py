@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats
 from pipesim.core.cluster import Cluster
-
-Floats = NDArray[np.float64]
 
 _NODE_GAP = 0.7  # between the devices of two nodes, in distances between devices
 

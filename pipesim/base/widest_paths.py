@@ -1,12 +1,9 @@
 """The way from every vertex of a graph towards one of them: the fewest hops, and of those the widest."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.kernels import suited
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 NOWHERE = -1
 MANY = 1000  # vertices; from here on the compiled kernel pays, as there is a tree for every device

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipesim.display.plot import looks, paper
-from pipesim.display.plot.chart import Chart
-from pipesim.display.plot.chart_axes import Scale, scale_of
-from pipesim.display.plot.chart_data import Cell, Data, Panel, text_of
+from pipesim.display.figures import looks, paper
+from pipesim.display.figures.chart import Chart
+from pipesim.display.figures.chart_axes import Scale, scale_of
+from pipesim.display.figures.chart_data import Cell, Data, Panel, text_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ import numpy as np
 from pipesim.analysis import metrics
 from pipesim.base import formulas
 from pipesim.base.errors import InputError, shown
-from pipesim.display.plot.chart import Chart
+from pipesim.display.figures.chart import Chart
 
 Value = Any  # a number or text; None where there is none
 Columns = Mapping[str, Sequence[Value]]

@@ -10,9 +10,8 @@ Spans that only touch may share a track.
 import heapq
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from pipesim.base.arrays import Ints
 
 
 def tracks(row: Ints, start: Ints, end: Ints) -> Ints:

@@ -4,18 +4,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Floats, Ints
 from pipesim.core.timeline import Timeline
-from pipesim.display.plot import painting, paper
-from pipesim.display.plot.layout import Layout
-from pipesim.display.plot.painting import Spans
+from pipesim.display.figures import painting, paper
+from pipesim.display.figures.layout import Layout
+from pipesim.display.figures.painting import Spans
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _MOST_BOXES = 40_000  # the others are painted as pixels
 _MOSTLY = 0.95  # the part of spans drawn as boxes below which the picture says that it mixes the others

@@ -4,19 +4,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.analysis import spread
 from pipesim.base import units
+from pipesim.base.arrays import Floats
 from pipesim.core.costs import Costs, costs_of
 from pipesim.core.trace import Trace
-from pipesim.display.plot import paper
+from pipesim.display.figures import paper
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 
 # Light and dark, so that a print in grey keeps them apart; backward is hatched where bars are wide enough.
 _FORWARD, _BACKWARD, _OUTPUT, _PARAMETERS = "#8CCBF2", "#0072B2", "#F0E442", "#C8540A"

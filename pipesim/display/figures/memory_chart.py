@@ -8,18 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.analysis import curves
+from pipesim.base.arrays import Floats, Ints
 from pipesim.core.timeline import Timeline
-from pipesim.display.plot import panels, paper
-from pipesim.display.plot.painting import thin_steps
-from pipesim.display.plot.panels import Panel
+from pipesim.display.figures import panels, paper
+from pipesim.display.figures.painting import thin_steps
+from pipesim.display.figures.panels import Panel
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _MOST_PANELS = 8
 _COLUMNS = 1600  # of pixels that steps are thinned to

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.base import files
+from pipesim.base.arrays import Floats
 from pipesim.base.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 Color = tuple[float, float, float]
 
 WIDTH = 8.0  # inches: a page's width
@@ -120,7 +119,7 @@ def sheet(width: float, height: float) -> "Figure":
     """An empty figure, in inches, that can measure text and finds room for everything that is not inside axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - slow to import
 
-    from pipesim.display.plot.shown import Shown  # noqa: PLC0415 - as above
+    from pipesim.display.figures.shown import Shown  # noqa: PLC0415 - as above
 
     figure = Shown(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)

@@ -4,12 +4,12 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipesim.display.plot import chart_kinds, looks, paper
-from pipesim.display.plot.chart import Chart
-from pipesim.display.plot.chart_axes import Scale, categories, name_of, scale_of, series_name
-from pipesim.display.plot.chart_data import Columns, Data, data_of
-from pipesim.display.plot.chart_kinds import Sheet
-from pipesim.display.plot.heat_map import HeatMap
+from pipesim.display.figures import chart_kinds, looks, paper
+from pipesim.display.figures.chart import Chart
+from pipesim.display.figures.chart_axes import Scale, categories, name_of, scale_of, series_name
+from pipesim.display.figures.chart_data import Columns, Data, data_of
+from pipesim.display.figures.chart_kinds import Sheet
+from pipesim.display.figures.heat_map import HeatMap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,14 +1,11 @@
 """Whether an order comes to its end, run without clock or costs: whoever can go on, goes on."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.base.arrays import Bools, Ints
 from pipesim.base.kernels import suited
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import FORWARD, WEIGHT, Schedule
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 MANY = 100_000  # actions; from here on the compiled kernel pays
 

@@ -9,16 +9,16 @@
 Every function returns a matplotlib figure, and writes it where a path is given. The same values make the same bytes.
 """
 
-from pipesim.display.plot.chart import Chart
-from pipesim.display.plot.chart_figure import chart
-from pipesim.display.plot.cluster_map import cluster
-from pipesim.display.plot.comparison_chart import comparison
-from pipesim.display.plot.gains_chart import gains
-from pipesim.display.plot.gantt_chart import gantt, gantt_grid
-from pipesim.display.plot.layer_bars import layers
-from pipesim.display.plot.load_chart import link_load
-from pipesim.display.plot.memory_chart import memory
-from pipesim.display.plot.paper import check_path
+from pipesim.display.figures.chart import Chart
+from pipesim.display.figures.chart_figure import chart
+from pipesim.display.figures.cluster_map import cluster
+from pipesim.display.figures.comparison_chart import comparison
+from pipesim.display.figures.gains_chart import gains
+from pipesim.display.figures.gantt_chart import gantt, gantt_grid
+from pipesim.display.figures.layer_bars import layers
+from pipesim.display.figures.load_chart import link_load
+from pipesim.display.figures.memory_chart import memory
+from pipesim.display.figures.paper import check_path
 
 __all__ = [
     "Chart",

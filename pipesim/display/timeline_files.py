@@ -8,16 +8,15 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from pipesim.analysis import curves
 from pipesim.base import files, lookup
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError, UnknownNameError
-from pipesim.base.tracks import tracks
+from pipesim.base.intervals import tracks
 from pipesim.core.program import ALL_REDUCE, KINDS, LETTERS
 from pipesim.core.timeline import Timeline
 
-Ints = NDArray[np.int64]
 Event = dict[str, Any]
 
 CHUNK = 20_000  # events that are held at once

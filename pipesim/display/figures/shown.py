@@ -8,7 +8,7 @@ import io
 
 from matplotlib.figure import Figure
 
-from pipesim.display.plot import paper
+from pipesim.display.figures import paper
 
 _PIXELS = 100  # of the page for an inch; there are more in the picture, for fine screens
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipesim.base import units
-from pipesim.display.plot import paper
-from pipesim.display.plot.chart_data import text_of
+from pipesim.display.figures import paper
+from pipesim.display.figures.chart_data import text_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipesim.display.plot import paper
-from pipesim.display.plot.chart import Chart
-from pipesim.display.plot.chart_axes import Scale, categories, logarithmic
-from pipesim.display.plot.chart_data import Cell, Data, Panel, Value
-from pipesim.display.plot.looks import Look
+from pipesim.display.figures import paper
+from pipesim.display.figures.chart import Chart
+from pipesim.display.figures.chart_axes import Scale, categories, logarithmic
+from pipesim.display.figures.chart_data import Cell, Data, Panel, Value
+from pipesim.display.figures.looks import Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,17 +9,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipesim.display.plot import paper
+from pipesim.base.arrays import Floats, Ints
+from pipesim.display.figures import paper
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _PANEL = 0.62  # inches
 FILL, FLOOR, _EDGE = "#8CCBF2", "#BFBFBF", "#0072B2"

@@ -32,9 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from pipesim.base import files, lookup, serial
+from pipesim.base import files, lookup, serialisation
 from pipesim.base.errors import InputError, shown, within
-from pipesim.display.plot import Chart
+from pipesim.display.figures import Chart
 from pipesim.engines import ENGINES
 from pipesim.studies import store
 from pipesim.studies.store import Experiment
@@ -45,7 +45,7 @@ from pipesim.studies.sweep.grid import Grid, Scalar
 from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.keys import keys_of
 from pipesim.studies.sweep.points import FIELDS, Maker, Point, check_names, check_value
-from pipesim.studies.sweep.work import UNPLANNED
+from pipesim.studies.sweep.worker import UNPLANNED
 
 FORMAT, VERSION = "pipesim.sweep", 1
 _TABLES = ("simulate", "grid", "output", "plot")
@@ -165,13 +165,13 @@ def load(path: Path | str) -> Sweep:
 
 def parse(text: str, path: Path) -> Sweep:
     """The experiment in TOML (or JSON) text that stands, or stood, at `path`."""
-    data = serial.parse_data(text, path.suffix)
-    serial.check_header(data, FORMAT, VERSION)
+    data = serialisation.parse_data(text, path.suffix)
+    serialisation.check_header(data, FORMAT, VERSION)
     _check_keys(data)
     bound = _bound(data.get("simulate", {}))
     engine = bound.pop("engine", None)
     found = _grids(data.get("grid", {}), bound)
-    output = serial.from_data(Output, data.get("output", {}), "output")
+    output = serialisation.from_data(Output, data.get("output", {}), "output")
     replays = "iterations" in bound or all("iterations" in grid.axes for grid in found)
     metrics = output.metrics or (*outputs.USUAL, *(outputs.USUAL_OF_REPLAYS if replays else ()))
     with within("output.metrics"):
@@ -266,13 +266,13 @@ def _charts(data: Any, single: str, columns: Sequence[str]) -> dict[str, Chart]:
     if not data:
         return {}
     if not all(isinstance(table, dict) for table in data.values()):
-        chart = serial.from_data(Chart, data, "plot")
+        chart = serialisation.from_data(Chart, data, "plot")
         with within("plot"):
             chart.check_columns([outputs.column(name) for name in columns])
         return {single: chart}
     found = {}
     for name, table in data.items():
         with within(f"plot.{name}"):
-            found[name] = serial.from_data(Chart, table)
+            found[name] = serialisation.from_data(Chart, table)
             found[name].check_columns([outputs.column(column) for column in columns])
     return found

@@ -4,20 +4,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.analysis import curves
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
 from pipesim.core.timeline import Timeline
-from pipesim.display.plot import panels, paper
-from pipesim.display.plot.panels import Panel
+from pipesim.display.figures import panels, paper
+from pipesim.display.figures.panels import Panel
 
 if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _MOST_PANELS = 6
 _MOST_STEPS, _COLUMNS = 1200, 300  # with more steps in a panel, averages over so many columns

@@ -31,7 +31,7 @@ from typing import Any
 
 from pipesim.base.errors import InputError, MissingExtraError
 from pipesim.studies.sweep.points import Point
-from pipesim.studies.sweep.work import Order, Outcome, Workshop
+from pipesim.studies.sweep.worker import Order, Outcome, Workshop
 
 _NOISY = frozenset({"distributed", "tornado", "asyncio"})
 _WHILE_S = 5.0  # how long the number of a cluster's workers is taken to stay the same
@@ -89,7 +89,7 @@ def here(order: Order) -> Iterator[Crew]:
 def processes(order: Order, count: int) -> Iterator[Crew]:
     """Processes of this machine, forked from a server that has imported all they need."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["pipesim.studies.sweep.crew"])
+    context.set_forkserver_preload(["pipesim.studies.sweep.workers"])
     shared = pickle.dumps(order, protocol=pickle.HIGHEST_PROTOCOL)
     pools: list[Executor] = []
 

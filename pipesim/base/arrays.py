@@ -1,4 +1,4 @@
-"""Ragged columns: many short lists of integers kept in two flat arrays.
+"""Names for kinds of arrays, and ragged columns: many short lists of integers kept in two flat arrays.
 
 rows      [[4, 7], [], [1]]
 values    [4, 7, 1]
@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
