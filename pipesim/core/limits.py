@@ -6,8 +6,8 @@
     draws       the time of every layer for every microbatch, for replays with varying times
 
 Numbers are peaks of resident memory beyond that of a small case, measured with the compiled engine on x86-64 Linux
-(numpy 2, numba 0.66), with 40,000 to 600,000 tasks; `tests/test_limits.py` measures them again. The limit is that of
-the option --host-memory, by default half of the machine's memory, or of the control group's where that has less.
+(numpy 2, numba 0.66), with 40,000 to 600,000 tasks; `tests/core/test_limits.py` measures them again. The limit is that
+of the option --host-memory, by default half of the machine's memory, or of the control group's where that has less.
 """
 
 import functools

@@ -2,7 +2,7 @@
 
 import random
 
-from instances import check, conditions, drawn, tightness, tried
+from helpers.instances import check, conditions, drawn, tightness, tried
 
 PLANS, BEST = 120, 5
 

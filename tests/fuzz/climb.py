@@ -6,7 +6,7 @@ for few instances only is not met by drawing; this goes towards them.
 
 import random
 
-from instances import Instance, case_of, changed, check, drawn, seconds, stages, tightness, tried
+from helpers.instances import Instance, case_of, changed, check, drawn, seconds, stages, tightness, tried
 from pipesim.studies.experiment import Case
 
 STEPS, PLANS, KEPT = 60, 60, 3

@@ -25,8 +25,8 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1]))  # what tests share
 
-import chakra_files as et
-import profiles
+from helpers import chakra_files as et
+from helpers import profiles
 from pipesim.base import serialisation
 from pipesim.cli import COMMANDS, cli, main, parameters
 from pipesim.core.scenario import Degraded, Scenario, Slow

@@ -5,6 +5,8 @@ import random
 import tempfile
 from pathlib import Path
 
+from helpers.spoiling import spoilt
+from helpers.spoilt_files import FILES, judge
 from pipesim.base import lookup
 from pipesim.base.errors import InputError
 from pipesim.engines import event
@@ -12,8 +14,6 @@ from pipesim.importers import IMPORTERS, PROGRAMS
 from pipesim.importers.detect import importer_for
 from pipesim.importers.opening import open_trace
 from pipesim.topologies.flat import flat
-from spoiling import spoilt
-from test_importers_fuzz import FILES, judge
 
 FILES_OF_A_SEED = 10
 

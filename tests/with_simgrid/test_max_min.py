@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from networks import network
+from helpers.networks import network
 from pipesim.core.scenario import Speeds
 from pipesim.engines import compiled, event
 

@@ -1,0 +1,98 @@
+"""Kernels on disk: what is kept of them is never older than what they say."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from helpers.places import ROOT
+
+CALLED = "from pipesim.base.kernels import compiled\n\n@compiled\ndef inner(x):\n    return x + {}\n"
+CALLING = (
+    "import inside\nfrom pipesim.base.kernels import compiled\n\ninner = inside.inner\n\n"
+    "def outer(x):\n    return 10 * inner(x)\n\nprint(compiled(outer)(1))\n"
+)
+
+
+def result(folder, **environment):
+    return run(folder, **environment).stdout
+
+
+def run(folder, **environment):
+    kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    # Python takes its own for the same within one second
+    environment = kept | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT)} | environment
+    command = [sys.executable, "calling.py"]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+
+
+def test_a_kernel_is_made_anew_when_one_that_it_calls_has_changed(tmp_path):
+    (tmp_path / "calling.py").write_text(CALLING)
+    (tmp_path / "inside.py").write_text(CALLED.format(1))
+    assert result(tmp_path) == "20\n"
+    (tmp_path / "inside.py").write_text(CALLED.format(4))
+    assert result(tmp_path) == "50\n"
+    (tmp_path / "inside.py").write_text(CALLED.format(1))
+    assert result(tmp_path) == "20\n"
+
+
+@pytest.fixture
+def read_only(tmp_path):
+    """A folder with kernels in which none can be kept, even by root: a file has the place of the folder for it."""
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    (folder / "calling.py").write_text(CALLING)
+    (folder / "inside.py").write_text(CALLED.format(1))
+    (folder / "__pycache__").write_text("")
+    return folder
+
+
+def kept_in(folder):
+    return {path.relative_to(folder).parts[0] for path in folder.rglob("*.nbi")}
+
+
+def test_kernels_of_a_read_only_installation_are_kept_with_the_user(read_only, tmp_path):
+    caches = tmp_path / "caches"
+    assert result(read_only, XDG_CACHE_HOME=str(caches)) == "20\n"
+    assert kept_in(caches) == {"pipesim"}
+    (read_only / "inside.py").write_text(CALLED.format(4))
+    assert result(read_only, XDG_CACHE_HOME=str(caches)) == "50\n"
+
+
+def test_kernels_are_kept_in_a_private_folder_where_there_is_no_home(read_only, tmp_path):
+    """In containers: RuntimeError: cannot cache function ...: no locator available."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    done = run(read_only, HOME="/proc", XDG_CACHE_HOME="", TMPDIR=str(temporary))
+    assert (done.stdout, done.stderr) == ("20\n", "")
+    (kept,) = temporary.iterdir()
+    assert kept.name == f"pipesim-{os.getuid()}"
+    assert kept.stat().st_mode & 0o077 == 0, "nobody else decides what is run"
+    assert kept_in(kept)
+
+
+@pytest.mark.parametrize("there", ["a folder of all", "a link", "a file"])
+def test_kernels_are_not_kept_where_others_could_write(there, read_only, tmp_path):
+    temporary, other = tmp_path / "temporary", tmp_path / "other"
+    temporary.mkdir()
+    other.mkdir(mode=0o700)
+    place = temporary / f"pipesim-{os.getuid()}"
+    if there == "a folder of all":
+        place.mkdir()
+        place.chmod(0o777)
+    elif there == "a link":
+        place.symlink_to(other)
+    else:
+        place.write_text("")
+    done = run(read_only, HOME="/proc", XDG_CACHE_HOME="", TMPDIR=str(temporary))
+    assert done.stdout == "20\n"
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("compiled code cannot be kept, so that every run compiles again")
+    assert not list(temporary.rglob("*.nbi"))
+    assert not list(other.iterdir())
+
+
+def test_kernels_are_kept_where_the_user_says(read_only, tmp_path):
+    assert result(read_only, NUMBA_CACHE_DIR=str(tmp_path / "stated")) == "20\n"
+    assert kept_in(tmp_path / "stated")

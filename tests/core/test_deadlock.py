@@ -1,0 +1,44 @@
+"""The quick run of an order agrees with the one that can say why it fails."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers import strategies
+from pipesim.base.kernels import compiled
+from pipesim.core import deadlock, legality, progress
+from pipesim.core.schedule import Schedule
+
+
+@settings(max_examples=300)
+@given(
+    plan=st.integers(1, 4).flatmap(lambda layers: strategies.plans(layers, ["a", "b", "c", "d"])),
+    data=st.data(),
+)
+def test_what_is_kept_and_what_is_not_is_the_same_for_both(plan, data):
+    """On orders that are drawn, and on the same with two cells exchanged; plain and compiled."""
+    rows = data.draw(strategies.schedules(plan)).rows
+    rank = data.draw(st.sampled_from([rank for rank, row in enumerate(rows) if row]))
+    one, other = (data.draw(st.integers(0, len(rows[rank]) - 1)) for _ in range(2))
+    rows[rank][one], rows[rank][other] = rows[rank][other], rows[rank][one]
+    schedule = Schedule.of(rows)
+    cell = legality._check_complete(schedule, plan)
+    run = progress.progress(schedule, plan)
+    assert deadlock.is_kept(schedule, plan, cell) == (run.position == run.ends)
+    copies = np.array([len(s.devices) if plan.replicas == "split" else 1 for s in plan.stages])
+    columns = schedule.stage, schedule.kind, schedule.microbatch, schedule.paired, schedule.starts, cell, copies
+    assert compiled(deadlock.runs)(*columns, plan.microbatches) == deadlock.is_kept(schedule, plan, cell)
+
+
+@pytest.mark.parametrize("text", ["fat_tree(4)", "leaf_spine(4, 3, 4, '10GB/s', '40GB/s')", "dgx1_v100(2)"])
+def test_trees_are_the_same_plain_and_compiled(text):
+    from pipesim.base import widest_paths
+    from pipesim.studies.experiment import load_cluster
+
+    cluster = load_cluster(text)
+    arcs = cluster._arcs
+    for target in range(len(cluster.devices)):
+        given_ = arcs.first, arcs.there, arcs.wide, arcs.first_before, arcs.before, target
+        for plain, quick in zip(widest_paths.grown(*given_), compiled(widest_paths.grown)(*given_), strict=True):
+            assert np.array_equal(plain, quick)

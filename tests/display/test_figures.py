@@ -1,0 +1,143 @@
+"""What holds for all pictures: nothing hides anything, and files are what they should be."""
+
+import itertools
+import subprocess
+import sys
+
+import matplotlib as mpl
+import pytest
+
+from helpers.pictures import CHUNKED, REPLICATED, check_no_text_is_hidden, planned, straight, topology
+from helpers.places import TESTS
+from pipesim.base.errors import InputError
+from pipesim.display import figures
+from pipesim.display.figures import paper
+
+ROWS = [
+    {"planner": p, "scheduler": s, "iteration_time_s": 0.1 + 0.013 * i, "bound_s": 0.1}
+    for i, (p, s) in enumerate(itertools.product(["uniform", "balanced", "spp", "pipedream"], ["gpipe", "1f1b", "spp"]))
+]
+FIGURES = {
+    "gantt": lambda: figures.gantt(straight(), title="four stages, eight microbatches"),
+    "gantt medium": lambda: figures.gantt(straight(16, 32, "gpipe"), links=True),
+    "gantt many rows": lambda: figures.gantt(straight(90, 2), width=5),
+    "gantt replicated": lambda: figures.gantt(planned(REPLICATED), links=True, title="replicated", critical=[0, 1, 2]),
+    "gantt chunks": lambda: figures.gantt(planned(CHUNKED), width=4),
+    "grid": lambda: figures.gantt_grid({f"plan {n}": straight(n, 4) for n in range(2, 9)}),
+    "memory": lambda: figures.memory(straight()),
+    "memory many": lambda: figures.memory(straight(30, 4)),
+    "load": lambda: figures.link_load(straight(3)),
+    "load many": lambda: figures.link_load(straight(12, sharing="fifo")),
+    "load none": lambda: figures.link_load(planned(REPLICATED, sharing="none")),
+    "comparison": lambda: figures.comparison(ROWS),
+    "comparison many": lambda: figures.comparison(
+        [row | {"planner": f"a long name {n}"} for n, row in enumerate(ROWS)]
+    ),
+    "cluster servers": lambda: figures.cluster(topology("servers(2, 8, '25GB/s', '12.5GB/s')")),
+    "cluster dgx": lambda: figures.cluster(topology("dgx1_v100(8)")),
+    "cluster fat tree": lambda: figures.cluster(topology("fat_tree(4)")),
+    "cluster random": lambda: figures.cluster(
+        topology("random(16, 1, ['1 GB/s', '10 GB/s'], 0.4, distribution='log')")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_text_overlaps_another_or_leaves_the_picture(name):
+    check_no_text_is_hidden(FIGURES[name]())
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+_SAVE = """
+import sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from helpers.pictures import straight, topology
+from pipesim.display import figures
+for suffix in ("png", "svg", "pdf"):
+    figures.gantt(straight(), Path({folder!r}) / f"gantt.{{suffix}}", links=True)
+figures.cluster(topology("servers(2, 4, '25GB/s', '1GB/s')"), Path({folder!r}) / "cluster.svg")
+assert "matplotlib.pyplot" not in sys.modules
+"""
+
+
+def test_the_same_picture_is_the_same_bytes_in_another_process(tmp_path):
+    saved = []
+    for seed in ("1", "2"):
+        folder = tmp_path / seed
+        code = _SAVE.format(folder=str(folder), tests=str(TESTS))
+        environment = {"PYTHONHASHSEED": seed, "PATH": "", "HOME": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+        subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env=environment, cwd=tmp_path)
+        saved.append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
+    assert len(saved[0]) == 4
+    assert saved[0] == saved[1]
+
+
+@pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".PDF", b"%PDF")])
+def test_a_picture_is_written_as_its_suffix_says(tmp_path, suffix, head):
+    figures.gantt(straight(2, 2), str(tmp_path / f"a{suffix}"))
+    assert (tmp_path / f"a{suffix}").read_bytes().startswith(head)
+
+
+def test_a_pdf_has_its_fonts_as_truetype_and_no_date(tmp_path):
+    figures.gantt(straight(2, 2), tmp_path / "a.pdf")
+    data = (tmp_path / "a.pdf").read_bytes()
+    assert b"/FontFile2" in data
+    assert b"/Type3" not in data
+    assert b"CreationDate" not in data
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a", "a.tar.gz"])
+@pytest.mark.parametrize("draw", [figures.gantt, figures.memory, figures.link_load])
+def test_another_suffix_is_refused_with_the_three_that_are_known(tmp_path, draw, name):
+    with pytest.raises(InputError, match=r"\.png, \.svg, \.pdf"):
+        draw(straight(2, 2), tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_picture_that_cannot_be_written_says_where_and_leaves_nothing(tmp_path):
+    (tmp_path / "a.png").mkdir()
+    with pytest.raises(InputError, match=r"a\.png: cannot be written"):
+        figures.gantt(straight(2, 2), tmp_path / "a.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
+
+
+def test_settings_of_the_user_change_nothing_and_are_not_changed(tmp_path):
+    figures.memory(straight(2, 2), tmp_path / "plain.svg")
+    with mpl.rc_context({"font.size": 30, "axes.grid": True, "savefig.dpi": 10, "text.usetex": True}):
+        before = dict(mpl.rcParams)
+        figures.memory(straight(2, 2), tmp_path / "mine.svg")
+        assert dict(mpl.rcParams) == before
+    assert (tmp_path / "mine.svg").read_bytes() == (tmp_path / "plain.svg").read_bytes()
+
+
+def test_matplotlib_is_not_imported_before_something_is_drawn():
+    code = "import sys, pipesim.display.figures; sys.exit('matplotlib' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_figure_is_shown_by_notebooks_without_being_asked_to():
+    """IPython shows what has `_repr_png_`; it has no formatter for figures until an inline backend is chosen."""
+    figure = figures.gantt(straight(2, 2))
+    shown, how = figure._repr_png_()
+    assert shown.startswith(b"\x89PNG")
+    assert int.from_bytes(shown[16:20], "big") == 2 * how["width"] == 1600
+    assert (shown, how) == figure._repr_png_()
+
+
+# --- small things ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "room", "each", "every"), [(10, 100, 10, 1), (11, 100, 10, 2), (90, 100, 10, 10), (1024, 100, 10, 200)]
+)
+def test_labels_are_thinned_to_round_steps(count, room, each, every):
+    assert paper.thinned(count, room, each) == every
+
+
+def test_a_long_name_loses_its_middle():
+    assert paper.shortened("node0.switch0.port17", 11) == "node0…ort17"[:11]
+    assert len(paper.shortened("node0.switch0.port17", 11)) == 11
+    assert paper.shortened("gpu0", 11) == "gpu0"

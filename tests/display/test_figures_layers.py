@@ -1,0 +1,52 @@
+"""Layers as bars."""
+
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection, PolyCollection
+
+from helpers.pictures import in_legend
+from helpers.small_traces import sampled_trace
+from pipesim.display import figures
+
+
+def heights(axes):
+    """From where to where each bar of each sort reaches."""
+    bars = [c for c in axes.collections if isinstance(c, PolyCollection)]
+    return [[(path.vertices[:, 1].min(), path.vertices[:, 1].max()) for path in bar.get_paths()] for bar in bars]
+
+
+def test_backward_stands_on_forward_in_a_unit_that_fits():
+    axes = figures.layers(sampled_trace([2e-3], [4e-3])).axes[0]
+    assert axes.get_ylabel() == "time (ms)"
+    assert np.array(heights(axes)) == pytest.approx(np.array([[(0, 2), (0, 4)], [(2, 6), (4, 12)]]))
+
+
+def test_sizes_have_panels_of_their_own():
+    figure = figures.layers(sampled_trace([1.0], [1.0]))
+    assert [axes.get_ylabel() for axes in figure.axes] == ["time (s)", "size (bytes)", "size (bytes)"]
+    assert heights(figure.axes[1]) == [[(0, 8), (0, 8)]]
+    assert heights(figure.axes[2]) == [[(0, 0), (0, 0)]]
+    said = [[text.get_text() for text in axes.texts] for axes in figure.axes]
+    assert said == [[], [], ["none in this trace"]], "an empty scale would say that there is something to read"
+
+
+def test_noise_is_drawn_where_there_are_samples():
+    still, noisy = figures.layers(sampled_trace([1.0])), figures.layers(sampled_trace([1.0, 2.0, 6.0]))
+    assert not [c for c in still.axes[0].collections if isinstance(c, LineCollection)]
+    forward, backward = (c for c in noisy.axes[0].collections if isinstance(c, LineCollection))
+    assert forward.get_segments()[0][:, 1].tolist() == [1.0, 3.0]  # 2 and the median distance from it, 1
+    assert backward.get_segments()[0][:, 1].tolist() == [4.0, 8.0]
+    assert "± median absolute deviation" in in_legend(noisy)
+    assert "± median absolute deviation" not in in_legend(still)
+
+
+def test_few_layers_are_named_and_many_numbered():
+    few, many = (figures.layers(sampled_trace(*[[1.0]] * count)).axes[-1] for count in (3, 200))
+    assert [label.get_text() for label in few.get_xticklabels()] == ["layer 0", "layer 1", "layer 2"]
+    assert many.get_xlabel() == "layer"
+
+
+def test_the_same_trace_gives_the_same_file(tmp_path):
+    for name in ("a.png", "b.png"):
+        figures.layers(sampled_trace([1.0, 2.0], [3.0]), tmp_path / name)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()

@@ -1,0 +1,176 @@
+"""Both engines give the same, to the nanosecond, on every bundled trace x topology x schedule.
+
+Sharings and transfers come up in turn, and so do plans without replicas and with replicas of both sorts.
+"""
+
+import functools
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from helpers.places import ROOT
+from pipesim.base.errors import DeadlockError, ScheduleError
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import SHARINGS, TRANSFERS
+from pipesim.engines import compiled, event
+from pipesim.lowering import Options
+from pipesim.schedulers import SCHEDULERS
+from pipesim.studies import experiment
+from pipesim.studies.ordering import ordered_with
+from pipesim.topologies import TOPOLOGIES
+
+TRACES = {path.parent.name: path.parent for path in sorted((ROOT / "traces").glob("**/trace.toml"))}
+MACHINES = ROOT / "tests" / "helpers" / "machines"
+# A small instance of each topology; of the larger ones a few devices far from each other are used.
+CLUSTERS = {
+    "flat": "flat(4, '10 GB/s')",
+    "servers": "servers(2, 2, '25 GB/s', '10 Gb/s')",
+    "dgx1_v100": "dgx1_v100(2)",
+    "dgx_a100": "dgx_a100(2)",
+    "hgx_h100": "hgx_h100(2)",
+    "fat_tree": "fat_tree(4, 2, '25 Gb/s')",
+    "leaf_spine": "leaf_spine(2, 2, 2, '100 Gb/s', '25 Gb/s')",
+    "ring": "ring(4, '10 GB/s')",
+    "torus2d": "torus2d(2, 3, '10 GB/s')",
+    "random": "random(5, 3, ['1 GB/s', '10 GB/s'], 0.5)",
+    "nvidia_smi": f"nvidia_smi('{MACHINES / 'dgx_a100.txt'}', 2)",
+    "nccl_xml": f"nccl_xml('{MACHINES / 'dgx1.xml'}', 2)",
+}
+# How many devices each stage has, and what its replicas do.
+LAYOUTS = (((1, 1, 1, 1), "split"), ((2, 2), "split"), ((2, 2), "whole"))
+# What a schedule is for; the others refuse replicas that take whole microbatches.
+ANY_REPLICAS = {"gpipe", "one_f_one_b", "eager_1f1b", "looped_bfs", "list_schedule", "auto", "exact"}
+NO_REPLICAS = {"chimera", "dualpipe"}  # a second copy of the model runs the other way
+# Whatever times are, these orders end where transfers block; others may wait for each other for ever.
+BLOCKED = {"gpipe", "one_f_one_b", "eager_1f1b", "zb_h1", "auto"}
+# 4, but where a schedule orders no fewer than 8 on four devices; and auto simulates all schedules in all shapes.
+MICROBATCHES = {"dualpipe": 8, "dualpipe_v": 8, "auto": 2}
+RULES = list(itertools.product(SHARINGS, TRANSFERS))
+
+
+def _cases():
+    """Pairwise: of traces, topologies, schedules and rules, each is met with each of the others at least once."""
+    for k, schedule in enumerate(SCHEDULERS):
+        for r, rule in enumerate(RULES):
+            yield list(TRACES)[(2 * k + r) % len(TRACES)], list(CLUSTERS)[(k + r) % len(CLUSTERS)], schedule, rule
+
+
+CASES = list(_cases())
+
+
+def numbers(trace, topology, schedule):
+    return list(TRACES).index(trace), list(CLUSTERS).index(topology), list(SCHEDULERS).index(schedule)
+
+
+def layout_of(trace, topology, schedule):
+    """Devices of each stage, and what sort of replicas they are."""
+    n, _, k = numbers(trace, topology, schedule)
+    known = layouts_of(schedule)
+    return known[(n + k) % len(known)]
+
+
+def layouts_of(schedule):
+    if schedule in ANY_REPLICAS:
+        return LAYOUTS
+    return LAYOUTS[:1] if schedule in NO_REPLICAS else LAYOUTS[:2]
+
+
+def needs(schedule):
+    if schedule == "exact":
+        pytest.importorskip("ortools", reason="the extra cpsat is not installed")
+
+
+@functools.cache
+def costs(trace):
+    return costs_of(experiment.load_trace(TRACES[trace]))
+
+
+@functools.cache
+def cluster(topology):
+    return experiment.load_cluster(CLUSTERS[topology])
+
+
+@functools.cache
+def recorded(topology, trace):
+    """The cluster with devices of the kinds that the trace was recorded on, in turn."""
+    kinds = costs(trace).kinds
+    made = cluster(topology)
+    return replace(made, devices=tuple(replace(d, kind=kinds[i % len(kinds)]) for i, d in enumerate(made.devices)))
+
+
+def plan_of(trace, topology, schedule, layout=None):
+    """Layers in equal parts, on devices from all over the cluster."""
+    widths, replicas = layout or layout_of(trace, topology, schedule)
+    names = [device.name for device in cluster(topology).devices]
+    chosen = [names[i * len(names) // sum(widths)] for i in range(sum(widths))]
+    layers, ends = len(costs(trace).model), [0, *itertools.accumulate(widths)]
+    stages = tuple(
+        Stage(n * layers // len(widths), (n + 1) * layers // len(widths), tuple(chosen[ends[n] : ends[n + 1]]))
+        for n in range(len(widths))
+    )
+    return Plan(costs(trace).model.name, layers, MICROBATCHES.get(schedule, 4), stages, replicas)
+
+
+def program_of(trace, topology, schedule, options, layout=None):
+    where = recorded(topology, trace)
+    plan = plan_of(trace, topology, schedule, layout)
+    plan, ordered = ordered_with(schedule, plan, costs(trace), where, options)
+    return experiment.Case(plan, ordered, costs(trace), where, options).program()
+
+
+def check_stuck_alike(program):
+    """Both engines say the same of what never ends."""
+    messages = []
+    for engine in (event, compiled):
+        with pytest.raises(DeadlockError) as caught:
+            engine.run(program)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize(
+    ("trace", "topology", "schedule", "rule"),
+    [pytest.param(*case, id="-".join([*case[:3], *case[3]])) for case in CASES],
+)
+def test_engines_agree_on_every_trace_topology_and_schedule(trace, topology, schedule, rule):
+    needs(schedule)
+    sharing, transfers = rule
+    program = program_of(trace, topology, schedule, Options(sharing, transfers, 1e-12))
+    try:
+        reference = event.run(program)
+    except DeadlockError:
+        assert transfers == "blocking"
+        assert schedule not in BLOCKED, "it is sure to end"
+        check_stuck_alike(program)
+        program = program_of(trace, topology, schedule, Options(sharing, "rendezvous", 1e-12))
+        reference = event.run(program)
+    answer = compiled.run(program)
+    assert not np.count_nonzero(answer.start - reference.start)
+    assert not np.count_nonzero(answer.end - reference.end)
+    assert np.array_equal(answer.moved, reference.moved)
+    if sharing == "fair":
+        for name in ("task", "time", "rate"):
+            assert np.array_equal(getattr(answer.rates, name), getattr(reference.rates, name))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULERS)
+def test_layouts_that_a_schedule_is_left_out_of_are_those_that_it_refuses(schedule):
+    needs(schedule)
+    for layout in LAYOUTS:
+        if layout not in layouts_of(schedule):
+            with pytest.raises(ScheduleError, match=r"gives whole microbatches to its replicas|runs two copies"):
+                program_of("bert-large", "ring", schedule, Options(), layout)
+
+
+def test_every_topology_and_trace_is_there_with_every_rule():
+    """And every schedule is met with each sharing and each sort of transfers."""
+    assert list(CLUSTERS) == list(TOPOLOGIES)
+    assert len(TRACES) == len(list((ROOT / "traces").glob("*/*/layers.csv"))) > 0
+    for places in itertools.combinations([TRACES, CLUSTERS, SCHEDULERS, RULES], 2):
+        at = [[TRACES, CLUSTERS, SCHEDULERS, RULES].index(place) for place in places]
+        assert {tuple(case[n] for n in at) for case in CASES} == set(itertools.product(*places))
+    for schedule in SCHEDULERS:
+        assert {layout_of(*case[:3]) for case in CASES if case[2] == schedule} == set(layouts_of(schedule))

@@ -1,0 +1,242 @@
+"""The layers are kept: who imports whom, and where foreign libraries may be.
+
+Read from the imports in the source, those inside of functions too.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from helpers.places import ROOT
+
+PACKAGE = ROOT / "pipesim"
+
+# Packages from top to bottom. A package imports those above it, but no starred one of its own row. The modules of a
+# package that are named here import only those before them; a package without names is one idea.
+MAP = """
+base: errors units files arrays serialisation lookup formulas tables intervals kernels widest_paths chains moved
+core: devices trace model cluster widths costs plan limits schedule scenario background progress deadlock legality
+      recording program rates timeline
+lowering
+analysis: metrics curves channels spread trace_diff bounds
+importers* recorders* architectures* topologies* planners* schedulers* engines*
+display: report* figures* timeline_files* trace_report
+studies: pricing ordering experiment comparison documents whatif equal_stages rebuilding store sweep
+cli
+"""
+
+
+def _places() -> tuple[dict[str, tuple[int, int]], set[str]]:
+    """(row, column) of every package and of every module that is named, as `core` and `core.plan`; what is starred."""
+    places, starred = {}, set()
+    for y, row in enumerate(re.sub(r"\n +", " ", MAP.strip()).split("\n")):
+        package, colon, modules = row.partition(":")
+        if colon:
+            places[package] = (y, -1)
+        for x, name in enumerate((modules if colon else row).split()):
+            place = f"{package}.{name}" if colon else name
+            places[place.removesuffix("*")] = (y, x)
+            starred |= {place.removesuffix("*")} if place.endswith("*") else set()
+    return places, starred
+
+
+PLACES, STARRED = _places()
+MOST = 16  # packages at the top
+
+# Foreign library -> the places that may import it.
+GUESTS = {
+    "simpy": {"engines"},
+    "numba": {"base.kernels"},
+    "matplotlib": {"display.figures"},
+    "torch": {"recorders"},
+    "click": {"cli"},
+    "networkx": {"core.cluster", "topologies", "analysis.bounds", "display.figures"},
+    "dask": {"studies.sweep"},
+    "distributed": {"studies.sweep"},
+    "sqlite3": {"studies.store"},
+}
+# Libraries that cost so much time to import that nobody pays for them before using them.
+LAZY = {"dask", "distributed", "numba", "pandas", "pyarrow", "torch"}
+# What the command line must not import only to say what it can do.
+HEAVY = {"numpy", "pandas", "matplotlib", "networkx", "numba", "pyarrow", "simpy", "torch", "distributed", "sqlite3"}
+
+
+class Import(NamedTuple):
+    line: int
+    name: str  # dotted
+    at_top: bool
+
+
+def imports_of(source: str, module: str) -> list[Import]:
+    """All that a module imports. `from pipesim import a, b` is pipesim.a and pipesim.b."""
+    tree = ast.parse(source)
+    later = {id(inner) for node in ast.walk(tree) if _is_later(node) for inner in ast.walk(node)}
+    found = []
+    for node in ast.walk(tree):
+        top = id(node) not in later
+        if isinstance(node, ast.Import):
+            found += [Import(node.lineno, alias.name, top) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = ".".join([*module.split(".")[: -node.level], *base.split(".")]).rstrip(".")
+            if base == "pipesim" or base in {f"pipesim.{name}" for name in PLACES}:
+                found += [Import(node.lineno, f"{base}.{alias.name}", top) for alias in node.names]
+            else:
+                found.append(Import(node.lineno, base, top))
+    return found
+
+
+def _is_later(node: ast.AST) -> bool:
+    """Whether what stands inside is not run on import: functions, and what only type checkers read."""
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def complaint(place: str, found: Import) -> str | None:
+    """What is wrong with an import at a place of the map, in a sentence that says what to do."""
+    library, _, inner = found.name.partition(".")
+    if library == "pipesim":
+        return _about_place(place, inner)
+    if place not in GUESTS.get(library, {place}):
+        return f"{library} belongs in {' or '.join(sorted(GUESTS[library]))}; move what needs it there"
+    if library in LAZY and found.at_top:
+        return f"{library} is slow to import; import it inside the function that needs it"
+    return None
+
+
+def place_of(dotted_name: str) -> str | None:
+    """The place on the map of a module `package.module...`, without `pipesim.`; None if it has none."""
+    package, _, rest = dotted_name.partition(".")
+    named = f"{package}.{rest.partition('.')[0]}"
+    if named in PLACES:
+        return named
+    whole = package in PLACES and not any(name.startswith(f"{package}.") for name in PLACES)
+    return package if whole or (package in PLACES and not rest) else None
+
+
+def _about_place(place: str, inner: str) -> str | None:
+    target = place_of(inner)
+    if inner == "__version__" or target == place:
+        return None
+    if target is None:
+        return f"{inner!r} is not on the map; import it from the module where it is, or give it a place in MAP"
+    if {target, place} <= STARRED and PLACES[target][0] == PLACES[place][0]:
+        return f"{place} and {target} never import each other; have whoever calls both pass one to the other"
+    if PLACES[target] >= PLACES[place]:
+        return f"{target} is not above {place} in the map; move what both need up, or pass it as an argument"
+    return None
+
+
+def modules() -> list[tuple[str, Path]]:
+    """(place, file) of everything in the package but its public API, which may import from anywhere."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        if len(parts) > 1:
+            found.append((place_of(".".join(part for part in parts if part != "__init__")) or ".".join(parts), path))
+    return found
+
+
+def dotted(path: Path) -> str:
+    """The name of a module; that of a package ends in __init__, from where relative imports are counted."""
+    return ".".join(["pipesim", *path.relative_to(PACKAGE).with_suffix("").parts])
+
+
+@pytest.mark.parametrize(("place", "path"), [pytest.param(*module, id=dotted(module[1])) for module in modules()])
+def test_a_module_imports_only_from_above_its_own_place(place, path):
+    assert place in PLACES, f"{path.name}: give it a place in MAP, above all that will import it"
+    wrong = [
+        f"{path.relative_to(PACKAGE.parent)}:{found.line}: {sentence}"
+        for found in imports_of(path.read_text(encoding="utf-8"), dotted(path))
+        if (sentence := complaint(place, found))
+    ]
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("place", "line", "message"),
+    [
+        ("base.units", "from pipesim.core.plan import Plan", "core.plan is not above base.units"),
+        ("core.plan", "from pipesim.core import schedule, trace", "core.schedule is not above core.plan"),
+        ("base.units", "import pipesim.base.files", "base.files is not above base.units"),
+        ("lowering", "def f():\n    from pipesim import analysis", "analysis is not above lowering"),
+        ("planners", "from pipesim.engines.event import run", "planners and engines never import each other"),
+        ("engines", "from pipesim import planners", "engines and planners never import each other"),
+        (
+            "display.report",
+            "from pipesim.display.figures import gantt",
+            "report and display.figures never import each other",
+        ),
+        ("engines", "from pipesim import cli", "cli is not above engines"),
+        ("cli", "from pipesim import Trace", "'Trace' is not on the map"),
+        ("cli", "from pipesim.utils import helper", "'utils' is not on the map"),
+        ("cli", "from pipesim.core.helper import f", "'core.helper' is not on the map"),
+        ("planners", "from ..engines import event", "planners and engines never import each other"),
+        ("planners", "from .. import engines", "planners and engines never import each other"),
+        ("analysis.metrics", "import simpy", "simpy belongs in engines"),
+        ("schedulers", "import numba", "numba belongs in base.kernels"),
+        ("display.report", "import matplotlib.pyplot as plt", "matplotlib belongs in display.figures"),
+        ("core.trace", "def f():\n    import torch", "torch belongs in recorders"),
+        ("studies.experiment", "from click import echo", "click belongs in cli"),
+        ("analysis.metrics", "import networkx as nx", "networkx belongs in analysis.bounds or core.cluster or"),
+        ("display.export", "import pandas as pd", "pandas is slow to import; import it inside"),
+    ],
+)
+def test_what_is_wrong_is_said(place, line, message):
+    found = imports_of(line, f"pipesim.{place}.module")
+    assert any(message in (complaint(place, one) or "") for one in found)
+
+
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        ("core.timeline", "from pipesim.base import files, units\nfrom pipesim.core import plan"),
+        ("base.units", "import math\nfrom pipesim.base.errors import InputError"),
+        (
+            "planners",
+            "from pipesim.planners.parts import helper\nfrom . import parts\nfrom pipesim.base.kernels import compiled",
+        ),
+        ("studies.experiment", "from pipesim.planners import PLANNERS\nfrom pipesim.engines import ENGINES"),
+        ("display.figures", "import matplotlib.pyplot\nimport networkx"),
+        ("display.export", "def f():\n    import pandas"),
+        ("core.timeline", "if TYPE_CHECKING:\n    import pandas as pd"),
+        ("cli", "import click\nfrom pipesim import __version__"),
+    ],
+)
+def test_what_is_right_passes(place, line):
+    found = imports_of(line, f"pipesim.{place}.module")
+    assert found
+    assert [complaint(place, one) for one in found] == [None] * len(found)
+
+
+def test_the_top_holds_a_few_packages_and_no_loose_modules():
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert packages == {place.partition(".")[0] for place in PLACES}
+    assert len(packages) <= MOST
+    assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py"}
+
+
+def test_the_map_names_nothing_twice():
+    names = re.sub(r"[:*]", " ", MAP).split()
+    assert len(names) == len(set(names)) == len(PLACES)
+
+
+def test_there_is_no_module_for_whatever_is_left_over():
+    assert not {"utils", "util", "helpers", "common", "misc"} & {path.stem for _, path in modules()}
+
+
+def test_importing_the_command_line_imports_nothing_heavy():
+    """`pipesim --help` answers at once: whatever takes time to import is imported by the command that needs it."""
+    command = "import sys, pipesim.cli; print(' '.join(sorted({name.partition('.')[0] for name in sys.modules})))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
+    )
+    heavy = sorted(HEAVY & set(loaded.stdout.split()))
+    assert not heavy, f"importing pipesim.cli imports {', '.join(heavy)}; move those imports into the commands"
