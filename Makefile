@@ -5,13 +5,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed-dev
 DEMO   := $(VENV)/.installed
+SITE   := $(VENV)/.installed-docs
 # PyTorch is large and only recorders need it, so it has an environment of its own.
 TORCH  := .venv-torch
 # SimGrid is a package of the system, for the system's Python; tests start that beside their own.
 SIMGRID ?= /usr/bin/python3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch test-simgrid check fuzz bench paper traces clean
+.PHONY: help demo test test-torch test-simgrid check fuzz docs bench paper traces clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -39,6 +40,10 @@ check: $(STAMP)  ## ruff, formatting, mypy --strict, architecture test
 fuzz: $(STAMP)   ## attack it with drawn input for an hour (MINUTES=5: for five; resumable), and say what was covered
 	$(BIN)/python tests/fuzz/driver.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(PROCESSES),--processes $(PROCESSES))
 
+docs: $(SITE)    ## the documentation as a site, into site/: guides, semantics, API and command reference
+	$(BIN)/mkdocs build --quiet --strict
+	@echo "site/index.html"
+
 bench: $(STAMP)  ## measure; prints the tables that benchmarks/README.md keeps
 	$(BIN)/python benchmarks/run.py
 
@@ -49,7 +54,7 @@ traces: $(DEMO)  ## make the bundled roofline traces anew, byte for byte
 	$(BIN)/python traces/roofline/make.py
 
 clean:           ## remove the environment and everything made
-	rm -rf $(VENV) $(TORCH) demo fuzz build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TORCH) demo fuzz site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -62,6 +67,10 @@ $(DEMO): pyproject.toml | $(VENV)/bin/python
 $(STAMP): pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ $(DEMO)
+
+$(SITE): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
 
 $(TORCH)/.installed: pyproject.toml
 	test -x $(TORCH)/bin/python || $(PYTHON) -m venv $(TORCH)

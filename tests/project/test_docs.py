@@ -3,22 +3,35 @@
 After a deliberate change: `python tests/project/test_docs.py` updates the outputs shown in docs/; read the diff.
 """
 
+import importlib.util
 import re
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
+import pipesim
 from helpers import pages
 from helpers.places import ROOT
+from pipesim.cli import cli
 
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 SKIPPED = {".git", ".venv", ".venv-torch", "node_modules", "demo", "site", "fuzz", "build", "dist"}
 EVERY = sorted(
     path for path in ROOT.rglob("*.md") if not SKIPPED.intersection(path.relative_to(ROOT).parts) and path.is_file()
 )
-GENERATED = {"reference/api.md", "reference/commands.md"}  # by `make docs`
+
+
+def part_of_site(name):
+    """A module of docs/site, which builds the site and is in no package."""
+    spec = importlib.util.spec_from_file_location(f"site_{name}", ROOT / "docs" / "site" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
 
 each_page = pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT / "docs")))
 each_file = pytest.mark.parametrize("page", EVERY, ids=lambda page: str(page.relative_to(ROOT)))
@@ -63,8 +76,6 @@ def links(page):
 def test_every_link_leads_somewhere(page):
     missing = []
     for target, path, anchor in links(page):
-        if page.is_relative_to(ROOT / "docs") and target.split("#")[0] in GENERATED:
-            continue
         if not path.exists() or (anchor and anchor not in slugs(path.read_text(encoding="utf-8"))):
             missing.append(target)
     assert not missing
@@ -80,6 +91,66 @@ def test_the_index_links_to_every_page():
     index = ROOT / "docs" / "README.md"
     reached = {path for _, path, _ in links(index)}
     assert [str(page) for page in DOCS if page != index and page not in reached] == []
+
+
+def test_every_dependency_has_its_line_in_the_table():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [
+        *project["dependencies"],
+        *(name for extra in project["optional-dependencies"].values() for name in extra),
+    ]
+    names = {re.split(r"[><=\[ ]", name)[0] for name in needed} - {"pipesim"}
+    listed = re.findall(
+        r"^\| ([^|]+) \|", (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert names <= set(re.split(r"[, ]+", " ".join(listed)))
+
+
+# --- the site and the package index ----------------------------------------------------------------------------------
+
+
+def test_the_navigation_of_the_site_has_every_page():
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = set(re.findall(r"[\w/-]+\.md", text.partition("\nnav:")[2]))
+    generated = {"reference/api.md", "reference/commands.md"}
+    assert listed - generated == {str(page.relative_to(ROOT / "docs")) for page in DOCS}
+
+
+def test_the_command_reference_has_every_option_of_every_command():
+    page = part_of_site("reference").commands_page()
+    context = click.Context(cli, info_name="pipesim")
+    for name in cli.list_commands(context):
+        section = page.partition(f"## pipesim {name}\n")[2].partition("\n## ")[0]
+        shown = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", section))
+        options = (one for one in cli.get_command(context, name).params if isinstance(one, click.Option))
+        assert not {spelling for one in options if not one.hidden for spelling in one.opts} - shown
+        assert section.startswith("\n```sh\npipesim ")
+
+
+def test_the_api_reference_has_every_public_name():
+    page = part_of_site("reference").api_page()
+    assert [name for name in pipesim.__all__ if name != "__version__" and f"heading: ps.{name}," not in page] == []
+
+
+def test_on_a_package_index_no_link_of_the_readme_needs_the_repository():
+    links_of = part_of_site("links")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"\]\(([^)]+)\)", links_of.absolute(readme, "", "")) == []
+    targets = re.findall(r"\]\(([^)]+)\)", links_of.absolute(readme, "", "https://host.example/owner/pipesim"))
+    assert len(targets) == len(re.findall(r"\]\(([^)]+)\)", readme))
+    for target in targets:
+        kind, _, path = target.removeprefix("https://host.example/owner/pipesim/").partition("/main/")
+        assert kind == ("raw" if path.endswith(".png") else "blob")
+        assert (ROOT / path.partition("#")[0]).exists()
+
+
+def test_links_are_made_absolute_from_where_a_page_is_but_not_in_code():
+    links_of = part_of_site("links")
+    page = "[a](../x.py#L3) ![b](p.png) [c](d.md) [d](#here) [`e`](https://e)\n```text\n[f](g)\n```\n"
+    kept = links_of.absolute(page, "docs/guides", "https://h", keep=lambda path: path.endswith(".md"))
+    assert kept == page.replace("../x.py", "https://h/blob/main/docs/x.py").replace(
+        "p.png", "https://h/raw/main/docs/guides/p.png"
+    )
 
 
 # --- the runner of pages ---------------------------------------------------------------------------------------------

@@ -61,15 +61,6 @@ def test_every_file_and_picture_that_is_linked_is_there():
         assert (ROOT / target).exists(), target
 
 
-def test_every_dependency_has_its_line_in_the_table():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    names = [
-        re.split(r"[><=\[ ]", name)[0] for name in project["dependencies"] + project["optional-dependencies"]["parquet"]
-    ]
-    for name in names:
-        assert re.search(rf"^\| {name}\b", README, re.MULTILINE), f"README does not say what {name} is for"
-
-
 def test_the_first_look_has_the_numbers_it_states():
     folder = ROOT / "experiments" / "first-look"
     with (folder / "expected.csv").open(encoding="utf-8", newline="") as file:
