@@ -1,5 +1,6 @@
 """The keys of many points are made fast, and are those of the points one by one."""
 
+import hashlib
 import random
 import tracemalloc
 
@@ -9,7 +10,7 @@ from helpers import sweeps
 from pipesim.studies import sweep
 from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.keys import Keys
-from pipesim.studies.sweep.points import key
+from pipesim.studies.sweep.points import Point, key
 
 SIMULATE = """[simulate]
 architecture = "gpt({layers}, 64, 2, sequence=16)"
@@ -48,7 +49,19 @@ def test_keys_of_a_grid_are_those_of_its_points(tmp_path, seed):
     inputs = Inputs(made.path)
     fast = list(made.keys(inputs))
     assert fast == [(number, key(made.point(number), inputs.contents)) for number, _ in fast]
+    old = list(made.keys(inputs, as_0_1=True))
+    assert old == [(number, key(made.point(number), inputs.contents, as_0_1=True)) for number, _ in old]
+    assert {key for _, key in old}.isdisjoint(key for _, key in fast)
     assert len(fast) > 1
+
+
+def test_a_key_holds_the_semantics_and_not_the_version():
+    """Else a release would discard every result; these change only when the same point comes to other numbers."""
+    point = Point(trace="bert-large", cluster="flat(2)", microbatches=4)
+    text = '[7,{"cluster":"flat(2)","microbatches":4,"trace":"sha256:1"}]'
+    assert key(point, {"trace bert-large": "sha256:1"}) == hashlib.sha256(text.encode()).digest()[:16]
+    text = text.replace("7,", '7,"0.1.0",')
+    assert key(point, {"trace bert-large": "sha256:1"}, as_0_1=True) == hashlib.sha256(text.encode()).digest()[:16]
 
 
 def test_points_are_worked_on_in_the_order_in_which_they_share_plans(tmp_path):

@@ -4,7 +4,8 @@ import dataclasses
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -137,21 +138,16 @@ class Store:
             lines = [
                 self._line(known.get(r.key), r, [names[m.lower()] for m in metrics], metrics, now) for r in results
             ]
-            columns = list(names.values())
-            self._db.connection.executemany(
-                f"INSERT OR REPLACE INTO results ({', '.join(map(quoted, columns))}) "  # noqa: S608 - quoted names
-                f"VALUES ({', '.join('?' * len(columns))})",
-                [[line.get(name) for name in columns] for line in lines],
-            )
+            self._put(list(names.values()), lines)
 
     @staticmethod
     def _line(
         known: dict[str, Any] | None, result: Result, columns: Sequence[str], metrics: Sequence[str], now: float
     ) -> dict[str, Any]:
-        """A row of results with its digest; what it held before is kept if it agrees with its own."""
+        """A row of results; what it held before is kept if it agrees with its digest."""
         kept = known if known is not None and known[DIGEST] == row_digest(known) else {"measured": ""}
         values = result.values or [None] * len(columns)
-        line = {
+        return {
             **kept,
             "key": result.key,
             "measured": joined({*str(kept["measured"]).split(), *metrics}),
@@ -162,7 +158,33 @@ class Store:
             "finished": float(now),
             **dict(zip(columns, map(_stored, values), strict=True)),
         }
-        return {**line, DIGEST: row_digest(line)}
+
+    def has_others(self, name: str) -> bool:
+        """Whether there are results that are of no point of this experiment."""
+        query = (
+            "SELECT 1 FROM results r WHERE NOT EXISTS "
+            "(SELECT 1 FROM points p WHERE p.key = r.key AND p.experiment = ?) LIMIT 1"
+        )
+        return self._db.one(query, (self._known(name)[0],)) is not None
+
+    def copy_results(self, keys: Iterable[tuple[bytes, bytes]]) -> None:
+        """Keep the result of each first key under the second one too, where that has none yet."""
+        with self._db.writing():
+            names = checks.names_of(self._db, "results")
+            pairs = iter(keys)
+            while part := list(islice(pairs, _MOST_VARIABLES)):
+                there = self._measured([new for _, new in part])
+                wanted = {old: new for old, new in part if new not in there}
+                found = [row for row in self._whole(list(wanted)) if row[DIGEST] == row_digest(row)]
+                self._put(names, [{**row, "key": wanted[row["key"]]} for row in found])
+
+    def _put(self, columns: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> None:
+        """Put rows into the table of results, each with its digest."""
+        self._db.connection.executemany(
+            f"INSERT OR REPLACE INTO results ({', '.join(map(quoted, columns))}) "  # noqa: S608 - quoted names
+            f"VALUES ({', '.join('?' * len(columns))})",
+            [[row_digest(line) if name == DIGEST else line.get(name) for name in columns] for line in lines],
+        )
 
     def _whole(self, keys: Sequence[bytes]) -> Iterator[dict[str, Any]]:
         """The rows of results that there are for these keys."""

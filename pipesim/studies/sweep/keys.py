@@ -1,6 +1,6 @@
 """The keys of all points of an experiment, many at a time: the same as `points.key` gives, at a fraction of the time.
 
-A key is a hash of text such as [6,"0.1.0",{"cluster":"flat(2)","planner":"uniform"}]. Between the points of a grid few
+A key is a hash of text such as [7,{"cluster":"flat(2)","planner":"uniform"}]. Between the points of a grid few
 fields differ, and each takes few values, by the places of the axes that it speaks of:
 
     gpus  rate  microbatches        cluster: gpus, rate        microbatches: itself       all else: the same
@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from pipesim import __version__
 from pipesim.base.errors import shown, within
 from pipesim.studies.sweep.grid import Grid, remembered
 from pipesim.studies.sweep.inputs import Inputs
-from pipesim.studies.sweep.points import FIELDS, SEMANTICS, Maker, hashed, idle_fields, is_default
+from pipesim.studies.sweep.points import FIELDS, Maker, hashed, idle_fields, is_default, scheme
 
 _LENGTH = 16  # bytes of a key
 
@@ -61,30 +60,33 @@ class Keys:
 
 
 def keys_of(
-    grid: Grid, maker: Maker, bound: Mapping[str, Any], inputs: Inputs, functions: list[str]
+    grid: Grid, maker: Maker, bound: Mapping[str, Any], inputs: Inputs, functions: list[str], *, as_0_1: bool = False
 ) -> Iterator[tuple[int, bytes]]:
-    """Number and key of every point of a grid; reads what the points name and was not read yet."""
+    """Number and key of every point of a grid; reads what the points name and was not read yet.
+
+    `as_0_1`: the keys that pipesim 0.1 gave the points.
+    """
     parts: list[Callable[[Places], str]] = []
     end = f"}}{''.join(',' + json.dumps(text) for text in functions)}]"
-    begin = f"[{SEMANTICS},{json.dumps(__version__)},{{"
+    begin = f"[{','.join(map(json.dumps, scheme(as_0_1=as_0_1)))},{{"
     for number, places in grid.kept(bound):
-        parts = parts or _parts(grid, maker, inputs, number)
+        parts = parts or _parts(grid, maker, inputs, number, as_0_1=as_0_1)
         told = "".join([part(places) for part in parts])
         yield number, hashed(begin + told[:-1] + end)
 
 
-def _parts(grid: Grid, maker: Maker, inputs: Inputs, number: int) -> list[Callable[[Places], str]]:
+def _parts(grid: Grid, maker: Maker, inputs: Inputs, number: int, *, as_0_1: bool) -> list[Callable[[Places], str]]:
     """For each field in the order of their names what it adds to the text, by the places of the axes."""
     with within(_where(grid.values(number))):
         idle = idle_fields(maker.point(grid.values(number)))  # what has no effect at one point has none at the others
     return [
-        remembered(grid, maker.names(name), _piece(grid, maker, inputs, name, told=name not in idle))
+        remembered(grid, maker.names(name), _piece(grid, maker, inputs, name, told=name not in idle, as_0_1=as_0_1))
         for name in sorted(FIELDS)
         if maker.has(name)
     ]
 
 
-def _piece(grid: Grid, maker: Maker, inputs: Inputs, name: str, *, told: bool) -> Callable[[Places], str]:
+def _piece(grid: Grid, maker: Maker, inputs: Inputs, name: str, *, told: bool, as_0_1: bool) -> Callable[[Places], str]:
     """What a field adds to the text where the axes are at these places, a comma after it."""
 
     def piece(places: Places) -> str:
@@ -92,7 +94,7 @@ def _piece(grid: Grid, maker: Maker, inputs: Inputs, name: str, *, told: bool) -
         with within(_where(values)):
             value = maker.field(name, values)
         inputs.gather(name, value)
-        if not told or is_default(name, value):
+        if not told or is_default(name, value, as_0_1=as_0_1):
             return ""
         return f"{json.dumps(name)}:{json.dumps(inputs.contents.get(f'{name} {value}', value))},"
 

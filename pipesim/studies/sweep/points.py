@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipesim import __version__
 from pipesim.base import formulas, serialisation
 from pipesim.base.errors import InputError, within
 from pipesim.base.formulas import Template
@@ -22,6 +21,7 @@ from pipesim.core.devices import device_kind
 
 # Raised whenever the same point would come to other numbers: rows of an older number are made anew.
 SEMANTICS = 7
+_DEFAULTS_0_1 = {"efficiency": 0.5}  # of pipesim 0.1, where they may differ from the present ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,19 +145,25 @@ class Maker:
         return self._known[place]
 
 
-def key(point: Point, contents: Mapping[str, str], functions: Sequence[str] = ()) -> bytes:
+def key(point: Point, contents: Mapping[str, str], functions: Sequence[str] = (), *, as_0_1: bool = False) -> bytes:
     """A hash of everything that determines the result.
 
     `contents` says for names of files and of functions what is in them, `functions` which metrics of somebody's own are
     taken. What has no effect does not count, nor what is left at its default: an option that is new changes no key.
+    `as_0_1`: the key that pipesim 0.1 gave the point, which held the package's version.
     """
     idle = idle_fields(point)
     told = {
         name: contents.get(f"{name} {value}", value)
         for name in FIELDS
-        if name not in idle and not is_default(name, value := getattr(point, name))
+        if name not in idle and not is_default(name, value := getattr(point, name), as_0_1=as_0_1)
     }
-    return hashed(json.dumps([SEMANTICS, __version__, told, *functions], sort_keys=True, separators=(",", ":")))
+    return hashed(json.dumps([*scheme(as_0_1=as_0_1), told, *functions], sort_keys=True, separators=(",", ":")))
+
+
+def scheme(*, as_0_1: bool = False) -> tuple[int | str, ...]:
+    """What the text of every key begins with."""
+    return (SEMANTICS, "0.1.0") if as_0_1 else (SEMANTICS,)
 
 
 def hashed(text: str) -> bytes:
@@ -165,9 +171,10 @@ def hashed(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()[:16]
 
 
-def is_default(name: str, value: Any) -> bool:  # noqa: ANN401 - as `check_value`
-    """Whether a field is left at its default."""
-    return bool(value == _DEFAULTS[name])
+def is_default(name: str, value: Any, *, as_0_1: bool = False) -> bool:  # noqa: ANN401 - as `check_value`
+    """Whether a field is left at its default, or at that of pipesim 0.1."""
+    defaults = _DEFAULTS | _DEFAULTS_0_1 if as_0_1 else _DEFAULTS
+    return bool(value == defaults[name])
 
 
 def idle_fields(point: Point) -> frozenset[str]:

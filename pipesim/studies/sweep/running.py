@@ -73,6 +73,9 @@ def run(
         _repair(results, sweep, keys, say)
         experiment = sweep.experiment(keys)
         results.enlist(experiment, sweep.listed(keys))
+        if results.has_others(sweep.name):  # perhaps under the keys of pipesim 0.1
+            old = (key for _, key in sweep.keys(inputs, as_0_1=True))
+            results.copy_results(zip(old, (key for _, key in keys), strict=True))
         numbers = _chosen(sweep, results.pending(sweep.name, replayer, retry=retry), only)
         several = min(count, max(len(numbers), 1))
         share = host_memory if dask else limits.limit_of(host_memory).shared(several)

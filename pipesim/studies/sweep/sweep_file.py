@@ -130,11 +130,11 @@ class Sweep:
             found.update(b"%d " % number + digest)
         return Experiment(self.name, found.hexdigest(), self.text, self.axes, self.columns)
 
-    def keys(self, inputs: Inputs) -> Iterator[tuple[int, bytes]]:
-        """Number and key of every point; reads what is not read yet."""
+    def keys(self, inputs: Inputs, *, as_0_1: bool = False) -> Iterator[tuple[int, bytes]]:
+        """Number and key of every point, or the key of pipesim 0.1; reads what is not read yet."""
         functions, first = inputs.metrics(self.metrics), 0
         for grid, maker in zip(self.grids, self._makers, strict=True):
-            for number, key in keys_of(grid, maker, self.bound, inputs, functions):
+            for number, key in keys_of(grid, maker, self.bound, inputs, functions, as_0_1=as_0_1):
                 yield first + number, key
             first += grid.size
 
