@@ -10,6 +10,7 @@ keeps what this prints.
 
 import argparse
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from pipesim.architectures.roofline import Efficiency, roofline
 from pipesim.base.errors import PipesimError
 
 HERE = Path(__file__).resolve().parent
-PROFILES = HERE.parents[2] / "shared" / "profiles"
+PROFILES = Path(os.environ.get("PIPESIM_DATA") or HERE.parents[2] / "shared") / "profiles"
 START = Curve(product=0.5, convolution=0.5, memory=0.5, start_s=0.0)
 FREE = ("product", "convolution", "memory")
 

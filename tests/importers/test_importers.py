@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import strategies
-from helpers.places import PROFILES
+from helpers.places import PROFILES, needs_data
 from pipesim.base import lookup
 from pipesim.base.errors import FormatError, InputError
 from pipesim.core.model import model_of
@@ -176,9 +176,7 @@ def test_folders_that_are_no_trace_and_paths_to_nothing_are_refused(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(TOTALS))
 def test_totals_of_published_profiles(name):
-    path = PROFILES / f"{name}.txt"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here: published profiles are not part of the project")
+    path = needs_data(PROFILES / f"{name}.txt")
     trace = pipedream(path)
     layers, forward, backward, parameters = TOTALS[name]
     assert importer_for(path) == "pipedream"

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from helpers import mutations, profiles
-from helpers.places import PROFILES, ROOT
+from helpers.places import PROFILES, ROOT, needs_data
 from helpers.profiles import AUTOGRAD, Profile, training
 from pipesim.base import lookup
 from pipesim.base.errors import InputError, PipesimError
@@ -28,7 +28,12 @@ from pipesim.importers.kineto.reading import read
 from pipesim.studies import experiment
 
 RECORDED = PROFILES / "kineto"
-recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="no recorded kineto profiles beside the repository")
+recorded = pytest.mark.usefixtures("recordings")
+
+
+@pytest.fixture
+def recordings():
+    return needs_data(RECORDED)
 
 
 @pytest.fixture

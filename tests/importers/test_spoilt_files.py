@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from helpers import chakra_files as et
-from helpers.places import PROFILES
+from helpers.places import PROFILES, needs_data
 from helpers.profiles import metis_profile, training
 from helpers.spoiling import spoilt
 from helpers.spoilt_files import FILES, LARGE, RECORDED, TIMES, judge, outcome
@@ -63,9 +63,7 @@ def test_spoilt_files_are_read_or_refused(name, tmp_path):
 
 @pytest.mark.parametrize(("name", "file"), [(name, file) for name, files in RECORDED.items() for file in files])
 def test_spoilt_recordings_are_read_or_refused(name, file, tmp_path):
-    if not (PROFILES / file).exists():
-        pytest.skip(f"no recorded {file} in shared/profiles beside the repository")
-    packed, path = (PROFILES / file).read_bytes(), tmp_path / Path(file).name
+    packed, path = needs_data(PROFILES / file).read_bytes(), tmp_path / Path(file).name
     whole = gzip.decompress(packed) if path.suffix == ".gz" else packed
     rng = random.Random(file)
     for turn in range(MUTATIONS // len(RECORDED[name]) // LARGE.get(file, 1)):

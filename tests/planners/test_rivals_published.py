@@ -6,16 +6,13 @@ the profiles that the projects publish. The profiles are not part of this projec
 
 import pytest
 
-from helpers.places import PROFILES
+from helpers.places import PROFILES, needs_data
 from pipesim.core.costs import costs_of
 from pipesim.studies.experiment import load_trace, make_plan
 
 
 def profile(name):
-    path = PROFILES / name
-    if not path.exists():
-        pytest.skip(f"no recorded profile {name} in shared/profiles beside the repository")
-    return path
+    return needs_data(PROFILES / name)
 
 
 @pytest.mark.parametrize(
