@@ -11,7 +11,7 @@ from pipesim.core.cluster import Cluster
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import ACTIVATION, Program
 from pipesim.engines import compiled, event
-from pipesim.lowering import Options, lower
+from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 from pipesim.studies import equal_stages
 from pipesim.studies.experiment import load_cluster
@@ -45,9 +45,9 @@ def _beside_simpy() -> list[Row]:
 
 def _batch(plans: int = 20_000) -> Row:
     """One program of (16, 64) under many sets of durations: one for each stage and kind."""
-    made = equal_stages.case(
-        "one_f_one_b", 16, 64, equal_stages.Times.of(1e-3, 2e-3, hop=3e-4), None, Options("fifo")
-    ).program()
+    made = lower(
+        equal_stages.case("one_f_one_b", 16, 64, equal_stages.Times.of(1e-3, 2e-3, hop=3e-4), None, Options("fifo"))
+    )
     sorts, sort = np.unique(made.kind * 100 + made.stage, return_inverse=True)
     base = np.array([made.duration[sort == s][0] for s in range(len(sorts))])
     spread = np.random.default_rng(0).uniform(0.9, 1.1, (len(sorts), plans))
@@ -131,7 +131,7 @@ def _copies(copies: int, stages: int, microbatches: int = 512) -> Program:
     names = [device.name for device in cluster.devices]
     parts = tuple(Stage(n, n + 1, tuple(names[r * stages + n] for r in range(copies))) for n in range(stages))
     plan = Plan("even", stages, microbatches * copies, parts, "whole")
-    return lower(plan, one_f_one_b(plan), costs, cluster, Options("fair"))
+    return lower(Setup(plan, one_f_one_b(plan), costs, cluster, Options("fair")))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pipesim.core.costs import Costs, costs_of
 from pipesim.core.program import SHARINGS, Program
 from pipesim.core.trace import Trace
 from pipesim.engines.event import run
-from pipesim.lowering import Options, lower
+from pipesim.lowering import Options, Setup, lower
 from pipesim.planners.uniform import uniform
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 from pipesim.studies.experiment import load_cluster
@@ -35,7 +35,7 @@ def program(stages: int, microbatches: int, sharing: str) -> Program:
     costs = even(stages)
     cluster = load_cluster(f'flat({stages}, bandwidth="1GB/s")')
     plan = uniform(costs.model, cluster, costs, microbatches)
-    return lower(plan, one_f_one_b(plan), costs, cluster, Options(sharing))
+    return lower(Setup(plan, one_f_one_b(plan), costs, cluster, Options(sharing)))
 
 
 def bare(lanes: int, tasks: int) -> None:

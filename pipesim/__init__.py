@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     from pipesim.core.trace import Trace as Trace
     from pipesim.display.figures import gantt as gantt
     from pipesim.display.timeline_files import export as export_timeline  # noqa: F401 - offered below under this name
+    from pipesim.lowering import Options as Options
+    from pipesim.lowering import Setup as Setup
+    from pipesim.lowering import lower as lower
     from pipesim.studies.comparison import compare as compare
     from pipesim.studies.experiment import load_cluster as load_cluster
     from pipesim.studies.experiment import load_plan as load_plan
@@ -77,8 +80,10 @@ if TYPE_CHECKING:
 _WINDOW = {
     "Cluster": "pipesim.core.cluster:Cluster",
     "PipesimError": "pipesim.base.errors:PipesimError",
+    "Options": "pipesim.lowering:Options",
     "Plan": "pipesim.core.plan:Plan",
     "Schedule": "pipesim.core.schedule:Schedule",
+    "Setup": "pipesim.lowering:Setup",
     "Stage": "pipesim.core.plan:Stage",
     "Timeline": "pipesim.core.timeline:Timeline",
     "Trace": "pipesim.core.trace:Trace",
@@ -90,6 +95,7 @@ _WINDOW = {
     "load_plan": "pipesim.studies.experiment:load_plan",
     "load_sweep": "pipesim.studies.sweep:load",
     "load_trace": "pipesim.studies.experiment:load_trace",
+    "lower": "pipesim.lowering:lower",
     "make_case": "pipesim.studies.experiment:make_case",
     "make_plan": "pipesim.studies.experiment:make_plan",
     "replay": "pipesim.studies.experiment:replay",

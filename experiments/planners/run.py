@@ -25,6 +25,7 @@ from pipesim.base.errors import PipesimError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, costs_of
 from pipesim.core.plan import Plan
+from pipesim.lowering import Setup, lower
 from pipesim.planners import PLANNERS
 from pipesim.studies import experiment
 from pipesim.studies.pricing import SCHEDULES
@@ -108,8 +109,8 @@ def _timed(plan: Plan, costs: Costs, cluster: Cluster) -> Iterator[tuple[float, 
             schedule = experiment.schedule_with(scheduler, plan, costs, cluster)
         except PipesimError:  # this scheduler does not order such plans
             continue
-        case = experiment.Case(plan, schedule, costs, cluster)
-        yield metrics.iteration_time(experiment.run(case.program(), "compiled")), scheduler
+        case = Setup(plan, schedule, costs, cluster)
+        yield metrics.iteration_time(experiment.run(lower(case), "compiled")), scheduler
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from pipesim.analysis import metrics
 from pipesim.base.errors import PipesimError
 from pipesim.core.timeline import Timeline
 from pipesim.display import figures, report
-from pipesim.lowering import Options
+from pipesim.lowering import Options, lower
 from pipesim.studies import equal_stages, experiment
 from pipesim.studies.equal_stages import Times
 from pipesim.studies.ordering import schedule_with
@@ -52,7 +52,7 @@ def _seconds(name: str, stages: int, microbatches: int, factor: float | None = N
             made = replace(made, schedule=schedule_with(name, made.plan, made.costs, made.cluster))
     except PipesimError as error:
         return str(error)
-    return f"{metrics.iteration_time(experiment.run(made.program())):g}"
+    return f"{metrics.iteration_time(experiment.run(lower(made))):g}"
 
 
 def pairs() -> list[list[str]]:

@@ -9,8 +9,8 @@ from pipesim.base import files, lookup
 from pipesim.core.costs import costs_of
 from pipesim.core.timeline import Timeline
 from pipesim.display import figures
+from pipesim.lowering import Setup, lower
 from pipesim.studies import experiment, sweep
-from pipesim.studies.experiment import Case
 
 FOLDER = Path(__file__).parent / "gantts"
 SCHEDULERS = {"GPipe": "gpipe", "1F1B": "one_f_one_b", "eager 1F1B": "eager_1f1b", "PE": "pe"}
@@ -25,7 +25,7 @@ def timelines() -> dict[str, Timeline]:
     found = {}
     for name, scheduler in SCHEDULERS.items():
         made, schedule = experiment.ordered_with(scheduler, plan, costs, cluster)
-        found[name] = experiment.run(Case(made, schedule, costs, cluster).program(), "compiled")
+        found[name] = experiment.run(lower(Setup(made, schedule, costs, cluster)), "compiled")
     return found
 
 

@@ -10,23 +10,23 @@ from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.scenario import CALM
 from pipesim.core.timeline import Timeline
+from pipesim.lowering import Setup, lower
 from pipesim.planners import PLANNERS
 from pipesim.planners.brute import brute
 from pipesim.studies import experiment
-from pipesim.studies.experiment import Case
 from pipesim.studies.pricing import SCHEDULES
 
 MANY = 2_000_000  # plans: a few hundred thousand is what four devices and a dozen layers come to
 AGING = "aging"  # the kind of a slow device
 
 
-def pe_over_work(case: Case, _: Timeline) -> float:
+def pe_over_work(case: Setup, _: Timeline) -> float:
     """PE on the abstract pipeline, over what no order of the same stages beats."""
     pipeline = channels.pipeline_of(case.plan, case.costs, case.cluster)
     return channels.execute(pipeline).time(pipeline) / channels.work_bound(pipeline)
 
 
-def theorem_over_work(case: Case, _: Timeline) -> float:
+def theorem_over_work(case: Setup, _: Timeline) -> float:
     """What the theorem says that PE never exceeds, over the same."""
     pipeline = channels.pipeline_of(case.plan, case.costs, case.cluster)
     return channels.theorem_bound(pipeline) / channels.work_bound(pipeline)
@@ -40,13 +40,13 @@ OWN_SCHEDULE = {
 }
 
 
-def optimum_s(case: Case, _: Timeline) -> float:
+def optimum_s(case: Setup, _: Timeline) -> float:
     """Seconds of PE under the best of all plans on all orders of the devices."""
     made = case.costs.model, case.cluster, case.costs, case.plan.microbatches
     return float(brute(*made, orders="all", limit=MANY).objective_s or 0)
 
 
-def replanned_s(case: Case, timeline: Timeline) -> float:
+def replanned_s(case: Setup, timeline: Timeline) -> float:
     """Seconds of an iteration if the planner had known what is slow; as it is if that makes it no better."""
     if case.scenario == CALM:
         return metrics.iteration_time(timeline)
@@ -57,10 +57,10 @@ def replanned_s(case: Case, timeline: Timeline) -> float:
     # Planned on what is slow as a property of the cluster, replayed on the cluster that has it as a scenario.
     plan, schedule = experiment.ordered_with(scheduler, plan, costs, cluster, case.options)
     again = replace(case, plan=plan, schedule=schedule)
-    return min(metrics.iteration_time(experiment.run(again.program(), "compiled")), metrics.iteration_time(timeline))
+    return min(metrics.iteration_time(experiment.run(lower(again), "compiled")), metrics.iteration_time(timeline))
 
 
-def known(case: Case) -> tuple[Costs, Cluster]:
+def known(case: Setup) -> tuple[Costs, Cluster]:
     """Costs and a cluster that have the slow devices and links of a scenario for good."""
     costs, cluster = case.costs, case.cluster
     for slow in case.scenario.slow:

@@ -22,9 +22,10 @@ def export(output: str, file_format: str | None, as_json: bool, **given: Any) ->
     """
     from pipesim.analysis import metrics
     from pipesim.display import timeline_files as exports
+    from pipesim.lowering import lower
 
     options.check_outputs(pictures=[], exports=output, file_format=file_format)
-    timeline = options.run(options.make_case(given | {"as_json": as_json}).program(), given["engine"], quiet=as_json)
+    timeline = options.run(lower(options.make_case(given | {"as_json": as_json})), given["engine"], quiet=as_json)
     exports.export(timeline, output, file_format)
     if as_json:
         iteration_time = metrics.iteration_time(timeline)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from pipesim.core.program import Program
     from pipesim.core.scenario import Scenario
     from pipesim.core.timeline import Timeline
-    from pipesim.lowering import Options
-    from pipesim.studies.experiment import Case
+    from pipesim.lowering import Options, Setup
 
 # As in `pipesim.core.program`, which is not imported here because --help must be quick; a test compares them.
 SHARINGS = ("none", "fifo", "fair", "channel")
@@ -181,7 +180,7 @@ def _optimizer(given: dict[str, Any]) -> tuple[float, float | None]:
     return recorded.s_per_byte, recorded.state_per_byte
 
 
-def make_case(given: dict[str, Any]) -> "Case":
+def make_case(given: dict[str, Any]) -> "Setup":
     """What the options of `case` say."""
     from pipesim.studies import experiment
 

@@ -32,7 +32,7 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
     from pipesim.base import serialisation
     from pipesim.core.costs import costs_of
     from pipesim.display import report
-    from pipesim.lowering import DEFAULTS
+    from pipesim.lowering import DEFAULTS, Setup, lower
     from pipesim.studies import documents, experiment
 
     options.check_outputs(pictures=[])
@@ -55,4 +55,4 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
         click.echo(report.plan(found, bound, took, by_scaling))
     if given["require_fit"]:
         ordered = experiment.ordered_with("one_f_one_b", found, costs, devices, DEFAULTS)
-        failures.check_fit(experiment.run(experiment.Case(*ordered, costs, devices).program()))
+        failures.check_fit(experiment.run(lower(Setup(*ordered, costs, devices))))

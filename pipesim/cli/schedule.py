@@ -62,7 +62,7 @@ def schedule(name: str, chunks: int | None, messages: bool, as_json: bool, **giv
     """
     from pipesim.base import files
     from pipesim.display import report
-    from pipesim.lowering import Options
+    from pipesim.lowering import Options, lower
     from pipesim.studies import equal_stages, experiment
 
     options.check_outputs(pictures=[given["gantt"]])
@@ -70,7 +70,7 @@ def schedule(name: str, chunks: int | None, messages: bool, as_json: bool, **giv
         lowering = Options(pair_factor=given["pair_factor"])
         size = given["stages"], given["microbatches"]
         made = equal_stages.case(name, *size, times_of(given), chunks, lowering, given["host_memory"])
-        timeline = experiment.run(made.program())
+        timeline = experiment.run(lower(made))
     text = equal_stages.with_messages(made) if messages else str(made.schedule)
     data = equal_stages.exploration(made, timeline) | {"scheduler": name, "table": text.split("\n")}
     if given["output"]:

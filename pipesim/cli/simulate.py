@@ -8,7 +8,7 @@ from pipesim.cli import failures, options
 
 if TYPE_CHECKING:
     from pipesim.core.timeline import Timeline
-    from pipesim.studies.experiment import Case
+    from pipesim.lowering import Setup
 
 FEW = 16  # devices; above, a Gantt chart in text says little
 
@@ -40,6 +40,7 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
       pipesim simulate bert-large dgx1_v100 --scenario slow.toml --output trace.json
       pipesim simulate bert-large dgx1_v100 --background load.csv --links-plot links.png
     """
+    from pipesim.lowering import lower
     from pipesim.studies import documents, experiment
 
     options.check_given("without --iterations", is_there=iterations is not None, without=("seed", "jitter"))
@@ -48,7 +49,7 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
     case = options.make_case(given | {"as_json": as_json})
     if iterations is not None:  # refused before anything is written
         experiment.check_replay(case, iterations, seed, jitter, given["host_memory"])
-    timeline = options.run(case.program(), given["engine"], quiet=as_json)
+    timeline = options.run(lower(case), given["engine"], quiet=as_json)
     if given["verify"]:
         timeline.verify()
     data = documents.simulation_data(case, timeline)
@@ -65,7 +66,7 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
         failures.check_fit(timeline)
 
 
-def _print(case: "Case", timeline: "Timeline", data: dict[str, Any], *, verified: bool) -> None:
+def _print(case: "Setup", timeline: "Timeline", data: dict[str, Any], *, verified: bool) -> None:
     from pipesim.display import report
 
     click.echo(f"{report.plan(case.plan)}\n\n{report.simulation(data)}")

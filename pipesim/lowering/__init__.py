@@ -20,18 +20,15 @@ from pipesim.base.errors import RefusedError
 from pipesim.core import legality
 from pipesim.core import plan as plans
 from pipesim.core import program as programs
-from pipesim.core.cluster import Cluster
-from pipesim.core.costs import Costs
-from pipesim.core.plan import Plan
 from pipesim.core.program import Program
-from pipesim.core.scenario import CALM, STEADY, Scenario, Speeds
-from pipesim.core.schedule import Schedule
+from pipesim.core.scenario import STEADY, Speeds
 from pipesim.lowering.compute import add_compute, add_optimizer, add_own_needs, redraw
-from pipesim.lowering.job import DEFAULTS, Job, Options, Tasks
 from pipesim.lowering.rings import add_all_reduces
+from pipesim.lowering.setup import DEFAULTS, Options, Setup
+from pipesim.lowering.tasks import Tasks
 from pipesim.lowering.transfers import add_transfers
 
-__all__ = ["DEFAULTS", "Options", "lower", "redraw", "state_factor"]
+__all__ = ["DEFAULTS", "Options", "Setup", "lower", "redraw", "state_factor"]
 
 
 # Bytes of optimizer state per byte of parameters, for Adam: two moments. Parameters of 16 bits have a master copy
@@ -40,57 +37,48 @@ OPTIMIZER_STATE = {"fp16": 6.0, "bf16": 6.0}
 OPTIMIZER_STATE_OTHERWISE = 2.0
 
 
-def lower(
-    plan: Plan,
-    schedule: Schedule,
-    costs: Costs,
-    cluster: Cluster,
-    options: Options = DEFAULTS,
-    *,
-    scenario: Scenario = CALM,
-) -> Program:
+def lower(setup: Setup) -> Program:
     """All tasks of one iteration with their seconds, bytes, dependencies and memory."""
-    plans.check_fits(plan, costs.model, cluster)
-    legality.check(schedule, plan)
-    scenario.check_devices(cluster)
-    job = Job(plan, schedule, costs, cluster, options)
+    plans.check_fits(setup.plan, setup.costs.model, setup.cluster)
+    legality.check(setup.schedule, setup.plan)
+    setup.scenario.check_devices(setup.cluster)
     tasks = Tasks()
-    add_compute(tasks, job)
-    add_own_needs(tasks, job)
-    add_optimizer(tasks, job)
-    add_transfers(tasks, job)
-    add_all_reduces(tasks, job)
-    return _assemble(tasks, job, scenario)
+    add_compute(tasks, setup)
+    add_own_needs(tasks, setup)
+    add_optimizer(tasks, setup)
+    add_transfers(tasks, setup)
+    add_all_reduces(tasks, setup)
+    return _assemble(tasks, setup)
 
 
-def _assemble(tasks: Tasks, job: Job, scenario: Scenario) -> Program:
+def _assemble(tasks: Tasks, setup: Setup) -> Program:
     """The columns of all passes, one after the other, with what lanes and media they run on."""
     columns = {name: np.concatenate(parts) for name, parts in tasks.columns.items()}
     compute = np.flatnonzero(columns["lane"] >= 0)
-    on_channels = job.options.sharing == "channel"
-    media = tuple(name for name, _ in tasks.channels) if on_channels else job.cluster.media
-    per_second = np.array(job.cluster.media_bandwidth, np.float64)
+    on_channels = setup.options.sharing == "channel"
+    media = tuple(name for name, _ in tasks.channels) if on_channels else setup.cluster.media
+    per_second = np.array(setup.cluster.media_bandwidth, np.float64)
     capacity = np.array([rate for _, rate in tasks.channels]) if on_channels else per_second / units.NS_PER_S
-    devices = [job.cluster.devices[job.cluster.index[name]] for name in job.plan.devices]
-    model = job.costs.model
+    devices = [setup.cluster.devices[setup.cluster.index[name]] for name in setup.plan.devices]
+    model = setup.costs.model
     program = Program(
-        sharing=job.options.sharing,
-        transfers=job.options.transfers,
-        devices=job.plan.devices,
+        sharing=setup.options.sharing,
+        transfers=setup.options.transfers,
+        devices=setup.plan.devices,
         media=media,
         capacity=capacity,
         **{name: _typed(name, column) for name, column in columns.items()},
         order=Ragged.of_pairs(len(devices), columns["lane"][compute].astype(np.int64), compute),
         needs=_needs(tasks),
         route=_routes(len(compute), tasks.routes),
-        static_memory=_static_memory(job),
+        static_memory=_static_memory(setup),
         memory=np.array([device.memory for device in devices], np.int64),
-        microbatches=job.plan.microbatches,
-        samples=job.plan.microbatches * model.microbatch_size,
-        flops=None if model.forward_flops is None else 3 * model.forward_flops * job.plan.microbatches,
+        microbatches=setup.plan.microbatches,
+        samples=setup.plan.microbatches * model.microbatch_size,
+        flops=None if model.forward_flops is None else 3 * model.forward_flops * setup.plan.microbatches,
         peak_flops=float(sum(d.flops for d in devices if d.flops)) if all(d.flops for d in devices) else None,
-        lane_speeds=_changing(dict(enumerate(map(scenario.of_device, job.plan.devices)))),
-        media_speeds=_media_speeds(job, scenario),
+        lane_speeds=_changing(dict(enumerate(map(setup.scenario.of_device, setup.plan.devices)))),
+        media_speeds=_media_speeds(setup),
     )
     programs.check(program)
     return program
@@ -113,10 +101,10 @@ def _routes(without: int, routes: list[Ragged]) -> Ragged:
     return Ragged.of_lengths(lengths, np.concatenate([np.zeros(0, np.int64), *(block.values for block in routes)]))
 
 
-def _static_memory(job: Job) -> Ints:
+def _static_memory(setup: Setup) -> Ints:
     """Parameters, gradients and optimizer state of all stages on each device."""
-    factor = state_factor(job.costs.model.precision, job.options.optimizer_state)
-    held = [sum(job.parameter_bytes(n) for n in stages) for stages in job.plan.chunks]
+    factor = state_factor(setup.costs.model.precision, setup.options.optimizer_state)
+    held = [sum(setup.parameter_bytes(n) for n in stages) for stages in setup.plan.chunks]
     return np.rint(np.array(held) * factor).astype(np.int64)
 
 
@@ -131,8 +119,8 @@ def _changing(speeds: dict[int, Speeds]) -> dict[int, Speeds]:
     return {index: speed for index, speed in speeds.items() if speed is not STEADY}
 
 
-def _media_speeds(job: Job, scenario: Scenario) -> dict[int, Speeds]:
-    if job.options.sharing == "channel" and scenario.degraded:
+def _media_speeds(setup: Setup) -> dict[int, Speeds]:
+    if setup.options.sharing == "channel" and setup.scenario.degraded:
         raise RefusedError("sharing 'channel' has no links that could be degraded; use fair, fifo or none")
-    position = {name: i for i, name in enumerate(job.cluster.media)}
-    return {position[name]: speeds for name, speeds in scenario.of_media(job.cluster).items()}
+    position = {name: i for i, name in enumerate(setup.cluster.media)}
+    return {position[name]: speeds for name, speeds in setup.scenario.of_media(setup.cluster).items()}

@@ -4,13 +4,12 @@ import numpy as np
 
 from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints
-from pipesim.core.cluster import Cluster
-from pipesim.core.costs import Costs, Phase
-from pipesim.core.plan import Plan
+from pipesim.core.costs import Phase
 from pipesim.core.program import BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT, Program
 from pipesim.core.schedule import RELEASED_BY_INPUT, Schedule
-from pipesim.lowering.job import DEFAULTS, Job, Options, Tasks
 from pipesim.lowering.recompute import Recomputation
+from pipesim.lowering.setup import Options, Setup
+from pipesim.lowering.tasks import Tasks
 
 PHASES: dict[int, Phase] = {
     FORWARD: "forward",
@@ -21,15 +20,15 @@ PHASES: dict[int, Phase] = {
 WITH_RECOMPUTATION = ("backward", "backward_first", "backward_input")
 
 
-def add_compute(tasks: Tasks, job: Job) -> None:
+def add_compute(tasks: Tasks, setup: Setup) -> None:
     """Task i is action i of the schedule."""
-    schedule = job.schedule
-    slot = job.slot_of[schedule.stage, schedule.rank]
-    duration = _slot_ns(job)[slot, schedule.kind]
-    first = _first_backwards(job)
-    duration[first] = _slot_first_ns(job)[slot[first]]
-    duration = _paired(duration, schedule, job.options)
-    memory_start, memory_end = _memory(job, slot)
+    schedule = setup.schedule
+    slot = setup.slot_of[schedule.stage, schedule.rank]
+    duration = _slot_ns(setup)[slot, schedule.kind]
+    first = _first_backwards(setup)
+    duration[first] = _slot_first_ns(setup)[slot[first]]
+    duration = _paired(duration, schedule, setup.options)
+    memory_start, memory_end = _memory(setup, slot)
     tasks.add(
         len(schedule.stage),
         kind=schedule.kind,
@@ -58,19 +57,19 @@ def _paired(duration: Ints, schedule: Schedule, options: Options) -> Ints:
     return duration
 
 
-def _memory(job: Job, slot: Ints) -> tuple[Ints, Ints]:
+def _memory(setup: Setup, slot: Ints) -> tuple[Ints, Ints]:
     """Bytes that each action adds to its device when it starts and when it ends.
 
     F   + stash                       B   + restored                 - stash - restored
                                       I   + restored for the W too   - its part of both      W   - the rest
     """
-    recomputation = Recomputation(job.options.recompute, job.costs, job.kind(0))
-    stages = job.plan.stages
-    kept = job.by_slot(lambda n, _: recomputation.kept(stages[n].start, stages[n].stop, job.plan.share(n)))
+    recomputation = Recomputation(setup.options.recompute, setup.costs, setup.kind(0))
+    stages = setup.plan.stages
+    kept = setup.by_slot(lambda n, _: recomputation.kept(stages[n].start, stages[n].stop, setup.plan.share(n)))
     stash, restored, until_weights = np.array(kept, np.int64)[slot].T
     held = stash + until_weights
     released = (held * RELEASED_BY_INPUT).astype(np.int64)
-    kinds = [job.schedule.kind == kind for kind in (FORWARD, BACKWARD, INPUT, WEIGHT)]
+    kinds = [setup.schedule.kind == kind for kind in (FORWARD, BACKWARD, INPUT, WEIGHT)]
     nothing = np.zeros_like(stash)
     return (
         np.select(kinds, [stash, restored, until_weights, nothing]),
@@ -78,52 +77,52 @@ def _memory(job: Job, slot: Ints) -> tuple[Ints, Ints]:
     )
 
 
-def add_own_needs(tasks: Tasks, job: Job) -> None:
+def add_own_needs(tasks: Tasks, setup: Setup) -> None:
     """A backward needs its forward, a gradient of the weights that of the input: both on the same lane."""
-    schedule = job.schedule
-    slot = job.slot_of[schedule.stage, schedule.rank]
+    schedule = setup.schedule
+    slot = setup.slot_of[schedule.stage, schedule.rank]
     for later, side in (((BACKWARD, INPUT), 0), ((WEIGHT,), 1)):
         rows = np.flatnonzero(np.isin(schedule.kind, later))
-        done = job.action_at(side, slot[rows], schedule.microbatch[rows])
-        tasks.needs.append((job.cell_start[rows], job.cell_end[done]))
+        done = setup.action_at(side, slot[rows], schedule.microbatch[rows])
+        tasks.needs.append((setup.cell_start[rows], setup.cell_end[done]))
 
 
-def _slot_ns(job: Job) -> Ints:
+def _slot_ns(setup: Setup) -> Ints:
     """[slot, kind] -> nanoseconds of one action."""
-    return units.to_ns(np.stack([_slot_seconds(job, PHASES[kind]) for kind in range(len(PHASES))], axis=1))
+    return units.to_ns(np.stack([_slot_seconds(setup, PHASES[kind]) for kind in range(len(PHASES))], axis=1))
 
 
-def _slot_first_ns(job: Job) -> Ints:
-    return units.to_ns(_slot_seconds(job, "backward_first"))
+def _slot_first_ns(setup: Setup) -> Ints:
+    return units.to_ns(_slot_seconds(setup, "backward_first"))
 
 
-def _slot_seconds(job: Job, phase: Phase) -> Floats:
-    return np.array(job.by_slot(lambda stage, kind: _seconds(job, stage, kind, phase)))
+def _slot_seconds(setup: Setup, phase: Phase) -> Floats:
+    return np.array(setup.by_slot(lambda stage, kind: _seconds(setup, stage, kind, phase)))
 
 
-def _seconds(job: Job, stage: int, kind: str, phase: Phase) -> float:
-    part, share = job.plan.stages[stage], job.plan.share(stage)
-    seconds = job.costs.seconds(phase, kind, share)
-    if phase in WITH_RECOMPUTATION and job.options.recompute != "none":
-        again = Recomputation(job.options.recompute, job.costs, job.kind(0)).layers
-        seconds = seconds + job.costs.seconds("recompute", kind, share) * again
+def _seconds(setup: Setup, stage: int, kind: str, phase: Phase) -> float:
+    part, share = setup.plan.stages[stage], setup.plan.share(stage)
+    seconds = setup.costs.seconds(phase, kind, share)
+    if phase in WITH_RECOMPUTATION and setup.options.recompute != "none":
+        again = Recomputation(setup.options.recompute, setup.costs, setup.kind(0)).layers
+        seconds = seconds + setup.costs.seconds("recompute", kind, share) * again
     return float(seconds[part.start : part.stop].sum())
 
 
-def _first_backwards(job: Job) -> Ints:
+def _first_backwards(setup: Setup) -> Ints:
     """For each slot its first whole backward, which writes gradients where the others add to them."""
-    schedule = job.schedule
+    schedule = setup.schedule
     rows = np.flatnonzero(schedule.kind == BACKWARD)
-    slot = job.slot_of[schedule.stage[rows], schedule.rank[rows]]
+    slot = setup.slot_of[schedule.stage[rows], schedule.rank[rows]]
     return rows[np.unique(slot, return_index=True)[1]]
 
 
-def add_optimizer(tasks: Tasks, job: Job) -> None:
+def add_optimizer(tasks: Tasks, setup: Setup) -> None:
     """One step per slot at the end of its lane, later stages first; `add_all_reduces` says what it waits for."""
-    if not job.options.optimizer_s_per_byte:
+    if not setup.options.optimizer_s_per_byte:
         return
-    for slot, (stage, rank) in sorted(enumerate(job.slots), key=lambda item: (item[1][1], -item[1][0])):
-        seconds = job.parameter_bytes(stage) * job.options.optimizer_s_per_byte
+    for slot, (stage, rank) in sorted(enumerate(setup.slots), key=lambda item: (item[1][1], -item[1][0])):
+        seconds = setup.parameter_bytes(stage) * setup.options.optimizer_s_per_byte
         index = tasks.add(
             1,
             kind=OPTIMIZER,
@@ -136,36 +135,27 @@ def add_optimizer(tasks: Tasks, job: Job) -> None:
         tasks.optimizer_of[slot] = int(index[0])
 
 
-def redraw(  # noqa: PLR0917 - as `lower`
-    program: Program,
-    plan: Plan,
-    costs: Costs,
-    cluster: Cluster,
-    schedule: Schedule,
-    options: Options = DEFAULTS,
-    *,
-    rng: np.random.Generator,
-    jitter: float = 0.0,
-) -> Program:
-    """The program with every layer's time drawn anew from its samples, for every microbatch apart.
+def redraw(program: Program, setup: Setup, *, rng: np.random.Generator, jitter: float = 0.0) -> Program:
+    """The program with every layer's time drawn from its samples, for every microbatch apart.
 
     `jitter` multiplies each layer's time by a log-normal factor of mean 1 and this coefficient of variation.
     """
-    duration, actions = program.duration.copy(), len(schedule.kind)
-    first = cluster.devices[cluster.index[plan.devices[0]]].kind
-    again = np.flatnonzero(Recomputation(options.recompute, costs, first).layers)
+    plan, costs = setup.plan, setup.costs
+    duration, actions = program.duration.copy(), len(setup.schedule.kind)
+    again = np.flatnonzero(Recomputation(setup.options.recompute, costs, setup.kind(0)).layers)
     for stage, part in enumerate(plan.stages):
         for device in part.devices:
-            mine = (program.stage == stage) & (program.lane == plan.devices.index(device)) & (program.kind <= WEIGHT)
+            rank = setup.rank[device]
+            mine = (program.stage == stage) & (program.lane == rank) & (program.kind <= WEIGHT)
             for phase, rows in _rows_by_phase(program, np.flatnonzero(mine)):
-                how = cluster.devices[cluster.index[device]].kind, plan.share(stage), len(rows), rng
+                how = setup.kind(rank), plan.share(stage), len(rows), rng
                 drawn = costs.draw(phase, *how)
                 if phase in WITH_RECOMPUTATION and len(again):
                     drawn[:, again] += costs.draw("recompute", *how)[:, again]
                 if jitter:
                     drawn *= _noise(drawn.shape, jitter, rng)
                 duration[rows] = units.to_ns(drawn[:, part.start : part.stop].sum(axis=1))
-    duration[:actions] = _paired(duration[:actions], schedule, options)
+    duration[:actions] = _paired(duration[:actions], setup.schedule, setup.options)
     return program.with_durations(duration)
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pipesim.base.arrays import Floats
 from pipesim.core.costs import Costs
-from pipesim.lowering.job import Recompute
+from pipesim.lowering.setup import Recompute
 
 # A layer that is better than the whole by less than this part is as good: equal layers must not differ by rounding.
 _AS_GOOD = 1e-9

@@ -7,20 +7,21 @@ import numpy as np
 from pipesim.base.arrays import Ints, Ragged
 from pipesim.core.cluster import Cluster
 from pipesim.core.program import ALL_REDUCE
-from pipesim.lowering.job import Job, Tasks
 from pipesim.lowering.messages import alone
+from pipesim.lowering.setup import Setup
+from pipesim.lowering.tasks import Tasks
 
 
-def add_all_reduces(tasks: Tasks, job: Job) -> None:
+def add_all_reduces(tasks: Tasks, setup: Setup) -> None:
     """A ring per replicated stage; optimizer steps wait for it, or for the last backward where there is none."""
-    for n, stage in enumerate(job.plan.stages):
-        k, size = len(stage.devices), job.parameter_bytes(n)
-        slots = range(job.first_slot[n], job.first_slot[n] + k)
-        last = job.last_backward[slots.start : slots.stop]
+    for n, stage in enumerate(setup.plan.stages):
+        k, size = len(stage.devices), setup.parameter_bytes(n)
+        slots = range(setup.first_slot[n], setup.first_slot[n] + k)
+        last = setup.last_backward[slots.start : slots.stop]
         ends = last = last[last >= 0]
         if k > 1 and size:
-            ring = in_ring(stage.devices, job.cluster)
-            ends = _add_ring(tasks, job, n, list(zip(ring, (*ring[1:], ring[0]), strict=True)))
+            ring = in_ring(stage.devices, setup.cluster)
+            ends = _add_ring(tasks, setup, n, list(zip(ring, (*ring[1:], ring[0]), strict=True)))
             tasks.needs.append((np.repeat(ends, len(last)), np.tile(last, len(ends))))
         for slot in slots:
             if slot in tasks.optimizer_of:
@@ -34,21 +35,21 @@ def in_ring(devices: Sequence[str], cluster: Cluster) -> list[str]:
     return [name for _, name in sorted(zip(nodes, devices, strict=True), key=lambda pair: first[pair[0]])]
 
 
-def _add_ring(tasks: Tasks, job: Job, stage: int, edges: Sequence[tuple[str, str]]) -> Ints:
+def _add_ring(tasks: Tasks, setup: Setup, stage: int, edges: Sequence[tuple[str, str]]) -> Ints:
     """Each edge carries 2(k-1) messages of 1/k of the parameters."""
-    k, part = len(edges), job.parameter_bytes(stage) / len(edges)
-    if job.options.sharing == "channel":  # all at the pace of the worst pair inside the stage, on no link
-        devices = job.plan.stages[stage].devices
-        worst = max(alone(job.cluster, a, b, part, 2 * (k - 1)) for a in devices for b in devices if a != b)
+    k, part = len(edges), setup.parameter_bytes(stage) / len(edges)
+    if setup.options.sharing == "channel":  # all at the pace of the worst pair inside the stage, on no link
+        devices = setup.plan.stages[stage].devices
+        worst = max(alone(setup.cluster, a, b, part, 2 * (k - 1)) for a in devices for b in devices if a != b)
         messages, edges = [worst._replace(limit=np.inf, media=())], edges[:1]
     else:
-        messages = [alone(job.cluster, a, b, part, 2 * (k - 1)) for a, b in edges]
+        messages = [alone(setup.cluster, a, b, part, 2 * (k - 1)) for a, b in edges]
     index = tasks.add(
         len(edges),
         kind=ALL_REDUCE,
         stage=stage,
-        source=np.array([job.rank[a] for a, _ in edges]),
-        target=np.array([job.rank[b] for _, b in edges]),
+        source=np.array([setup.rank[a] for a, _ in edges]),
+        target=np.array([setup.rank[b] for _, b in edges]),
         duration=np.array([message.duration for message in messages]),
         delay=np.array([message.delay for message in messages]),
         size=np.array([message.size for message in messages]),

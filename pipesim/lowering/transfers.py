@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from pipesim.base.arrays import Floats, Ints, Ragged
 from pipesim.core.program import ACTIVATION, GRADIENT
-from pipesim.lowering.job import Job, Tasks
 from pipesim.lowering.messages import Alone, alone
+from pipesim.lowering.setup import Setup
+from pipesim.lowering.tasks import Tasks
 
 
 class Pairs(NamedTuple):
@@ -24,32 +25,32 @@ class Pairs(NamedTuple):
         """Only these messages, in this order."""
         return Pairs(*(column[chosen] for column in self))
 
-    def ends(self, job: Job) -> tuple[Ints, Ints]:
+    def ends(self, setup: Setup) -> tuple[Ints, Ints]:
         """The actions that make and that use each message."""
         side = (self.kind == GRADIENT).astype(np.int64)
-        made, used = (job.action_at(side, slot, self.microbatch) for slot in (self.source, self.target))
-        return job.cell_end[made], job.cell_start[used]
+        made, used = (setup.action_at(side, slot, self.microbatch) for slot in (self.source, self.target))
+        return setup.cell_end[made], setup.cell_start[used]
 
 
-def add_transfers(tasks: Tasks, job: Job) -> None:
+def add_transfers(tasks: Tasks, setup: Setup) -> None:
     """What one stage hands to the next; on one device the tensor is there already."""
-    cuts = range(len(job.plan.stages) - 1)
-    blocks = [block for n in cuts for block in (_pairs(job, n, n + 1, ACTIVATION), _pairs(job, n + 1, n, GRADIENT))]
+    cuts = range(len(setup.plan.stages) - 1)
+    blocks = [block for n in cuts for block in (_pairs(setup, n, n + 1, ACTIVATION), _pairs(setup, n + 1, n, GRADIENT))]
     if not blocks:
         return
     pairs = Pairs(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
-    rank = np.array([rank for _, rank in job.slots])
+    rank = np.array([rank for _, rank in setup.slots])
     near = rank[pairs.source] == rank[pairs.target]
-    made, used = pairs.rows(near).ends(job)
+    made, used = pairs.rows(near).ends(setup)
     tasks.needs.append((used, made))
-    add = _add_channel_transfers if job.options.sharing == "channel" else _add_pair_transfers
+    add = _add_channel_transfers if setup.options.sharing == "channel" else _add_pair_transfers
     if not near.all():
-        add(tasks, job, pairs.rows(~near))
+        add(tasks, setup, pairs.rows(~near))
 
 
-def _pairs(job: Job, sender: int, receiver: int, kind: int) -> Pairs:
+def _pairs(setup: Setup, sender: int, receiver: int, kind: int) -> Pairs:
     """All replica pairs for every microbatch (split), or the one pair of each microbatch (whole)."""
-    plan, m = job.plan, np.arange(job.plan.microbatches)
+    plan, m = setup.plan, np.arange(setup.plan.microbatches)
     k, k2 = plan.replication[sender], plan.replication[receiver]
     if plan.replicas == "whole":
         source, target, microbatch = m % k, m % k2, m
@@ -57,14 +58,14 @@ def _pairs(job: Job, sender: int, receiver: int, kind: int) -> Pairs:
         grid = np.meshgrid(np.arange(k), np.arange(k2), m, indexing="ij")
         source, target, microbatch = (axis.ravel() for axis in grid)
     kinds = np.full(len(microbatch), kind)
-    return Pairs(kinds, source + job.first_slot[sender], target + job.first_slot[receiver], microbatch)
+    return Pairs(kinds, source + setup.first_slot[sender], target + setup.first_slot[receiver], microbatch)
 
 
-def _add_pair_transfers(tasks: Tasks, job: Job, pairs: Pairs) -> None:
+def _add_pair_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
     """One task per message; sorted by microbatch, gradients first: the order in which ties are settled."""
     pairs = pairs.rows(np.lexsort((pairs.target, pairs.source, pairs.kind == ACTIVATION, pairs.microbatch)))
-    stage_of, rank_of = np.array(job.slots).T
-    timing = Timing.of(job, pairs.source, pairs.target)
+    stage_of, rank_of = np.array(setup.slots).T
+    timing = Timing.of(setup, pairs.source, pairs.target)
     index = tasks.add(
         len(pairs.kind),
         kind=pairs.kind,
@@ -78,17 +79,17 @@ def _add_pair_transfers(tasks: Tasks, job: Job, pairs: Pairs) -> None:
         limit=timing.limit,
     )
     tasks.routes.append(timing.routes)
-    made, used = pairs.ends(job)
-    _connect(tasks, job, index, made, used)
+    made, used = pairs.ends(setup)
+    _connect(tasks, setup, index, made, used)
 
 
-def _add_channel_transfers(tasks: Tasks, job: Job, pairs: Pairs) -> None:
+def _add_channel_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
     """One half-duplex machine per stage boundary: a microbatch's messages pass as one block, at the slowest's pace."""
-    stage_of, rank_of = np.array(job.slots).T
+    stage_of, rank_of = np.array(setup.slots).T
     boundary = np.minimum(stage_of[pairs.source], stage_of[pairs.target])
-    code = (pairs.microbatch * 2 + (pairs.kind == ACTIVATION)) * len(job.plan.stages) + boundary
+    code = (pairs.microbatch * 2 + (pairs.kind == ACTIVATION)) * len(setup.plan.stages) + boundary
     _, first, block = np.unique(code, return_index=True, return_inverse=True)
-    timing = Timing.of(job, pairs.source, pairs.target)
+    timing = Timing.of(setup, pairs.source, pairs.target)
     duration, delay, size = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64), np.zeros(len(first))
     np.maximum.at(duration, block, timing.duration)
     np.maximum.at(delay, block, timing.delay)
@@ -109,8 +110,8 @@ def _add_channel_transfers(tasks: Tasks, job: Job, pairs: Pairs) -> None:
         most, moving = size[channel == number].max(), (duration - delay)[channel == number].max()
         tasks.channels.append((f"stage{n}<->stage{n + 1}", float(most / max(moving, 1)) if most else 1.0))
     tasks.routes.append(Ragged.of_lengths(np.ones(len(first), np.int64), channel.astype(np.int64)))
-    made, used = pairs.ends(job)
-    _connect(tasks, job, index[block], made, used)
+    made, used = pairs.ends(setup)
+    _connect(tasks, setup, index[block], made, used)
 
 
 class Timing(NamedTuple):
@@ -123,28 +124,28 @@ class Timing(NamedTuple):
     routes: Ragged
 
     @classmethod
-    def of(cls, job: Job, source: Ints, target: Ints) -> "Timing":
+    def of(cls, setup: Setup, source: Ints, target: Ints) -> "Timing":
         """Each different (source slot, target slot) is looked up once."""
-        unique, inverse = np.unique(source * len(job.slots) + target, return_inverse=True)
-        towards = np.argsort(unique % len(job.slots), kind="stable")  # routes to one target are found together
-        pair_bytes = functools.cache(functools.partial(_pair_bytes, job))
+        unique, inverse = np.unique(source * len(setup.slots) + target, return_inverse=True)
+        towards = np.argsort(unique % len(setup.slots), kind="stable")  # routes to one target are found together
+        pair_bytes = functools.cache(functools.partial(_pair_bytes, setup))
         by_code: dict[int, Alone] = {}
         for code in unique[towards].tolist():
-            (n, rank), (n2, rank2) = (job.slots[slot] for slot in divmod(code, len(job.slots)))
-            ends = job.plan.devices[rank], job.plan.devices[rank2]
-            by_code[code] = alone(job.cluster, *ends, pair_bytes(n, n2), 1)
+            (n, rank), (n2, rank2) = (setup.slots[slot] for slot in divmod(code, len(setup.slots)))
+            ends = setup.plan.devices[rank], setup.plan.devices[rank2]
+            by_code[code] = alone(setup.cluster, *ends, pair_bytes(n, n2), 1)
         found = [by_code[code] for code in unique.tolist()]
         duration, delay, size, limit = (np.array([row[i] for row in found])[inverse] for i in range(4))
         return cls(duration, delay, size, limit, Ragged.of([row.media for row in found]).take(inverse))
 
 
-def _pair_bytes(job: Job, stage: int, other: int) -> float:
+def _pair_bytes(setup: Setup, stage: int, other: int) -> float:
     """Bytes from one replica of a stage to one of the next: 1/(k k') of the cut when microbatches are split."""
-    cut = job.plan.stages[min(stage, other)].stop - 1
-    return float(job.costs.model.cut_bytes[cut]) * job.plan.share(stage) * job.plan.share(other)
+    cut = setup.plan.stages[min(stage, other)].stop - 1
+    return float(setup.costs.model.cut_bytes[cut]) * setup.plan.share(stage) * setup.plan.share(other)
 
 
-def _connect(tasks: Tasks, job: Job, transfer: Ints, producer: Ints, consumer: Ints) -> None:
+def _connect(tasks: Tasks, setup: Setup, transfer: Ints, producer: Ints, consumer: Ints) -> None:
     """A transfer waits for its producer, its consumer waits for it; what else depends on how messages are posted.
 
     rendezvous   the receive is posted when the receiver has done all that comes before the consumer
@@ -152,21 +153,21 @@ def _connect(tasks: Tasks, job: Job, transfer: Ints, producer: Ints, consumer: I
                  between two computations are posted together, as batched sends and receives are
     """
     tasks.needs += [(transfer, producer), (consumer, transfer)]
-    if job.options.transfers == "eager":
+    if setup.options.transfers == "eager":
         return
-    starts = job.schedule.starts
+    starts = setup.schedule.starts
     has_before = ~np.isin(consumer, starts[:-1])
     tasks.needs.append((transfer[has_before], consumer[has_before] - 1))
-    if job.options.transfers == "blocking":
-        after, has_after = _next_on_lane(tasks, job, producer)
+    if setup.options.transfers == "blocking":
+        after, has_after = _next_on_lane(tasks, setup, producer)
         tasks.needs.append((after[has_after], transfer[has_after]))
 
 
-def _next_on_lane(tasks: Tasks, job: Job, action: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+def _next_on_lane(tasks: Tasks, setup: Setup, action: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     """What a rank does after an action, the optimizer's step included, and whether it does anything."""
-    ends = job.schedule.starts[1:]
+    ends = setup.schedule.starts[1:]
     step = np.full(len(ends), -1, np.int64)  # the first optimizer step of each rank: of the slot whose task comes first
     for slot, task in sorted(tasks.optimizer_of.items(), key=lambda item: -item[1]):
-        step[job.slots[slot][1]] = task
-    after = np.where(np.isin(action + 1, ends), step[job.schedule.rank[action]], action + 1)
+        step[setup.slots[slot][1]] = task
+    after = np.where(np.isin(action + 1, ends), step[setup.schedule.rank[action]], action + 1)
     return after, after >= 0

@@ -16,7 +16,7 @@ from pipesim.core.limits import HostMemory
 from pipesim.core.scenario import CALM, Scenario
 from pipesim.core.timeline import Timeline
 from pipesim.core.trace import Trace
-from pipesim.lowering import DEFAULTS, Options
+from pipesim.lowering import DEFAULTS, Options, Setup, lower
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
 from pipesim.studies import experiment
@@ -90,16 +90,16 @@ def compare(  # noqa: PLR0917 - as `experiment.make_case`
         for scheduler in schedulers:
             try:
                 ordered = ordered_with(scheduler, plan, costs, cluster, options, host_memory)
-                case = experiment.Case(*ordered, costs, cluster, options, scenario)
+                case = Setup(*ordered, costs, cluster, options, scenario)
                 yield _row(planner, scheduler, case, engine)
             except PipesimError as error:
                 yield Row(planner, scheduler, error=str(error))
 
 
-def _row(planner: str, scheduler: str, case: experiment.Case, engine: str) -> Row:
-    timeline = experiment.run(case.program(), engine)
-    limits = case.schedule_bound(), case.bound()
-    return Row(planner, scheduler, timeline, *limits, case.seconds_by_scaling(timeline), case.costs.scaling)
+def _row(planner: str, scheduler: str, case: Setup, engine: str) -> Row:
+    timeline = experiment.run(lower(case), engine)
+    limits = experiment.schedule_bound(case), experiment.bound(case)
+    return Row(planner, scheduler, timeline, *limits, experiment.seconds_by_scaling(case, timeline), case.costs.scaling)
 
 
 def best(rows: Sequence[Row]) -> Row | None:

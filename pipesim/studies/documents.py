@@ -12,6 +12,7 @@ from pipesim.core.costs import Phase, Scaling, costs_of
 from pipesim.core.plan import Plan
 from pipesim.core.timeline import Timeline
 from pipesim.core.trace import Trace
+from pipesim.lowering import Setup
 from pipesim.studies import experiment
 
 
@@ -29,7 +30,7 @@ def plan_data(
     return head | derived | {"bound_s": bound_s, "planning_s": planning_s} | shares
 
 
-def simulation_data(case: experiment.Case, timeline: Timeline) -> dict[str, Any]:
+def simulation_data(case: Setup, timeline: Timeline) -> dict[str, Any]:
     """A simulation as `pipesim simulate --json` prints it."""
     own = {
         "model": case.costs.model.name,
@@ -37,13 +38,13 @@ def simulation_data(case: experiment.Case, timeline: Timeline) -> dict[str, Any]
         "planner": case.plan.planner,
         "replication": list(case.plan.replication),
         "cuts": list(case.plan.cuts),
-        "schedule_bound_s": case.schedule_bound(),
-        "bound_s": case.bound(),
+        "schedule_bound_s": experiment.schedule_bound(case),
+        "bound_s": experiment.bound(case),
         "channel_time_s": experiment.channel_seconds(case, timeline),
         "fits_memory": metrics.fits_memory(timeline),
         "scaling": case.costs.scaling,
-        "iteration_time_by_scaling_s": case.seconds_by_scaling(timeline),
-        "weight_share": case.weight_share(),
+        "iteration_time_by_scaling_s": experiment.seconds_by_scaling(case, timeline),
+        "weight_share": experiment.weight_share(case),
     }
     return metrics.summary(timeline) | own
 

@@ -18,11 +18,10 @@ from pipesim.core.plan import Plan, Stage
 from pipesim.core.schedule import text_of
 from pipesim.core.timeline import Timeline
 from pipesim.core.trace import ANY_KIND
-from pipesim.lowering import DEFAULTS, Options
+from pipesim.lowering import DEFAULTS, Options, Setup, lower
 from pipesim.schedulers import SCHEDULERS, SHAPES
 from pipesim.schedulers.shapes import shaped
 from pipesim.studies import experiment
-from pipesim.studies.experiment import Case
 from pipesim.studies.ordering import ordered_with
 
 MOST_STAGES = 4096
@@ -74,7 +73,7 @@ def case(  # noqa: PLR0917 - what is explored, in the order in which one asks
     chunks: int | None = None,
     options: Options = DEFAULTS,
     host_memory: HostMemory = None,
-) -> Case:
+) -> Setup:
     """A schedule for `stages` devices as a case to simulate; `chunks` stages on each where one may choose."""
     plans.check_at_least("stages", stages, 1)
     plans.check_microbatches(microbatches)
@@ -87,7 +86,7 @@ def case(  # noqa: PLR0917 - what is explored, in the order in which one asks
     if shape:
         plan = shaped(plan, costs, cluster, "loop", count, scheduler)
     plan, schedule = ordered_with(scheduler, plan, costs, cluster, options, host_memory)
-    return Case(plan, schedule, costs, cluster, options)
+    return Setup(plan, schedule, costs, cluster, options)
 
 
 def _chunked(scheduler: str, chunks: int | None) -> tuple[str, bool, int]:
@@ -133,7 +132,7 @@ def _ring(devices: int, hop: float) -> Cluster:
     return Cluster("ring", tuple(Device(name, "any", name, 0) for name in names), links)
 
 
-def exploration(made: Case, timeline: Timeline) -> dict[str, Any]:
+def exploration(made: Setup, timeline: Timeline) -> dict[str, Any]:
     """A schedule as `pipesim schedule --json` prints it."""
     devices = timeline.program.devices
     return {
@@ -150,7 +149,7 @@ def exploration(made: Case, timeline: Timeline) -> dict[str, Any]:
     }
 
 
-def with_messages(made: Case) -> str:
+def with_messages(made: Setup) -> str:
     """The text form with sends and receives."""
     return text_of(legality.with_messages(made.schedule, made.plan))
 
@@ -205,7 +204,7 @@ def gallery(  # noqa: PLR0917 - as `case`
                 input_grad=times.input_grad / count,
                 weight_grad=times.weight_grad / count,
             )
-            found[name] = experiment.run(case(name, stages, microbatches, part, None, options, host_memory).program())
+            found[name] = experiment.run(lower(case(name, stages, microbatches, part, None, options, host_memory)))
         except PipesimError as error:
             found[name] = str(error)
     return found

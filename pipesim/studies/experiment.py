@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,14 @@ from pipesim.core.timeline import Timeline
 from pipesim.core.trace import Trace
 from pipesim.engines import ENGINES
 from pipesim.importers.opening import open_trace
-from pipesim.lowering import DEFAULTS, Options, lower, redraw
+from pipesim.lowering import DEFAULTS, Options, Setup, lower, redraw
 from pipesim.planners import PLANNERS
 from pipesim.studies.ordering import Scheduler, named, ordered_with, schedule_with
 from pipesim.studies.pricing import prices, simulated_seconds
 from pipesim.topologies import TOPOLOGIES
 from pipesim.topologies.hosts import cluster_file
 
-__all__ = ["Case", "make_case", "ordered_with", "run", "schedule_with", "simulate"]
+__all__ = ["make_case", "ordered_with", "run", "schedule_with", "simulate"]
 
 Planner = Callable[..., Plan]
 
@@ -161,59 +161,48 @@ def run(program: Program, engine: str = "auto", watch: Callable[[int], None] | N
 # --- one simulation --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What is simulated: a plan and a schedule for it, with the costs and the cluster they were made for."""
+def schedule_bound(setup: Setup) -> float | None:
+    """Seconds that no schedule of this plan can beat which leaves backwards whole; None if this one splits them."""
+    if np.isin(setup.schedule.kind, [INPUT, WEIGHT]).any():
+        return None
+    return _least_part(setup) * bounds.schedule_bound(setup.plan, setup.costs, setup.cluster)
 
-    plan: Plan
-    schedule: Schedule
-    costs: Costs
-    cluster: Cluster
-    options: Options = DEFAULTS
-    scenario: Scenario = CALM
 
-    def program(self) -> Program:
-        """All tasks of one iteration."""
-        return lower(self.plan, self.schedule, self.costs, self.cluster, self.options, scenario=self.scenario)
+def weight_share(setup: Setup) -> float | None:
+    """The part of a whole backward taken as the weights' gradient; None if none is split, or both were recorded."""
+    return setup.costs.weight_share if np.isin(setup.schedule.kind, [INPUT, WEIGHT]).any() else None
 
-    def schedule_bound(self) -> float | None:
-        """Seconds that no schedule of this plan can beat which leaves backwards whole; None if this one splits them."""
-        if np.isin(self.schedule.kind, [INPUT, WEIGHT]).any():
-            return None
-        return self._least_part() * bounds.schedule_bound(self.plan, self.costs, self.cluster)
 
-    def weight_share(self) -> float | None:
-        """The part of a whole backward taken as the weights' gradient; None if none is split, or both were recorded."""
-        return self.costs.weight_share if np.isin(self.schedule.kind, [INPUT, WEIGHT]).any() else None
+def bound(setup: Setup) -> float:
+    """Seconds that no plan and schedule of this sort can beat on this cluster, in this scenario or a worse one."""
+    sharing = setup.options.sharing
+    if sharing == "fair" and (setup.scenario != CALM or setup.options.transfers != "eager"):
+        sharing = "fifo"  # replicas may not do all at the same time: something happens to one, or they wait in turn
+    return _least_part(setup) * bounds.bound_for(setup.plan, setup.schedule, setup.costs, setup.cluster, sharing)
 
-    def bound(self) -> float:
-        """Seconds that no plan and schedule of this sort can beat on this cluster, in this scenario or a worse one."""
-        sharing = self.options.sharing
-        if sharing == "fair" and (self.scenario != CALM or self.options.transfers != "eager"):
-            sharing = "fifo"  # replicas may not do all at the same time: something happens to one, or they wait in turn
-        return self._least_part() * bounds.bound_for(self.plan, self.schedule, self.costs, self.cluster, sharing)
 
-    def _least_part(self) -> float:
-        """What part of its time a task takes at the least: devices may be faster, and actions that are one."""
-        part = math.prod(min(1.0, slow.factor) for slow in self.scenario.slow)
-        if not self.schedule.paired.any():
-            return part
-        factor = self.options.pair_factor
-        return part * (1 - self.options.pair_overlap / 2 if factor is None else min(1.0, factor))
+def _least_part(setup: Setup) -> float:
+    """What part of its time a task takes at the least: devices may be faster, and actions that are one."""
+    part = math.prod(min(1.0, slow.factor) for slow in setup.scenario.slow)
+    if not setup.schedule.paired.any():
+        return part
+    factor = setup.options.pair_factor
+    return part * (1 - setup.options.pair_overlap / 2 if factor is None else min(1.0, factor))
 
-    def seconds_by_scaling(self, timeline: Timeline) -> dict[str, float] | None:
-        """Seconds of this plan and schedule when shares take what was recorded, and when they take just their share.
 
-        None where it makes no difference: no stage splits its microbatches, or only one size was recorded. `timeline`
-        is what came out under the scaling of these costs.
-        """
-        if not _scaling_matters(self.plan, self.costs):
-            return None
-        own, found = self.costs.scaling, dict.fromkeys(map(str, SCALINGS), metrics.iteration_time(timeline))
-        for other in (scaling for scaling in SCALINGS if scaling != own):
-            case = replace(self, costs=replace(self.costs, scaling=other))
-            found[other] = metrics.iteration_time(run(case.program(), timeline.engine))
-        return found
+def seconds_by_scaling(setup: Setup, timeline: Timeline) -> dict[str, float] | None:
+    """Seconds of this plan and schedule when shares take what was recorded, and when they take just their share.
+
+    None where it makes no difference: no stage splits its microbatches, or only one size was recorded. `timeline` is
+    what came out under the scaling of these costs.
+    """
+    if not _scaling_matters(setup.plan, setup.costs):
+        return None
+    own, found = setup.costs.scaling, dict.fromkeys(map(str, SCALINGS), metrics.iteration_time(timeline))
+    for other in (scaling for scaling in SCALINGS if scaling != own):
+        scaled = replace(setup, costs=replace(setup.costs, scaling=other))
+        found[other] = metrics.iteration_time(run(lower(scaled), timeline.engine))
+    return found
 
 
 def _scaling_matters(plan: Plan, costs: Costs) -> bool:
@@ -221,7 +210,7 @@ def _scaling_matters(plan: Plan, costs: Costs) -> bool:
 
 
 def plan_seconds_by_scaling(plan: Plan, costs: Costs, cluster: Cluster) -> dict[str, float] | None:
-    """As `Case.seconds_by_scaling`, for the better of the schedules that planners reckon with."""
+    """As `seconds_by_scaling`, for the better of the schedules that planners reckon with."""
     if not _scaling_matters(plan, costs):
         return None
     return {each: simulated_seconds(replace(costs, scaling=each), cluster, plan) for each in SCALINGS}
@@ -239,7 +228,7 @@ def make_case(  # noqa: PLR0917 - the nouns of a simulation, in the order of the
     scaling: Scaling = "recorded",
     weight_share: float = 0.5,
     host_memory: HostMemory = None,
-) -> Case:
+) -> Setup:
     """Load, plan and order; `plan` is a Plan or what makes one. `weight_share` is that of `costs_of`.
 
     What would take more than `host_memory` bytes (or "8GB") of this machine's memory is refused before it is made; by
@@ -255,7 +244,7 @@ def make_case(  # noqa: PLR0917 - the nouns of a simulation, in the order of the
     plans.check_fits(made, costs.model, cluster)
     check_kinds(costs, cluster)
     made, schedule = ordered_with(scheduler, made, costs, cluster, options, host_memory)
-    return Case(made, schedule, costs, cluster, options, scenario)
+    return Setup(made, schedule, costs, cluster, options, scenario)
 
 
 def simulate(  # noqa: PLR0917 - as `make_case`
@@ -279,33 +268,33 @@ def simulate(  # noqa: PLR0917 - as `make_case`
     """
     calm = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     how = Options(**options), calm, scaling
-    case = make_case(trace, cluster, plan, scheduler, microbatches, microbatch_size, *how, host_memory=host_memory)
-    return run(case.program(), engine)
+    setup = make_case(trace, cluster, plan, scheduler, microbatches, microbatch_size, *how, host_memory=host_memory)
+    return run(lower(setup), engine)
 
 
 # --- many simulations ------------------------------------------------------------------------------------------------
 
 
 def check_replay(
-    case: Case, iterations: int, seed: int, jitter: float, host_memory: HostMemory = None
+    setup: Setup, iterations: int, seed: int, jitter: float, host_memory: HostMemory = None
 ) -> None:  # fmt: skip
     """Refuse a replay that cannot be drawn, in which nothing would vary, or that draws more at once than fits."""
-    limits.check_draws(host_memory, case.plan.microbatches, len(case.costs.model))
+    limits.check_draws(host_memory, setup.plan.microbatches, len(setup.costs.model))
     if iterations < 1:
         raise InputError(f"iterations = {iterations} found; at least 1 was expected")
     if not 0 <= jitter <= MOST_JITTER:
         raise InputError(f"jitter = {jitter} found; 0 to {MOST_JITTER:g} was expected (0.05: times vary by 5 %)")
     if seed < 0:
         raise InputError(f"seed = {seed} found; 0 or more was expected")
-    if not case.costs.is_random and not jitter:
+    if not setup.costs.is_random and not jitter:
         raise InputError(
-            f"the trace of {case.costs.model.name!r} has one sample per layer, so every iteration would be the same; "
+            f"the trace of {setup.costs.model.name!r} has one sample per layer, so every iteration would be the same; "
             "say how much times vary with jitter (0.05: by 5 %)"
         )
 
 
 def replay(  # noqa: PLR0917 - what is drawn, how, by whom
-    case: Case,
+    setup: Setup,
     iterations: int,
     seed: int = 0,
     jitter: float = 0.0,
@@ -316,12 +305,11 @@ def replay(  # noqa: PLR0917 - what is drawn, how, by whom
 
     Iteration i depends on the seed and on i alone, not on how many there are.
     """
-    check_replay(case, iterations, seed, jitter, host_memory)
-    program = case.program()
+    check_replay(setup, iterations, seed, jitter, host_memory)
+    program = lower(setup)
     for number in range(iterations):
-        made_of = case.plan, case.costs, case.cluster, case.schedule, case.options
         child = np.random.SeedSequence(seed, spawn_key=(number,))
-        drawn = redraw(program, *made_of, rng=np.random.default_rng(child), jitter=jitter)
+        drawn = redraw(program, setup, rng=np.random.default_rng(child), jitter=jitter)
         yield metrics.iteration_time(run(drawn, engine))
 
 
@@ -330,9 +318,9 @@ def replay_statistics(seconds: Iterable[float], seed: int = 0) -> dict[str, floa
     return metrics.statistics(np.fromiter(seconds, np.float64), np.random.default_rng(seed))
 
 
-def channel_seconds(case: Case, timeline: Timeline) -> float:
+def channel_seconds(setup: Setup, timeline: Timeline) -> float:
     """Seconds of the same schedule on the abstract network that planners assume: what contention costs is the rest."""
-    if case.options.sharing == "channel":
+    if setup.options.sharing == "channel":
         return metrics.iteration_time(timeline)
-    abstract = replace(case, options=replace(case.options, sharing="channel"), scenario=Scenario(case.scenario.slow))
-    return metrics.iteration_time(run(abstract.program()))
+    abstract = replace(setup, options=replace(setup.options, sharing="channel"), scenario=Scenario(setup.scenario.slow))
+    return metrics.iteration_time(run(lower(abstract)))

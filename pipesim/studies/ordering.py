@@ -17,7 +17,7 @@ from pipesim.core.limits import HostMemory
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.engines import ENGINES
-from pipesim.lowering import DEFAULTS, Options, lower
+from pipesim.lowering import DEFAULTS, Options, Setup, lower
 from pipesim.schedulers import SCHEDULERS, SHAPES, SPLITS
 from pipesim.schedulers.shapes import Shape, shaped
 
@@ -127,7 +127,7 @@ def judged(plan: Plan, costs: Costs, cluster: Cluster, options: Options, schedul
     """
     engine = lookup.function_named("auto", ENGINES, "engine")
     try:
-        timeline = engine(lower(plan, schedule, costs, cluster, options), large=LARGE)
+        timeline = engine(lower(Setup(plan, schedule, costs, cluster, options)), large=LARGE)
     except DeadlockError:
         return inf, inf
     return float(metrics.memory_excess(timeline)), metrics.iteration_time(timeline)

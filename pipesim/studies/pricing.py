@@ -13,7 +13,7 @@ from pipesim.core.costs import Costs
 from pipesim.core.limits import HostMemory
 from pipesim.core.plan import Plan
 from pipesim.engines import ENGINES
-from pipesim.lowering import lower
+from pipesim.lowering import Setup, lower
 from pipesim.schedulers import SCHEDULERS
 
 Price = Callable[[Plan], float]
@@ -54,7 +54,7 @@ def simulated_seconds(
     engine = lookup.function_named("compiled", ENGINES, "engine")  # numba is there already: planners use it too
     fitting = [name for name in schedules if plan.replicas == "split" or name not in SPLIT_ONLY]
     made = (lookup.resolve(name, SCHEDULERS, "scheduler")(plan, costs, cluster) for name in fitting)
-    return min(metrics.iteration_time(engine(lower(plan, schedule, costs, cluster))) for schedule in made)
+    return min(metrics.iteration_time(engine(lower(Setup(plan, schedule, costs, cluster)))) for schedule in made)
 
 
 def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan) -> float:

@@ -29,7 +29,7 @@ from pipesim.core.program import BACKWARD, FORWARD, INPUT, WEIGHT, Program
 from pipesim.core.recording import Recording, handed_over
 from pipesim.core.schedule import Schedule
 from pipesim.core.timeline import Timeline
-from pipesim.lowering import DEFAULTS, Options, lower
+from pipesim.lowering import DEFAULTS, Options, Setup, lower
 from pipesim.studies import experiment
 
 PHASES = ("forward", "backward", "weight", "communication", "idle")
@@ -59,8 +59,8 @@ def rebuilt(
     schedule = schedule_of(recording, plan, on)
     costs = costs_of(recording.trace)
     rows = _rows(recording, plan, on)
-    recorded = _recorded(lower(plan, schedule, costs, on), recording, rows)
-    program = _as_recorded(lower(plan, schedule, costs, on, options), recording, rows)
+    recorded = _recorded(lower(Setup(plan, schedule, costs, on)), recording, rows)
+    program = _as_recorded(lower(Setup(plan, schedule, costs, on, options)), recording, rows)
     return Rebuilt(recording, plan, schedule, costs, on, recorded, experiment.run(program, engine))
 
 

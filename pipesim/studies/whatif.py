@@ -17,9 +17,9 @@ from pipesim.core import limits
 from pipesim.core.limits import HostMemory
 from pipesim.core.program import WEIGHT, Program
 from pipesim.engines import ENGINES
+from pipesim.lowering import Setup, lower
 from pipesim.lowering.compute import PHASES, WITH_RECOMPUTATION
 from pipesim.lowering.recompute import chosen_layers
-from pipesim.studies.experiment import Case
 
 What = Literal["device", "link", "layer"]
 WHATS: tuple[What, ...] = ("device", "link", "layer")
@@ -37,7 +37,7 @@ class Gain:
 
 
 def gains(
-    case: Case, by: float = 0.1, whats: tuple[What, ...] = WHATS, host_memory: HostMemory = None
+    case: Setup, by: float = 0.1, whats: tuple[What, ...] = WHATS, host_memory: HostMemory = None
 ) -> tuple[float, list[Gain]]:
     """Seconds of the iteration as it is, and what each device, link and layer would save if it were faster, most first.
 
@@ -47,7 +47,7 @@ def gains(
     """
     if not 0 < by < np.inf:
         raise InputError(f"by = {by} found; more than 0 was expected (0.1: a tenth faster)")
-    program = case.program()
+    program = lower(case)
     things = len(program.devices) * ("device" in whats) + len(case.costs.model) * ("layer" in whats)
     limits.check_columns(host_memory, len(program), things + 1)
     tried: list[tuple[What, str]] = []
@@ -83,7 +83,7 @@ def _faster(program: Program, chosen: NDArray[np.bool_], by: float) -> Ints:
     return np.where(chosen, np.rint(program.duration / (1 + by)).astype(np.int64), program.duration)
 
 
-def _faster_layers(case: Case, program: Program, by: float) -> list[Ints]:
+def _faster_layers(case: Setup, program: Program, by: float) -> list[Ints]:
     """Durations with one layer faster, layer by layer: a stage's task loses the layer's part of what is saved."""
     found = []
     again = chosen_layers(case.options.recompute, case.costs, _kind(case, case.plan.devices[0]))
@@ -103,11 +103,11 @@ def _faster_layers(case: Case, program: Program, by: float) -> list[Ints]:
     return found
 
 
-def _kind(case: Case, device: str) -> str:
+def _kind(case: Setup, device: str) -> str:
     return case.cluster.devices[case.cluster.index[device]].kind
 
 
-def _links(case: Case, program: Program) -> dict[str, list[int]]:
+def _links(case: Setup, program: Program) -> dict[str, list[int]]:
     """The links that carry something, by the name of their ends, both directions together; and all that are alike.
 
     Where two equal links follow each other, one of them alone may be faster without any gain.
@@ -125,7 +125,7 @@ def _links(case: Case, program: Program) -> dict[str, list[int]]:
     return found | every
 
 
-def _with_faster_links(case: Case, links: list[int], by: float) -> int:
+def _with_faster_links(case: Setup, links: list[int], by: float) -> int:
     """The makespan with the bandwidth of these links raised."""
     changed = list(case.cluster.links)
     for n in links:
@@ -133,5 +133,5 @@ def _with_faster_links(case: Case, links: list[int], by: float) -> int:
         changed[n] = replace(changed[n], bandwidth=changed[n].bandwidth * (1 + by), table=table)
     cluster = replace(case.cluster, links=tuple(changed))
     engine = lookup.function_named("compiled", ENGINES, "engine")
-    end: int = engine(replace(case, cluster=cluster).program()).makespan
+    end: int = engine(lower(replace(case, cluster=cluster))).makespan
     return end

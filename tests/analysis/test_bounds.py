@@ -27,7 +27,7 @@ from pipesim.core.scenario import Scenario, Slow
 from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 from pipesim.core.trace import Trace
 from pipesim.engines.event import run
-from pipesim.lowering import Options, lower
+from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 from pipesim.studies import experiment
@@ -97,7 +97,7 @@ def best_schedule(plan, costs, cluster, sharing="none"):
     least = np.inf
     for chosen in itertools.product(*rows):
         try:
-            program = lower(plan, Schedule.of(chosen), costs, cluster, Options(sharing))
+            program = lower(Setup(plan, Schedule.of(chosen), costs, cluster, Options(sharing)))
         except DeadlockError:
             continue
         least = min(least, metrics.iteration_time(run(program)))
@@ -179,7 +179,7 @@ def test_a_stage_waits_for_the_way_of_its_first_microbatch_there_and_back_transf
     costs = costs_of(pipeline_trace([1000, 100], [2000, 100], [1000], 10**7))
     cluster = load_cluster("flat(2, bandwidth=1e9, latency=0)")
     plan = Plan("pipeline", 2, 3, (Stage(0, 1, ("gpu0",)), Stage(1, 2, ("gpu1",))))
-    reached = run(lower(plan, one_f_one_b(plan, warm_up="3A"), costs, cluster)).makespan
+    reached = run(lower(Setup(plan, one_f_one_b(plan, warm_up="3A"), costs, cluster))).makespan
     assert reached == 9200
     assert plan_bound(costs, cluster, 3) * 1e9 == pytest.approx(reached, abs=34)
 
@@ -191,7 +191,7 @@ def test_one_after_the_other_the_first_part_there_can_be_the_last_one_back(warm_
     cluster = load_cluster('servers(2, 2, intra="25GB/s", inter="100Gb/s")')
     there, back = ("node1.gpu1", "node1.gpu0"), ("node0.gpu0", "node0.gpu1")
     plan = Plan("pipeline", 2, 3, (Stage(0, 1, there), Stage(1, 2, back)))
-    program = lower(plan, one_f_one_b(plan, warm_up=warm_up), costs, cluster, Options("fifo"))
+    program = lower(Setup(plan, one_f_one_b(plan, warm_up=warm_up), costs, cluster, Options("fifo")))
     assert metrics.iteration_time(run(program)) >= plan_bound(costs, cluster, 3, "fifo")
 
 
@@ -248,7 +248,7 @@ def test_the_certificate_holds_where_splitting_a_microbatch_hardly_helps(replica
     straight = Plan("overhead", 4, 64, tuple(Stage(n, n + 1, (names[n],)) for n in range(4)))
     together = Plan("overhead", 4, 64, (Stage(0, 4, names),), replicas)
     for plan in (straight, together):
-        assert metrics.iteration_time(run(lower(plan, gpipe(plan), costs, cluster))) >= bound
+        assert metrics.iteration_time(run(lower(Setup(plan, gpipe(plan), costs, cluster)))) >= bound
 
 
 @settings(max_examples=300)
@@ -266,7 +266,7 @@ def test_several_stages_on_a_device_are_held_against_the_work_only():
     names = [device.name for device in cluster.devices]
     plan = Plan("even", 16, 4, tuple(Stage(n, n + 1, (names[n % 4],)) for n in range(16)))
     schedule = gpipe(plan)
-    time = metrics.iteration_time(run(lower(plan, schedule, costs, cluster)))
+    time = metrics.iteration_time(run(lower(Setup(plan, schedule, costs, cluster))))
     assert (
         bound_for(plan, schedule, costs, cluster)
         == total_work(costs, cluster, 4)
@@ -411,7 +411,9 @@ def test_no_drawn_plan_on_servers_beats_the_certificate(seed):
         bound = plan_bound(costs, cluster, microbatches, sharing)
         for _ in range(12):
             plan = drawn_plan(rng, cluster, layers, microbatches)
-            assert metrics.iteration_time(run(lower(plan, gpipe(plan), costs, cluster, Options(sharing)))) >= bound
+            assert (
+                metrics.iteration_time(run(lower(Setup(plan, gpipe(plan), costs, cluster, Options(sharing))))) >= bound
+            )
 
 
 def drawn_servers(rng):
@@ -449,7 +451,7 @@ def test_what_leaves_a_server_shares_its_nic():
     apart, shared = (plan_bound(costs, cluster, 8, sharing) for sharing in ("none", "fair"))
     names = [device.name for device in cluster.devices]
     best = min(
-        metrics.iteration_time(run(lower(plan, gpipe(plan), costs, cluster)))
+        metrics.iteration_time(run(lower(Setup(plan, gpipe(plan), costs, cluster))))
         for k in range(1, 9)
         for plan in [Plan("even", 16, 8, (Stage(0, 16, tuple(names[:k])),))]
     )
@@ -504,7 +506,7 @@ def test_replicas_in_another_order_are_held_against_less():
     strict, less = plan_bound(costs, cluster, 4), plan_bound(costs, cluster, 4, "fifo")
     assert bound_for(plan, schedule, costs, cluster) == strict > 1.01 * less
     assert bound_for(plan, mixed, costs, cluster) == less
-    assert metrics.iteration_time(run(lower(plan, mixed, costs, cluster))) >= less
+    assert metrics.iteration_time(run(lower(Setup(plan, mixed, costs, cluster)))) >= less
 
 
 def test_in_a_scenario_the_bound_is_less():
@@ -512,18 +514,18 @@ def test_in_a_scenario_the_bound_is_less():
     costs, cluster, plan, schedule = crossing()
     for factor, expected in [(2.0, 1.0), (0.5, 0.5)]:
         scenario = Scenario(slow=(Slow("node0.gpu0", factor),))
-        case = experiment.Case(plan, schedule, costs, cluster, scenario=scenario)
-        assert case.bound() == expected * plan_bound(costs, cluster, 4, "fifo")
-        assert case.schedule_bound() == expected * schedule_bound(plan, costs, cluster)
-        assert metrics.iteration_time(run(case.program())) >= max(case.bound(), case.schedule_bound())
+        case = Setup(plan, schedule, costs, cluster, scenario=scenario)
+        assert experiment.bound(case) == expected * plan_bound(costs, cluster, 4, "fifo")
+        assert experiment.schedule_bound(case) == expected * schedule_bound(plan, costs, cluster)
+        assert metrics.iteration_time(run(lower(case))) >= max(experiment.bound(case), experiment.schedule_bound(case))
 
 
 @pytest.mark.parametrize("transfers", ["rendezvous", "blocking"])
 def test_where_transfers_wait_for_their_turn_the_bound_is_less(transfers):
     costs, cluster, plan, schedule = crossing()
-    case = experiment.Case(plan, schedule, costs, cluster, Options("fair", transfers))
-    assert case.bound() == plan_bound(costs, cluster, 4, "fifo") < plan_bound(costs, cluster, 4)
-    assert metrics.iteration_time(run(case.program())) >= case.bound()
+    case = Setup(plan, schedule, costs, cluster, Options("fair", transfers))
+    assert experiment.bound(case) == plan_bound(costs, cluster, 4, "fifo") < plan_bound(costs, cluster, 4)
+    assert metrics.iteration_time(run(lower(case))) >= experiment.bound(case)
 
 
 def test_islands_of_equal_capacity_are_not_equal_if_one_has_narrower_links():
@@ -543,7 +545,7 @@ def test_islands_of_equal_capacity_are_not_equal_if_one_has_narrower_links():
     assert sea.groups == [(2, 1), (2, 2)]
     costs = costs_of(pipeline_trace([10**6] * 3, [10**6] * 3, [4 * 10**6] * 2, 10**12))
     plan = Plan("pipeline", 3, 8, tuple(Stage(n, n + 1, (name,)) for n, name in enumerate(["a0", "a1", "b0"])))
-    reached = metrics.iteration_time(run(lower(plan, one_f_one_b(plan, warm_up="3A"), costs, cluster)))
+    reached = metrics.iteration_time(run(lower(Setup(plan, one_f_one_b(plan, warm_up="3A"), costs, cluster))))
     assert reached >= plan_bound(costs, cluster, 8)
 
 
@@ -554,7 +556,7 @@ def test_a_stage_on_two_servers_crosses_once_though_both_its_channels_leave_a_se
     spread = ("node0.gpu0",), ("node0.gpu1", "node1.gpu0"), ("node1.gpu1",)
     plan = Plan("pipeline", 3, 4, tuple(Stage(n, n + 1, devices) for n, devices in enumerate(spread)))
     costs = costs_of(trace)
-    reached = metrics.iteration_time(run(lower(plan, gpipe(plan), costs, cluster)))
+    reached = metrics.iteration_time(run(lower(Setup(plan, gpipe(plan), costs, cluster))))
     label = np.array([0, 0, 1, 1])
     for moves_of in (by_island, by_shape, by_form):
         assert allows(label, costs, cluster, 4, moves_of=moves_of, seconds=reached)
@@ -568,14 +570,14 @@ def test_links_that_are_wider_one_way_are_taken_at_their_best():
     costs = costs_of(pipeline_trace([10**6] * 2, [10**6] * 2, [10**6], 10**12))
     plan = Plan("pipeline", 2, 4, (Stage(0, 1, ("a",)), Stage(1, 2, ("b",))))
     for sharing in ("fair", "fifo", "none", "channel"):
-        program = lower(plan, one_f_one_b(plan, warm_up="3A"), costs, cluster, Options(sharing))
+        program = lower(Setup(plan, one_f_one_b(plan, warm_up="3A"), costs, cluster, Options(sharing)))
         assert metrics.iteration_time(run(program)) >= plan_bound(costs, cluster, 4, sharing)
     pairs = [("a", "b"), ("b", "c"), ("c", "a")]
     links = [one_way(*ends, rate) for pair in pairs for ends, rate in ((pair, 5e9), (pair[::-1], 1e9))]
     cluster = Cluster("ring", tuple(Device(name, "any") for name in "abc"), tuple(links))
     costs = costs_of(pipeline_trace([10**6], [10**6], None, 10**6))
     plan = Plan("ring", 1, 3, (Stage(0, 1, ("a", "b", "c")),))
-    reached = metrics.iteration_time(run(lower(plan, gpipe(plan), costs, cluster)))
+    reached = metrics.iteration_time(run(lower(Setup(plan, gpipe(plan), costs, cluster))))
     assert reached >= plan_bound(costs, cluster, 3)
     assert reached + 4e-9 >= single_stage(costs, cluster, 3)  # four messages, each rounded to a nanosecond
 
@@ -594,7 +596,7 @@ def test_the_narrowest_edge_of_a_ring_does_not_wait_for_the_slowest():
     cluster = Cluster("late", devices, tuple(links))
     costs = costs_of(pipeline_trace([6 * 10**6], [6 * 10**6], None, 10**6))
     plan = Plan("ring", 1, 4, (Stage(0, 1, tuple(f"n{j}g{i}" for j in range(2) for i in (1, 0, 2))),))
-    assert metrics.iteration_time(run(lower(plan, gpipe(plan), costs, cluster))) >= plan_bound(costs, cluster, 4)
+    assert metrics.iteration_time(run(lower(Setup(plan, gpipe(plan), costs, cluster)))) >= plan_bound(costs, cluster, 4)
 
 
 def test_where_there_is_no_way_plans_keep_to_one_side():
@@ -606,7 +608,7 @@ def test_where_there_is_no_way_plans_keep_to_one_side():
     for hop in (0, 10**6):
         costs = costs_of(pipeline_trace([10**6] * 4, [10**6] * 4, [hop] * 3, 10**12))
         for sharing in ("fair", "fifo", "none"):
-            reached = metrics.iteration_time(run(lower(plan, gpipe(plan), costs, cluster, Options(sharing))))
+            reached = metrics.iteration_time(run(lower(Setup(plan, gpipe(plan), costs, cluster, Options(sharing)))))
             assert reached >= plan_bound(costs, cluster, 8, sharing)
             for moves_of in (by_island, by_shape, by_form):
                 assert allows(label, costs, cluster, 8, sharing, moves_of=moves_of, seconds=reached)
@@ -630,7 +632,7 @@ def test_the_way_there_can_be_on_one_kind_of_device_and_the_way_back_on_another(
     costs = costs_of(Trace("kinds", "test", 1, layers))
     plan = Plan("kinds", 2, 2, (Stage(0, 1, ("Y", "X")), Stage(1, 2, ("Z",))), "whole")
     for sharing in ("fair", "fifo", "none"):
-        reached = metrics.iteration_time(run(lower(plan, gpipe(plan), costs, cluster, Options(sharing))))
+        reached = metrics.iteration_time(run(lower(Setup(plan, gpipe(plan), costs, cluster, Options(sharing)))))
         assert 0.99 * reached <= plan_bound(costs, cluster, 2, sharing) <= reached
 
 
@@ -641,11 +643,11 @@ def test_actions_that_are_one_are_held_against_what_they_take(options, part):
     schedule = Schedule.of([*rows, *schedule.rows[2:]])
     paired = np.zeros(len(schedule.kind), bool)
     paired[[3, 11]] = True  # 0F2 and 0B1, on both replicas
-    alone = experiment.Case(plan, schedule, costs, cluster)
+    alone = Setup(plan, schedule, costs, cluster)
     case = replace(alone, schedule=replace(schedule, paired=paired), options=Options(**options))
-    assert case.bound() == part * alone.bound()
-    assert case.schedule_bound() == part * alone.schedule_bound()
-    assert metrics.iteration_time(run(case.program())) >= case.bound()
+    assert experiment.bound(case) == part * experiment.bound(alone)
+    assert experiment.schedule_bound(case) == part * experiment.schedule_bound(alone)
+    assert metrics.iteration_time(run(lower(case))) >= experiment.bound(case)
 
 
 def test_of_replicas_on_two_servers_one_may_be_late_alone():
@@ -702,7 +704,7 @@ def test_no_plan_beats_the_certificate_where_a_channel_is_busy_throughout(seed):
         forward, backward = (rng.integers(450, 550, 2).tolist() for _ in range(2))
         costs = costs_of(pipeline_trace(forward, backward, [hop], 10**6))
         best = min(
-            metrics.iteration_time(run(lower(plan, schedule(plan), costs, cluster)))
+            metrics.iteration_time(run(lower(Setup(plan, schedule(plan), costs, cluster))))
             for plan in every_plan(2, 2, microbatches)
             for schedule in (gpipe, one_f_one_b)
         )
@@ -723,5 +725,5 @@ def test_all_reduces_that_start_late_have_only_the_rest_of_the_time():
     )
     stages = (Stage(0, 2, ("node0.gpu0", "node1.gpu0")), Stage(2, 4, ("node0.gpu1", "node1.gpu1")))
     plan = Plan("even", 4, 32, stages, "whole")
-    both = metrics.iteration_time(run(lower(plan, one_f_one_b(plan, warm_up="3A"), costs, cluster)))
+    both = metrics.iteration_time(run(lower(Setup(plan, one_f_one_b(plan, warm_up="3A"), costs, cluster))))
     assert 1.01 * without < with_rest <= both

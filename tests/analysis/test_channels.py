@@ -11,6 +11,7 @@ from pipesim.analysis.channels import Pipeline, cycle_order, execute, pipeline_o
 from pipesim.base.kernels import compiled
 from pipesim.core.costs import costs_of
 from pipesim.core.schedule import FORWARD
+from pipesim.lowering import lower
 from pipesim.schedulers.pe import pe
 from pipesim.studies import experiment
 
@@ -86,7 +87,7 @@ def test_on_real_models_the_bounds_hold_and_the_channel_network_agrees(name, pla
     pipeline = pipeline_of(case.plan, case.costs, case.cluster)
     time = execute(pipeline).time(pipeline)
     assert work_bound(pipeline) <= time <= theorem_bound(pipeline)
-    replayed = experiment.channel_seconds(case, experiment.run(case.program()))
+    replayed = experiment.channel_seconds(case, experiment.run(lower(case)))
     assert replayed * 1e9 == pytest.approx(time, rel=0.02)
 
 
@@ -118,7 +119,7 @@ def test_the_pe_schedule_is_the_order_of_the_execution():
     order = execute(pipeline_of(case.plan, case.costs, case.cluster)).order
     for n, row in enumerate(pe(case.plan, case.costs, case.cluster).rows):
         assert [2 * cell.microbatch + (cell.kind != FORWARD) for cell in row] == order[n].tolist()
-    assert metrics.iteration_time(experiment.run(case.program())) > 0
+    assert metrics.iteration_time(experiment.run(lower(case))) > 0
 
 
 def test_the_size_from_which_compiling_pays_changes_nothing(monkeypatch):

@@ -14,7 +14,7 @@ from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import ALL_REDUCE, BACKWARD, FORWARD, WEIGHT
 from pipesim.engines.event import run
-from pipesim.lowering import lower
+from pipesim.lowering import Setup, lower
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 
 
@@ -146,7 +146,7 @@ def test_a_replica_without_a_microbatch_is_exposed_to_its_ring():
     """One whole microbatch on two replicas: the second has nothing to do but to reduce."""
     costs = costs_of(pipeline_trace([10], [10], parameters=100))
     plan = Plan("by hand", 1, 1, (Stage(0, 1, ("g0", "g1")),), "whole")
-    timeline = run(lower(plan, one_f_one_b(plan), costs, chain(2)))
+    timeline = run(lower(Setup(plan, one_f_one_b(plan), costs, chain(2))))
     assert metrics.exposed_all_reduce(timeline).tolist() == [100, 100], "2 (k-1) messages of 50 bytes at 1 byte per ns"
 
 

@@ -16,7 +16,7 @@ from helpers.places import ROOT
 from pipesim.base.errors import InputError
 from pipesim.cli import COMMANDS, main, names, options
 from pipesim.core import costs, program
-from pipesim.lowering.job import RECOMPUTES
+from pipesim.lowering.setup import RECOMPUTES
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
 from pipesim.studies import experiment

@@ -20,7 +20,7 @@ from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import ACTIVATION, GRADIENT
 from pipesim.core.schedule import INPUT, WEIGHT
-from pipesim.lowering import lower
+from pipesim.lowering import Setup, lower
 from pipesim.schedulers import SCHEDULERS, SPLITS
 from pipesim.studies import equal_stages, experiment, sweep, whatif
 
@@ -33,7 +33,7 @@ TOO_LARGE = f"'{MANY}' is too large; less than 2^63 was expected"
 
 @given(jobs(sharings=("fair",), split_backwards=False))
 def test_tasks_are_counted_before_they_are_made(job):
-    program = lower(job.plan, job.schedule, job.costs, job.cluster, job.options)
+    program = lower(Setup(job.plan, job.schedule, job.costs, job.cluster, job.options))
     actions = len(job.schedule.kind)
     transfers = int(np.isin(program.kind, [ACTIVATION, GRADIENT]).sum())
     rings = sum(count for count in job.plan.replication if count > 1)
@@ -46,7 +46,7 @@ def test_it_is_known_which_schedulers_do_backwards_in_two_parts(name):
     made = equal_stages.case(name, 4, 16, equal_stages.Times())
     assert bool(np.isin(made.schedule.kind, [INPUT, WEIGHT]).any()) == (name in SPLITS)
     parts = 3 if name in SPLITS else 2
-    assert limits.tasks_of(made.plan, parts=parts) >= len(made.program())
+    assert limits.tasks_of(made.plan, parts=parts) >= len(lower(made))
 
 
 PEAK = """

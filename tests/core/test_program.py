@@ -16,7 +16,7 @@ from pipesim.core.cluster import Link
 from pipesim.core.costs import costs_of
 from pipesim.core.program import ACTIVATION, BACKWARD, FORWARD, Program
 from pipesim.core.scenario import STEADY, Degraded, Scenario, Slow, Speeds
-from pipesim.lowering import lower
+from pipesim.lowering import Setup, lower
 
 
 def changed(**columns):
@@ -185,9 +185,9 @@ def test_a_degraded_link_that_is_not_the_bottleneck_slows_nothing_down():
     links = (Link("a", "hub", 4e9), Link("hub", "b", 1e9))
     cluster = dataclasses.replace(CLUSTER, links=links)
     costs = costs_of(strategies.even_trace(2))
-    halved = lower(PLAN, SCHEDULE, costs, cluster, scenario=Scenario((), (Degraded("a", "hub", 0.5),)))
+    halved = lower(Setup(PLAN, SCHEDULE, costs, cluster, scenario=Scenario((), (Degraded("a", "hub", 0.5),))))
     assert halved.route_speeds(5) == Speeds((0,), (1.0,))
-    eighth = lower(PLAN, SCHEDULE, costs, cluster, scenario=Scenario((), (Degraded("a", "hub", 0.125, 1e-6),)))
+    eighth = lower(Setup(PLAN, SCHEDULE, costs, cluster, scenario=Scenario((), (Degraded("a", "hub", 0.125, 1e-6),))))
     assert eighth.route_speeds(5) == Speeds((0, 1000), (1.0, 0.5))
 
 

@@ -24,7 +24,7 @@ from pipesim.core.scenario import Speeds
 from pipesim.engines import ENGINES, compiled, event, selection
 from pipesim.engines.compiled import fixed, playing
 from pipesim.engines.sharing import max_min
-from pipesim.lowering import Options, lower
+from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.studies import equal_stages, experiment
 
@@ -44,7 +44,7 @@ def test_every_engine_obeys_the_rules_and_agrees_with_the_reference(program):
 @pytest.mark.parametrize("sharing", ["fifo", "none"])
 def test_a_pipeline_is_played_in_fixed_order(sharing):
     times = equal_stages.Times.of(1, 2, hop=0.25)
-    program = equal_stages.case("one_f_one_b", 4, 8, times, None, Options(sharing)).program()
+    program = lower(equal_stages.case("one_f_one_b", 4, 8, times, None, Options(sharing)))
     timeline = compiled.in_fixed_order(program)
     assert timeline is not None
     assert timeline.same_as(event.run(program))
@@ -65,7 +65,7 @@ def test_engines_agree_on_bundled_traces(trace, cluster, sharing):
             )
         except ScheduleError:
             continue
-        program = case.program()
+        program = lower(case)
         assert compiled.run(program).same_as(event.run(program))
 
 
@@ -73,7 +73,7 @@ def test_engines_agree_on_bundled_traces(trace, cluster, sharing):
 def test_engines_agree_on_half_a_million_tasks(sharing):
     """128 stages, 1,024 microbatches, one link from each stage to the next; on a shared switch: test_benchmarks."""
     made = equal_stages.case("one_f_one_b", 128, 1024, equal_stages.Times.of(1, 2, hop=0.25), None, Options(sharing))
-    program = made.program()
+    program = lower(made)
     assert len(program) >= selection.LARGE
     timeline = selection.run(program)
     assert timeline.engine == "compiled"
@@ -120,7 +120,7 @@ def test_what_waits_has_room_however_often_rates_change(seed):
     for layer, (a, b) in enumerate(pairwise((0, 8, 14, 16))):
         stages.append(Stage(layer, layer + 1, tuple(names[a:b])))
     plan = Plan("m", 3, microbatches, tuple(stages))
-    program = lower(plan, gpipe(plan), costs, cluster)
+    program = lower(Setup(plan, gpipe(plan), costs, cluster))
     assert compiled.run(program).same_as(event.run(program))
 
 
@@ -147,18 +147,18 @@ def test_what_waits_has_room_however_often_ends_change_and_change_back():
     ]
     costs = costs_of(pipeline_trace([12904, 2959283], [4048934, 16391280232], [801178], 110000))
     plan = Plan("m", 2, 84, (Stage(0, 1, ("g4",)), Stage(1, 2, ("g3", "g0"))))
-    program = lower(plan, gpipe(plan), costs, Cluster("chain", devices, tuple(links)))
+    program = lower(Setup(plan, gpipe(plan), costs, Cluster("chain", devices, tuple(links))))
     assert compiled.run(program).same_as(event.run(program))
 
 
 def test_auto_asks_simpy_where_that_is_quicker():
-    program = equal_stages.case("one_f_one_b", 4, 8, equal_stages.Times()).program()
+    program = lower(equal_stages.case("one_f_one_b", 4, 8, equal_stages.Times()))
     assert selection.run(program).engine == "event"
     assert selection.run(program, large=10).engine == "compiled"
 
 
 def test_both_engines_say_the_same_of_a_program_that_cannot_end():
-    program = equal_stages.case("one_f_one_b", 2, 2, equal_stages.Times()).program()
+    program = lower(equal_stages.case("one_f_one_b", 2, 2, equal_stages.Times()))
     last = len(program) - 1
     needs = Ragged.of(
         [[*need.tolist(), last] if task == 0 else need.tolist() for task, need in enumerate(program.needs)]
@@ -226,7 +226,7 @@ def test_an_order_is_fixed_where_no_link_has_two_senders(sharing, cluster, is_fi
         made = experiment.make_case(
             "bert-large", 'flat(4, bandwidth="1GB/s")', "balanced", "one_f_one_b", 8, options=Options(sharing)
         )
-    assert (fixed.order_of(made.program()) is not None) == is_fixed
+    assert (fixed.order_of(lower(made)) is not None) == is_fixed
 
 
 @pytest.mark.parametrize("engine", [event.run, compiled.run])

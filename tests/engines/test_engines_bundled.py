@@ -16,7 +16,7 @@ from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import SHARINGS, TRANSFERS
 from pipesim.engines import compiled, event
-from pipesim.lowering import Options
+from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers import SCHEDULERS
 from pipesim.studies import experiment
 from pipesim.studies.ordering import ordered_with
@@ -118,7 +118,7 @@ def program_of(trace, topology, schedule, options, layout=None):
     where = recorded(topology, trace)
     plan = plan_of(trace, topology, schedule, layout)
     plan, ordered = ordered_with(schedule, plan, costs(trace), where, options)
-    return experiment.Case(plan, ordered, costs(trace), where, options).program()
+    return lower(Setup(plan, ordered, costs(trace), where, options))
 
 
 def check_stuck_alike(program):

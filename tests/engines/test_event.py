@@ -16,7 +16,7 @@ from pipesim.base.errors import DeadlockError
 from pipesim.core.scenario import Speeds
 from pipesim.core.schedule import parse
 from pipesim.engines.event import run
-from pipesim.lowering import lower
+from pipesim.lowering import Setup, lower
 
 MANY = settings(max_examples=600)
 times = st.integers(1, 50)
@@ -247,7 +247,7 @@ def test_watching_a_run_changes_nothing_and_sees_all_tasks_end():
 @settings(max_examples=50)
 @given(jobs())
 def test_the_same_program_gives_the_same_timeline_again(job):
-    assert run(job.program).same_as(run(lower(*job[:-1], scenario=job.scenario)))
+    assert run(job.program).same_as(run(lower(Setup(*job[:-1], scenario=job.scenario))))
 
 
 def test_devices_shuffled_by_a_fixed_seed_agree_on_a_large_homogeneous_pipeline():

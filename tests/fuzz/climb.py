@@ -7,7 +7,7 @@ for few instances only is not met by drawing; this goes towards them.
 import random
 
 from helpers.instances import Instance, case_of, changed, check, drawn, seconds, stages, tightness, tried
-from pipesim.studies.experiment import Case
+from pipesim.lowering import Setup
 
 STEPS, PLANS, KEPT = 60, 60, 3
 
@@ -30,6 +30,6 @@ def attempt(seed: int) -> str:
     return f"{instance.options.sharing}, {stages(cases[0])}: from {tightness(first)} to {tightness(least)}"
 
 
-def _ratio(instance: Instance, case: Case) -> float:
+def _ratio(instance: Instance, case: Setup) -> float:
     now = case_of(instance, case.plan, case.schedule)
     return check(seconds(now), now)

@@ -22,6 +22,7 @@ from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan
 from pipesim.core.trace import Trace
 from pipesim.importers import IMPORTERS
+from pipesim.lowering import lower
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
 from pipesim.studies import equal_stages, experiment
@@ -203,7 +204,7 @@ def _planner(text: str) -> None:
 
 def _scheduler(text: str) -> None:
     made = equal_stages.case(text, 2, 3, equal_stages.Times.of(1.0, None, None, None, 0.0))
-    assert experiment.run(made.program()).makespan > 0
+    assert experiment.run(lower(made)).makespan > 0
 
 
 def _architecture(text: str) -> None:

@@ -22,12 +22,12 @@ from pipesim.core.scenario import CALM, Degraded, Scenario, Slow
 from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 from pipesim.core.trace import Trace
 from pipesim.engines.event import run
-from pipesim.lowering import Options
+from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 from pipesim.schedulers.pe import pe
 from pipesim.schedulers.zb_h1 import zb_h1
-from pipesim.studies.experiment import Case
+from pipesim.studies import experiment
 
 SHAPES = ("switch", "servers", "chain", "pairs", "bus")
 
@@ -223,15 +223,15 @@ SCHEDULERS = {
 }
 
 
-def case_of(instance: Instance, plan: Plan, schedule: Schedule) -> Case:
-    return Case(plan, schedule, instance.costs, instance.cluster, instance.options, instance.scenario)
+def case_of(instance: Instance, plan: Plan, schedule: Schedule) -> Setup:
+    return Setup(plan, schedule, instance.costs, instance.cluster, instance.options, instance.scenario)
 
 
-def seconds(case: Case) -> float:
-    return metrics.iteration_time(run(case.program()))
+def seconds(case: Setup) -> float:
+    return metrics.iteration_time(run(lower(case)))
 
 
-def tried(instance: Instance, rng: random.Random, plans: int, best: int) -> list[tuple[float, Case]]:
+def tried(instance: Instance, rng: random.Random, plans: int, best: int) -> list[tuple[float, Setup]]:
     """So many plans (all, if there are no more) under 1F1B, and the best of them under all schedulers; best first."""
     known = list(every_plan(instance))
     known = known if len(known) <= plans else rng.sample(known, plans)
@@ -243,7 +243,7 @@ def tried(instance: Instance, rng: random.Random, plans: int, best: int) -> list
     return sorted(found, key=lambda result: result[0])
 
 
-def _timed(instance: Instance, plan: Plan, make, rng: random.Random) -> list[tuple[float, Case]]:
+def _timed(instance: Instance, plan: Plan, make, rng: random.Random) -> list[tuple[float, Setup]]:
     """Nothing if the scheduler does not do such plans, or if its order comes to a standstill with such transfers."""
     try:
         case = case_of(instance, plan, make(plan, instance, rng))
@@ -252,9 +252,9 @@ def _timed(instance: Instance, plan: Plan, make, rng: random.Random) -> list[tup
         return []
 
 
-def check(time: float, case: Case) -> float:
+def check(time: float, case: Setup) -> float:
     """Time over the bound of all plans; neither that bound nor the plan's own may lie above the time."""
-    bound, own = case.bound(), case.schedule_bound()
+    bound, own = experiment.bound(case), experiment.schedule_bound(case)
     what = f"{time:.9f} s, {case.plan}, {case.options}, {case.scenario}, {case.schedule}"
     assert time >= bound, f"the bound of all plans, {bound:.9f} s, lies above {what}"
     rounded = 1e-9 * len(case.schedule.kind)  # each action is rounded to a nanosecond
@@ -270,12 +270,12 @@ def tightness(ratio: float) -> str:
     return "looser"
 
 
-def stages(case: Case) -> str:
+def stages(case: Setup) -> str:
     """Whether it is a pipeline, or mere replicas of the whole model."""
     return "a pipeline" if len(case.plan.stages) > 1 else "one stage"
 
 
-def conditions(case: Case) -> str:
+def conditions(case: Setup) -> str:
     """What decides which bound is taken, in a few words."""
     waiting = "" if case.options.transfers == "eager" else ", waiting in turn"
     scenario = "" if case.scenario == CALM else ", in a scenario"

@@ -23,7 +23,7 @@ from pipesim.core.scenario import Degraded, Scenario, Slow
 from pipesim.core.schedule import parse
 from pipesim.core.trace import Trace
 from pipesim.engines.event import run
-from pipesim.lowering import Options, lower
+from pipesim.lowering import Options, Setup, lower
 
 PROFILE = """\
 node1 -- Input0 -- forward_compute_time=7.5, backward_compute_time=0.0, activation_size=64.0, parameter_size=0.0
@@ -69,7 +69,7 @@ def corpus(folder: Path) -> dict[str, Path]:
     trace, cluster, plan = _trace(), _cluster(), _plan()
     schedule = parse("0F0,0F1,0B0,0B1\n0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1")
     scenario = Scenario((Slow("gpu0", 2.0, 0.0, 1e-3),), (Degraded("gpu2", "hub", 0.5),))
-    program = lower(plan, schedule, costs_of(trace), cluster, Options("fifo", "eager", 1e-9), scenario=scenario)
+    program = lower(Setup(plan, schedule, costs_of(trace), cluster, Options("fifo", "eager", 1e-9), scenario=scenario))
     timeline = run(program)
     trace.save(folder / "csv", ".csv")
     trace.save(folder / "parquet", ".parquet")

@@ -10,7 +10,7 @@ from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import ACTIVATION, FORWARD, Program
 from pipesim.core.trace import Trace
-from pipesim.lowering import Options, lower
+from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 
@@ -112,4 +112,4 @@ def pipeline(
     stages = tuple(Stage(n, n + 1, (f"g{n}",)) for n in range(count))
     plan = Plan("by hand", count, microbatches, stages)
     made = SCHEDULERS[schedule](plan) if isinstance(schedule, str) else schedule
-    return lower(plan, made, costs, chain(count, latency, duplex), Options(**options))
+    return lower(Setup(plan, made, costs, chain(count, latency, duplex), Options(**options)))

@@ -15,7 +15,7 @@ from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.trace import Trace
 from pipesim.engines.event import run
-from pipesim.lowering import Options, lower
+from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers.gpipe import gpipe
 
 MS = 1_000_000  # ns
@@ -46,7 +46,7 @@ def planned(stages, microbatches=4, schedule=gpipe, sharing="fair", replicas="sp
     cluster = Cluster(
         "star", tuple(Device(n, "any") for n in names), tuple(Link(n, "switch", 1e9, 1e-6) for n in names)
     )
-    return run(lower(plan, schedule(plan), costs, cluster, Options(sharing)))
+    return run(lower(Setup(plan, schedule(plan), costs, cluster, Options(sharing))))
 
 
 REPLICATED = (("a",), ("b", "c"), ("d",))

@@ -20,7 +20,7 @@ from pipesim.core.program import SHARINGS, TRANSFERS, Program
 from pipesim.core.scenario import CALM, Degraded, Scenario, Slow
 from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Schedule
 from pipesim.core.trace import ANY_KIND, Trace
-from pipesim.lowering import Options, lower
+from pipesim.lowering import Options, Setup, lower
 
 # The same examples in every run; a slow machine is no failure.
 settings.register_profile("pipesim", deadline=None, derandomize=True, database=None, max_examples=60)
@@ -261,7 +261,7 @@ class Job(NamedTuple):
 
     @property
     def program(self) -> Program:
-        return lower(*self[:-1], scenario=self.scenario)
+        return lower(Setup(*self[:-1], scenario=self.scenario))
 
 
 @st.composite

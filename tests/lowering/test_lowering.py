@@ -15,7 +15,7 @@ from pipesim.core.schedule import parse
 from pipesim.core.trace import Trace
 from pipesim.engines import compiled, event
 from pipesim.engines.event import run
-from pipesim.lowering import Options, lower, redraw
+from pipesim.lowering import Options, Setup, lower, redraw
 from pipesim.lowering.rings import in_ring
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
@@ -33,7 +33,7 @@ def replicated(replicas="split", microbatches=4, latency=0.0, **options):
     trace = even_trace(2, 60e-9, 120e-9, output_bytes=600, parameter_bytes=900)
     costs = costs_of(trace)
     plan = Plan("even", 2, microbatches, (Stage(0, 1, ("g0", "g1", "g2")), Stage(1, 2, ("g3", "g4"))), replicas)
-    return lower(plan, one_f_one_b(plan), costs, star(5, latency), Options(**options))
+    return lower(Setup(plan, one_f_one_b(plan), costs, star(5, latency), Options(**options)))
 
 
 # --- transfers -------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_a_skip_over_a_stage_is_relayed_and_counts_at_both_cuts():
     base = pipeline_trace([1, 1, 1], [1, 1, 1], [100, 40])
     skip = Trace("skip", "test", 1, base.layers | {"inputs": np.array(["", "", "0;1"], object)})
     plan = Plan("skip", 3, 1, tuple(Stage(n, n + 1, (f"g{n}",)) for n in range(3)))
-    program = lower(plan, gpipe(plan), costs_of(skip), chain(3))
+    program = lower(Setup(plan, gpipe(plan), costs_of(skip), chain(3)))
     assert program.size[program.kind == ACTIVATION].tolist() == [100, 140]
 
 
@@ -122,10 +122,10 @@ def test_a_channel_is_half_duplex():
 def test_stages_on_one_device_hand_over_without_a_transfer():
     costs = costs_of(even_trace(4))
     plan = Plan("even", 4, 2, tuple(Stage(n, n + 1, (f"g{n % 2}",)) for n in range(4)))
-    program = lower(plan, gpipe(plan), costs, star(2))
+    program = lower(Setup(plan, gpipe(plan), costs, star(2)))
     assert set(program.stage[program.kind == ACTIVATION].tolist()) == {0, 1, 2}
     one = Plan("even", 4, 2, tuple(Stage(n, n + 1, ("g0",)) for n in range(4)))
-    assert not (~lower(one, gpipe(one), costs, star(1)).is_compute).any()
+    assert not (~lower(Setup(one, gpipe(one), costs, star(1))).is_compute).any()
 
 
 def test_a_recorded_table_sets_delay_pace_and_limit():
@@ -135,7 +135,7 @@ def test_a_recorded_table_sets_delay_pace_and_limit():
     costs = costs_of(pipeline_trace([1, 1], [1, 1], [75]))
     plan = Plan("by hand", 2, 1, (Stage(0, 1, ("g0",)), Stage(1, 2, ("g1",))))
     for sharing in ("none", "fifo", "fair"):
-        timeline = run(lower(plan, gpipe(plan), costs, cluster, Options(sharing)))
+        timeline = run(lower(Setup(plan, gpipe(plan), costs, cluster, Options(sharing))))
         timeline.verify()
         transfer = timeline.program.kind == ACTIVATION
         assert (timeline.end - timeline.start)[transfer].tolist() == [135]
@@ -152,7 +152,7 @@ def test_a_burst_that_is_faster_alone_than_the_link_takes_turns_with_others_all_
     cluster = Cluster("burst", (Device("g0", "any"), Device("g1", "any")), (link,))
     costs = costs_of(pipeline_trace([1, 1], [1, 1], [100]))
     plan = Plan("by hand", 2, 2, (Stage(0, 1, ("g0",)), Stage(1, 2, ("g1",))))
-    program = lower(plan, gpipe(plan), costs, cluster, Options(sharing))
+    program = lower(Setup(plan, gpipe(plan), costs, cluster, Options(sharing)))
     transfers = np.flatnonzero(program.kind == ACTIVATION)
     timeline = engine(program.with_durations(np.where(program.is_compute, 0, program.duration)))
     timeline.verify()
@@ -218,7 +218,7 @@ def test_the_first_backward_of_a_stage_takes_its_own_time():
     trace = pipeline_trace([5], [9])
     layers = trace.layers | {"backward_first_s": np.array([4e-9])}
     plan = Plan("by hand", 1, 3, (Stage(0, 1, ("g0",)),))
-    program = lower(plan, one_f_one_b(plan), costs_of(Trace("by hand", "test", 1, layers)), chain(1))
+    program = lower(Setup(plan, one_f_one_b(plan), costs_of(Trace("by hand", "test", 1, layers)), chain(1)))
     assert program.duration[program.kind == BACKWARD].tolist() == [4, 9, 9]
 
 
@@ -233,7 +233,7 @@ def test_times_of_each_kind_of_device_are_its_own():
     }
     cluster = Cluster("two kinds", (Device("g0", "fast"), Device("g1", "slow")), (Link("g0", "g1", 1e9),))
     plan = Plan("m", 1, 1, (Stage(0, 1, ("g0", "g1")),))
-    program = lower(plan, gpipe(plan), costs_of(Trace("m", "test", 1, layers)), cluster)
+    program = lower(Setup(plan, gpipe(plan), costs_of(Trace("m", "test", 1, layers)), cluster))
     assert program.duration[program.kind == FORWARD].tolist() == [5, 10]
 
 
@@ -241,8 +241,8 @@ def test_a_stash_is_held_from_forward_to_backward_and_split_backwards_release_it
     trace = pipeline_trace([1], [2])
     costs = costs_of(Trace("m", "test", 1, trace.layers | {"stash_bytes": np.array([101])}))
     plan = Plan("m", 1, 2, (Stage(0, 1, ("g0",)),))
-    whole = lower(plan, parse("0F0,0F1,0B0,0B1"), costs, chain(1))
-    split = lower(plan, parse("0F0,0I0,0F1,0I1,0W1,0W0"), costs, chain(1))
+    whole = lower(Setup(plan, parse("0F0,0F1,0B0,0B1"), costs, chain(1)))
+    split = lower(Setup(plan, parse("0F0,0I0,0F1,0I1,0W1,0W0"), costs, chain(1)))
     assert whole.memory_start.tolist() == [101, 101, 0, 0]
     assert whole.memory_end.tolist() == [0, 0, -101, -101]
     by_kind = {kind: split.memory_end[split.kind == kind].tolist() for kind in (INPUT, WEIGHT)}
@@ -254,7 +254,7 @@ def test_static_memory_is_parameters_gradients_and_optimizer_state(precision, st
     base = even_trace(2, parameter_bytes=900)
     costs = costs_of(Trace("even", "test", 1, base.layers, precision=precision))
     plan = Plan("even", 2, 1, (Stage(0, 2, ("g0",)),))
-    program = lower(plan, gpipe(plan), costs, star(1), Options(optimizer_state=state))
+    program = lower(Setup(plan, gpipe(plan), costs, star(1), Options(optimizer_state=state)))
     assert program.static_memory.tolist() == [expected * 1800]
 
 
@@ -280,19 +280,20 @@ def test_a_draw_takes_only_recorded_samples_and_depends_on_the_seed_alone():
     costs = costs_of(Trace("m", "test", 1, repeated))
     plan = Plan("m", 1, 50, (Stage(0, 1, ("g0",)),))
     cluster = chain(1)
-    program = lower(plan, gpipe(plan), costs, cluster)
+    program = lower(Setup(plan, gpipe(plan), costs, cluster))
     assert set(program.duration[program.kind == FORWARD]) == {20}, "the median"
-    drawn = redraw(program, plan, costs, cluster, gpipe(plan), rng=np.random.default_rng(1))
+    drawn = redraw(program, Setup(plan, gpipe(plan), costs, cluster), rng=np.random.default_rng(1))
     assert set(drawn.duration[drawn.kind == FORWARD]) == {10, 20, 70}
-    again = redraw(program, plan, costs, cluster, gpipe(plan), rng=np.random.default_rng(1))
+    again = redraw(program, Setup(plan, gpipe(plan), costs, cluster), rng=np.random.default_rng(1))
     assert np.array_equal(drawn.duration, again.duration)
 
 
 def test_jitter_keeps_the_mean_and_has_the_stated_variation():
     costs = costs_of(pipeline_trace([1_000_000], [1_000_000]))
     plan = Plan("by hand", 1, 20_000, (Stage(0, 1, ("g0",)),))
-    program = lower(plan, gpipe(plan), costs, chain(1))
-    drawn = redraw(program, plan, costs, chain(1), gpipe(plan), rng=np.random.default_rng(0), jitter=0.2).duration / 1e6
+    program = lower(Setup(plan, gpipe(plan), costs, chain(1)))
+    drawn = redraw(program, Setup(plan, gpipe(plan), costs, chain(1)), rng=np.random.default_rng(0), jitter=0.2)
+    drawn = drawn.duration / 1e6
     assert drawn.mean() == pytest.approx(1, abs=0.01)
     assert drawn.std() == pytest.approx(0.2, abs=0.01)
 
@@ -308,14 +309,14 @@ def test_a_schedule_for_another_plan_is_refused():
 def test_a_plan_for_another_model_is_refused():
     plan = Plan("m", 3, 1, (Stage(0, 3, ("g0",)),))
     with pytest.raises(PlanError, match=r"the plan is for 3 layers .* 'even' has 2"):
-        lower(plan, gpipe(plan), costs_of(even_trace(2)), star(1))
+        lower(Setup(plan, gpipe(plan), costs_of(even_trace(2)), star(1)))
 
 
 def test_devices_that_cannot_reach_each_other_are_refused():
     apart = Cluster("apart", (Device("g0", "any"), Device("g1", "any")))
     plan = Plan("even", 2, 1, (Stage(0, 1, ("g0",)), Stage(1, 2, ("g1",))))
     with pytest.raises(InputError, match=r"no route from 'g[01]' to 'g[01]'"):
-        lower(plan, gpipe(plan), costs_of(even_trace(2)), apart)
+        lower(Setup(plan, gpipe(plan), costs_of(even_trace(2)), apart))
 
 
 @pytest.mark.parametrize("bad", [{"sharing": "unfair"}, {"transfers": "lazy"}, {"optimizer_s_per_byte": -1.0}])
@@ -334,7 +335,7 @@ PAIRED = parse("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,1B0,1F1,1B1")
 def paired_program(hop=0, **options):
     """Two stages with F = 10, B = 30; the first does its second forward and its first backward as one."""
     costs = costs_of(pipeline_trace([10, 10], [30, 30]))
-    return lower(PAIR, PAIRED, costs, chain(2, [hop]), Options(**options))
+    return lower(Setup(PAIR, PAIRED, costs, chain(2, [hop]), Options(**options)))
 
 
 @pytest.mark.parametrize(
@@ -368,8 +369,8 @@ def test_pairs_replay_under_every_rule(sharing, transfers):
 def test_pairs_keep_their_time_when_times_are_drawn_anew():
     costs = costs_of(pipeline_trace([10, 10], [30, 30]))
     plan, options = PAIR, Options(pair_factor=0.5)
-    program = lower(plan, PAIRED, costs, chain(2), options)
-    drawn = redraw(program, plan, costs, chain(2), PAIRED, options, rng=np.random.default_rng(0))
+    program = lower(Setup(plan, PAIRED, costs, chain(2), options))
+    drawn = redraw(program, Setup(plan, PAIRED, costs, chain(2), options), rng=np.random.default_rng(0))
     assert np.array_equal(drawn.duration, program.duration)
 
 
@@ -381,7 +382,7 @@ def recomputing(text, recompute):
     layers = pipeline_trace([10, 40], [30, 30], hop_bytes=[10]).layers | {"stash_bytes": np.array([100, 60])}
     costs = costs_of(Trace("m", "test", 1, layers))
     plan = Plan("m", 2, 1, (Stage(0, 2, ("g0",)),))
-    return run(lower(plan, parse(text), costs, chain(1), Options(recompute=recompute, optimizer_state=0.0)))
+    return run(lower(Setup(plan, parse(text), costs, chain(1), Options(recompute=recompute, optimizer_state=0.0))))
 
 
 @pytest.mark.parametrize(
@@ -411,7 +412,7 @@ def test_of_equal_layers_none_is_better_than_the_whole_so_none_is_recomputed(for
     layers["output_bytes"] = np.array([1000] * 3)
     plan = Plan("m", 3, 1, (Stage(0, 3, ("g0",)),))
     costs = costs_of(Trace("m", "test", 1, layers))
-    program = lower(plan, parse("0F0,0B0"), costs, chain(1), Options(recompute="selective"))
+    program = lower(Setup(plan, parse("0F0,0B0"), costs, chain(1), Options(recompute="selective")))
     assert program.duration[:2].tolist() == [3 * forward, 3 * forward]
 
 
@@ -421,7 +422,7 @@ def test_a_message_on_a_channel_that_takes_no_time_leaves_a_finite_capacity():
     cluster = Cluster("fast", (Device("g0", "any"), Device("g1", "any")), (link,))
     plan = Plan("by hand", 2, 1, (Stage(0, 1, ("g0",)), Stage(1, 2, ("g1",))))
     costs = costs_of(pipeline_trace([1, 1], [1, 1], [1]))
-    program = lower(plan, gpipe(plan), costs, cluster, Options("channel"))
+    program = lower(Setup(plan, gpipe(plan), costs, cluster, Options("channel")))
     assert np.isfinite(program.capacity).all()
     assert run(program).makespan == 4
 

@@ -17,7 +17,7 @@ from pipesim.core.plan import Plan
 from pipesim.core.program import SHARINGS, TRANSFERS, Program
 from pipesim.core.scenario import Degraded, Scenario, Slow
 from pipesim.core.trace import ANY_KIND, Trace
-from pipesim.lowering import Options, lower, redraw
+from pipesim.lowering import Options, Setup, lower, redraw
 from pipesim.studies.ordering import ordered_with
 
 
@@ -44,11 +44,12 @@ class Case(NamedTuple):
                 path.write_text(self.background)
                 scenario = scenario.beside(loads.read(path, self.cluster))
         schedule = schedules.parse(self.schedule)
-        made = lower(self.plan, schedule, costs, self.cluster, self.options, scenario=scenario)
+        setup = Setup(self.plan, schedule, costs, self.cluster, self.options, scenario)
+        made = lower(setup)
         if self.drawn is None:
             return made
         rng = np.random.default_rng(self.drawn)
-        return redraw(made, self.plan, costs, self.cluster, schedule, self.options, rng=rng, jitter=0.1)
+        return redraw(made, setup, rng=rng, jitter=0.1)
 
 
 def draw(rng) -> Case:

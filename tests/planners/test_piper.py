@@ -14,7 +14,7 @@ from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.engines import event
-from pipesim.lowering import lower
+from pipesim.lowering import Setup, lower
 from pipesim.planners import piper as module
 from pipesim.planners.piper import piper
 from pipesim.schedulers.one_f_one_b import one_f_one_b
@@ -102,7 +102,7 @@ def test_what_it_plans_fits_when_it_is_simulated_under_one_f_one_b(trace, cluste
         plan = plan_of(trace, cluster, microbatches)
     except InputError:
         return
-    program = lower(plan, one_f_one_b(plan), costs_of(trace), cluster)
+    program = lower(Setup(plan, one_f_one_b(plan), costs_of(trace), cluster))
     assert metrics.fits_memory(event.run(program))
 
 

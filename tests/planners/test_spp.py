@@ -17,6 +17,7 @@ from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.core.trace import Trace
+from pipesim.lowering import lower
 from pipesim.planners.data_parallel import data_parallel
 from pipesim.planners.groups import bandwidths
 from pipesim.planners.spp import memory_limit, plan_of, spp
@@ -178,7 +179,7 @@ def test_a_plan_that_does_not_fit_is_never_returned_when_one_fits(schedule):
     free = spp(costs.model, cluster, costs, 4)
     held = spp(costs.model, cluster, costs, 4, memory=schedule)
     assert free.stages != held.stages
-    timeline = experiment.run(experiment.make_case(even_trace(6), cluster, held, schedule).program())
+    timeline = experiment.run(lower(experiment.make_case(even_trace(6), cluster, held, schedule)))
     assert experiment.metrics.fits_memory(timeline)
 
 

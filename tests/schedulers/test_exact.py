@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pipesim.base.errors import ScheduleError
+from pipesim.lowering import lower
 from pipesim.studies import equal_stages, experiment
 from pipesim.studies.equal_stages import Times
 
@@ -13,7 +14,7 @@ SMALL = [(2, 2), (2, 4), (3, 3)]
 
 
 def makespan(scheduler, p, m, times):
-    return experiment.run(equal_stages.case(scheduler, p, m, times).program()).makespan
+    return experiment.run(lower(equal_stages.case(scheduler, p, m, times))).makespan
 
 
 @pytest.mark.parametrize(("p", "m"), SMALL)
@@ -31,14 +32,14 @@ def test_without_split_backwards_1f1b_is_optimal(p, m):
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_a_limit_on_what_is_in_flight_is_kept(limit):
-    timeline = experiment.run(equal_stages.case(f"exact(limit={limit})", 3, 4, Times()).program())
+    timeline = experiment.run(lower(equal_stages.case(f"exact(limit={limit})", 3, 4, Times())))
     assert experiment.metrics.in_flight(timeline).max() <= limit
 
 
 def test_two_stages_on_a_device_are_ordered_too():
     """Against all orders of one device with two stages: it never idles, so the sum is the optimum."""
     made = equal_stages.case("exact", 1, 3, Times(), chunks=2)
-    assert experiment.run(made.program()).makespan == 2 * 3 * 3 * 10**9
+    assert experiment.run(lower(made)).makespan == 2 * 3 * 3 * 10**9
 
 
 def test_uneven_stages_are_solved_as_the_engine_times_them():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from helpers import strategies  # noqa: F401 - its profile for Hypothesis
 from pipesim.analysis import metrics
-from pipesim.lowering import Options
+from pipesim.lowering import Options, lower
 from pipesim.schedulers import blocks, v_half, v_min
 from pipesim.studies import equal_stages, experiment
 from pipesim.studies.equal_stages import Times
@@ -26,7 +26,7 @@ MEASURED = Times.of(
 def replayed(scheduler, stages, microbatches, times=UNIT, chunks=None, **options):
     """The timeline of a schedule on equal stages."""
     made = equal_stages.case(scheduler, stages, microbatches, times, chunks, Options(**options))
-    return experiment.run(made.program())
+    return experiment.run(lower(made))
 
 
 def seconds(timeline):
@@ -208,7 +208,7 @@ def test_the_family_on_a_v_comes_to_its_end_whatever_its_stages_cost(times, p, m
             "backward_weight": weight_grad,
         }
         schedule = schedule_with(name, made.plan, replace(made.costs, samples=samples), made.cluster)
-        timeline = experiment.run(replace(made, schedule=schedule).program())
+        timeline = experiment.run(lower(replace(made, schedule=schedule)))
         assert metrics.in_flight(timeline).max() <= most
         timeline.verify()
 

@@ -10,7 +10,7 @@ from pipesim.core import legality
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import ALL_REDUCE
-from pipesim.lowering import Options
+from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers import SCHEDULERS, SHAPES
 from pipesim.schedulers.shapes import has_shape, lane_order, shaped
 from pipesim.studies import experiment
@@ -36,7 +36,7 @@ def test_a_plan_brought_into_a_shape_has_it_and_can_be_scheduled(name, job):
     assert set(plan.devices) == set(job.plan.devices)
     assert plan.layers == job.plan.layers
     legality.check(schedule, plan)
-    timeline = experiment.run(experiment.Case(plan, schedule, job.costs, job.cluster).program())
+    timeline = experiment.run(lower(Setup(plan, schedule, job.costs, job.cluster)))
     timeline.verify()
 
 
@@ -55,8 +55,8 @@ def test_every_scheduler_is_simulated_on_any_job_under_every_sharing_or_says_why
         except ScheduleError:  # what they say: contracts.check_scheduler
             return
         legality.check(schedule, plan)
-        case = experiment.Case(plan, schedule, job.costs, job.cluster, job.options, job.scenario)
-        experiment.run(case.program()).verify()
+        case = Setup(plan, schedule, job.costs, job.cluster, job.options, job.scenario)
+        experiment.run(lower(case)).verify()
 
     judge()
 
@@ -68,8 +68,8 @@ def test_auto_leaves_out_what_never_ends_where_transfers_block():
         for name in ("pe", "one_f_one_b", "auto")
     )
     with pytest.raises(DeadlockError):
-        experiment.run(pe.program())
-    assert experiment.run(best.program()).makespan <= experiment.run(plain.program()).makespan
+        experiment.run(lower(pe))
+    assert experiment.run(lower(best)).makespan <= experiment.run(lower(plain)).makespan
 
 
 def test_auto_among_a_few_is_the_best_of_those_that_order_the_plan():
@@ -81,7 +81,7 @@ def test_auto_among_a_few_is_the_best_of_those_that_order_the_plan():
 
     def seconds(name):
         made = ordered_with(name, plan, costs, cluster)
-        return experiment.run(experiment.Case(*made, costs, cluster).program()).makespan
+        return experiment.run(lower(Setup(*made, costs, cluster))).makespan
 
     asked = ["gpipe", "one_f_one_b", "one_f_one_b(warm_up='3A')"]
     each = [seconds(name) for name in asked]
@@ -101,7 +101,7 @@ def test_two_copies_share_their_devices_in_opposite_directions():
 @pytest.mark.parametrize("name", ["chimera", "dualpipe"])
 def test_two_copies_are_two_stages_of_parameters_on_every_device_and_are_added_up_at_the_end(name):
     cluster = 'flat(4, bandwidth="1GB/s")'
-    one, two = (experiment.make_case("bert-large", cluster, "uniform", n, 8).program() for n in ("one_f_one_b", name))
+    one, two = (lower(experiment.make_case("bert-large", cluster, "uniform", n, 8)) for n in ("one_f_one_b", name))
     assert two.static_memory.tolist() == (one.static_memory + one.static_memory[::-1]).tolist()
     assert not (one.kind == ALL_REDUCE).any()
     assert set(two.stage[two.kind == ALL_REDUCE].tolist()) == {0, 1, 2, 3}
@@ -133,7 +133,7 @@ def test_auto_is_at_least_as_good_as_every_member_that_fits_on_any_job(job):
 
     def judged(name):
         made = ordered_with(name, job.plan, job.costs, job.cluster, options)
-        timeline = experiment.run(experiment.Case(*made, job.costs, job.cluster, options).program())
+        timeline = experiment.run(lower(Setup(*made, job.costs, job.cluster, options)))
         return experiment.metrics.memory_excess(timeline), timeline.makespan
 
     best = judged("auto")

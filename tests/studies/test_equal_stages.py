@@ -7,6 +7,7 @@ import pytest
 from pipesim.base.errors import InputError
 from pipesim.core.schedule import Schedule, parse
 from pipesim.core.timeline import Timeline
+from pipesim.lowering import lower
 from pipesim.schedulers import SCHEDULERS
 from pipesim.studies import equal_stages, experiment
 from pipesim.studies.equal_stages import Times
@@ -38,7 +39,7 @@ def test_times_that_are_none_are_refused(given):
 
 def test_a_hop_is_the_time_of_a_message():
     """Two stages, one microbatch: F, hop, F B, hop, B."""
-    timeline = experiment.run(equal_stages.case("gpipe", 2, 1, Times.of(1, 2, hop=0.25)).program())
+    timeline = experiment.run(lower(equal_stages.case("gpipe", 2, 1, Times.of(1, 2, hop=0.25))))
     assert timeline.makespan == (1 + 0.25 + 1 + 2 + 0.25 + 2) * 10**9
 
 

@@ -15,6 +15,7 @@ from pipesim.base.errors import InputError, PlanError, RefusedError, UnknownName
 from pipesim.core.cluster import Cluster
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import WEIGHT, Schedule
+from pipesim.lowering import Setup, lower
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.studies import comparison, documents, experiment
 
@@ -209,7 +210,7 @@ def test_a_name_that_nobody_has_stops_a_comparison_at_once():
 def test_the_star_of_a_planner_is_on_the_fastest_schedule_that_fits_or_on_none():
     """The first keeps all microbatches, which is too much here; on the tiny devices nothing fits."""
     trace = "bert-large"
-    rooms = [experiment.make_case(trace, FLAT, "uniform", name, 8).program() for name in ("gpipe", "one_f_one_b")]
+    rooms = [lower(experiment.make_case(trace, FLAT, "uniform", name, 8)) for name in ("gpipe", "one_f_one_b")]
     most, least = (int(metrics.peak_memory(experiment.run(program)).max()) for program in rooms)
     cluster = experiment.load_cluster(FLAT)
     small = replace(cluster, devices=tuple(replace(device, memory=(most + least) // 2) for device in cluster.devices))
@@ -232,8 +233,8 @@ def test_what_fits_in_memory_is_better_than_what_is_fast():
 @settings(max_examples=50)
 @given(jobs(calm=True))
 def test_what_is_printed_of_a_simulation_is_json(job):
-    case = experiment.Case(job.plan, job.schedule, job.costs, job.cluster, job.options)
-    data = documents.simulation_data(case, experiment.run(case.program()))
+    case = Setup(job.plan, job.schedule, job.costs, job.cluster, job.options)
+    data = documents.simulation_data(case, experiment.run(lower(case)))
     assert json.loads(json.dumps(data, allow_nan=False)) == data
 
 
@@ -246,8 +247,11 @@ def test_an_assumed_split_of_backwards_is_stated_and_used():
     trace, cluster = even_trace(4, 1e-3, 2e-3), 'flat(4, bandwidth="10GB/s")'
     for share in (0.25, 0.5):
         case = experiment.make_case(trace, cluster, "balanced", "zb_h1", 8, weight_share=share)
-        program = case.program()
+        program = lower(case)
         assert set(program.duration[program.kind == WEIGHT]) == {share * 2e6}
         assert documents.simulation_data(case, experiment.run(program))["weight_share"] == share
-    assert experiment.make_case(trace, cluster, "balanced", "one_f_one_b", 8).weight_share() is None
-    assert experiment.make_case("bert-large", 'flat(4, bandwidth="1GB/s")', "balanced", "zb_h1").weight_share() is None
+    assert experiment.weight_share(experiment.make_case(trace, cluster, "balanced", "one_f_one_b", 8)) is None
+    assert (
+        experiment.weight_share(experiment.make_case("bert-large", 'flat(4, bandwidth="1GB/s")', "balanced", "zb_h1"))
+        is None
+    )

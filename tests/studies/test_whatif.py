@@ -9,9 +9,9 @@ import pytest
 from pipesim.base.errors import InputError
 from pipesim.core.costs import costs_of
 from pipesim.core.scenario import Scenario, Slow
-from pipesim.lowering import Options
+from pipesim.lowering import Options, Setup, lower
 from pipesim.studies import experiment, whatif
-from pipesim.studies.experiment import Case, make_case
+from pipesim.studies.experiment import make_case
 
 CLUSTER = 'servers(2, 2, intra="25GB/s", inter="5Gb/s")'
 
@@ -21,7 +21,7 @@ def case(sharing="fair", scheduler="one_f_one_b", **options):
 
 
 def seconds(made):
-    return experiment.metrics.iteration_time(experiment.run(made.program()))
+    return experiment.metrics.iteration_time(experiment.run(lower(made)))
 
 
 @pytest.mark.parametrize("sharing", ["none", "fifo", "fair"])
@@ -49,7 +49,7 @@ def test_a_faster_layer_gains_what_a_trace_with_it_gains(scheduler, recompute):
             columns[column] = columns[column].copy()
             columns[column][mine] /= 1.25
         costs = costs_of(replace(trace, layers=columns))
-        faster = Case(made.plan, made.schedule, costs, made.cluster, made.options)
+        faster = Setup(made.plan, made.schedule, costs, made.cluster, made.options)
         gain = next((gain for gain in found if gain.name == name), None)
         if gain is not None:
             assert gain.iteration_time_s == pytest.approx(seconds(faster), abs=1e-6)

@@ -10,6 +10,7 @@ from pipesim.base.errors import ScheduleError
 from pipesim.cli import main
 from pipesim.core import legality
 from pipesim.core.schedule import Schedule
+from pipesim.lowering import lower
 from pipesim.schedulers import SCHEDULERS
 from pipesim.studies import equal_stages, experiment
 from pipesim.studies.equal_stages import Times
@@ -145,7 +146,7 @@ def read_back(theirs, path, case):
 
 def numbers(case):
     """Makespan and most chunks in flight."""
-    timeline = experiment.run(case.program())
+    timeline = experiment.run(lower(case))
     return metrics.iteration_time(timeline), int(metrics.in_flight(timeline).max())
 
 

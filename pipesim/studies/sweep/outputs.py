@@ -9,8 +9,8 @@ from pipesim.analysis import metrics
 from pipesim.base import lookup, units
 from pipesim.base.errors import InputError, shown, within
 from pipesim.core.timeline import Timeline
+from pipesim.lowering import Setup
 from pipesim.studies import experiment
-from pipesim.studies.experiment import Case
 from pipesim.studies.sweep.functions import check_form, is_own
 
 Value = int | float | str | bool | None
@@ -22,7 +22,7 @@ _MOST_BITS = 63  # of a whole number in a store
 class Result:
     """What was simulated at a point, what came of it, and the statistics of its replays if there were any."""
 
-    case: Case
+    case: Setup
     timeline: Timeline
     replay: dict[str, float] | None = None
 
@@ -49,7 +49,7 @@ class Result:
 
 
 def _gap(result: Result) -> float | None:
-    bound = result.case.bound()
+    bound = experiment.bound(result.case)
     return result.seconds / bound - 1 if bound else None
 
 
@@ -88,8 +88,8 @@ METRICS: dict[str, Callable[[Result], Value]] = {
     "devices_in_plan": lambda r: len(r.case.plan.devices),
     "parameters_bytes": lambda r: int(r.case.costs.model.parameter_bytes.sum()),
     "tasks": lambda r: len(r.timeline.program),
-    "bound_s": lambda r: r.case.bound(),
-    "schedule_bound_s": lambda r: r.case.schedule_bound(),
+    "bound_s": lambda r: experiment.bound(r.case),
+    "schedule_bound_s": lambda r: experiment.schedule_bound(r.case),
     "gap_to_bound": _gap,
     "channel_time_s": lambda r: experiment.channel_seconds(r.case, r.timeline),
     "exposed_communication_s": lambda r: units.to_s(metrics.exposed_communication(r.timeline).max()),

@@ -27,9 +27,8 @@ from pipesim.core.limits import HostMemory
 from pipesim.core.plan import Plan
 from pipesim.core.scenario import CALM
 from pipesim.core.trace import Trace
-from pipesim.lowering import Options
+from pipesim.lowering import Options, Setup, lower
 from pipesim.studies import experiment
-from pipesim.studies.experiment import Case
 from pipesim.studies.sweep import outputs
 from pipesim.studies.sweep.outputs import Result, Value
 from pipesim.studies.sweep.points import Point
@@ -97,14 +96,14 @@ class Workshop:
     def result(self, point: Point) -> Result:
         """Plan, order and replay."""
         case = self._case(point)
-        timeline = experiment.run(case.program(), self.order.engine)
+        timeline = experiment.run(lower(case), self.order.engine)
         if point.iterations is None:
             return Result(case, timeline)
         how = point.seed, point.jitter, self.order.engine, self.order.host_memory
         times = experiment.replay(case, point.iterations, *how)
         return Result(case, timeline, experiment.replay_statistics(times, point.seed))
 
-    def _case(self, point: Point) -> Case:
+    def _case(self, point: Point) -> Setup:
         cluster, costs = self._nouns(point)
         plan = self._planned(point)
         plans.check_fits(plan, costs.model, cluster)
@@ -112,7 +111,7 @@ class Workshop:
         scheduler = self._read("scheduler", point.scheduler) or point.scheduler
         scenario = self._read("scenario", point.scenario) or CALM
         plan, schedule = experiment.ordered_with(scheduler, plan, costs, cluster, options, self.order.host_memory)
-        return Case(plan, schedule, costs, cluster, options, scenario)
+        return Setup(plan, schedule, costs, cluster, options, scenario)
 
     def _nouns(self, point: Point) -> tuple[Cluster, Costs]:
         cluster = self._cluster(point.cluster, point.device)

@@ -1,25 +1,24 @@
-"""What is lowered, with what several passes ask of it, and the columns under construction."""
+"""What is lowered: a plan and a schedule with the costs, the cluster, the options and the scenario of one iteration."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipesim.base.arrays import Floats, Ints, Ragged
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
 from pipesim.core import program as programs
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
 from pipesim.core.program import BACKWARD, FORWARD, INPUT, WEIGHT, Sharing, Transfers
+from pipesim.core.scenario import CALM, Scenario
 from pipesim.core.schedule import Schedule
 
 Recompute = Literal["none", "full", "selective"]
 RECOMPUTES: tuple[Recompute, ...] = ("none", "full", "selective")
-Column = NDArray[Any]
 Value = TypeVar("Value")
 
 
@@ -74,14 +73,18 @@ DEFAULTS = Options()
 
 
 @dataclass(frozen=True)
-class Job:
-    """What is lowered, and what several passes ask of it."""
+class Setup:
+    """A plan and a schedule for it, with the costs and the cluster they were made for; and its slots, by index.
+
+    A slot is one replica of one stage: (stage 0, replica 0), (stage 0, replica 1), (stage 1, replica 0), ...
+    """
 
     plan: Plan
     schedule: Schedule
     costs: Costs
     cluster: Cluster
-    options: Options
+    options: Options = DEFAULTS
+    scenario: Scenario = CALM
 
     @cached_property
     def rank(self) -> dict[str, int]:
@@ -170,41 +173,3 @@ class Job:
         """Bytes of a stage's parameters, on each replica."""
         part = self.plan.stages[stage]
         return float(self.costs.model.parameter_bytes[part.start : part.stop].sum())
-
-
-@dataclass
-class Tasks:
-    """Columns under construction: arrays that are put one after the other."""
-
-    columns: dict[str, list[Column]] = field(default_factory=dict)
-    routes: list[Ragged] = field(default_factory=list)  # the media of each transfer, in blocks
-    needs: list[tuple[Ints, Ints]] = field(default_factory=list)  # (task, what it waits for)
-    channels: list[tuple[str, float]] = field(default_factory=list)  # under `channel`: the abstract media
-    ring_of: dict[int, Ints] = field(default_factory=dict)  # stage -> its all-reduce tasks
-    optimizer_of: dict[int, int] = field(default_factory=dict)  # slot -> its optimizer task
-    count: int = 0
-
-    def add(self, count: int, **columns: Column | float) -> Ints:
-        """Add tasks; returns their indices."""
-        values = _BLANK | columns
-        for name, value in values.items():
-            column = value if isinstance(value, np.ndarray) else np.full(count, value)
-            self.columns.setdefault(name, []).append(column)
-        self.count += count
-        return np.arange(self.count - count, self.count)
-
-
-_BLANK: dict[str, Column | float] = {
-    "kind": -1,
-    "stage": -1,
-    "microbatch": -1,
-    "lane": -1,
-    "source": -1,
-    "target": -1,
-    "duration": 0,
-    "delay": 0,
-    "size": 0.0,
-    "limit": np.inf,
-    "memory_start": 0,
-    "memory_end": 0,
-}
