@@ -26,6 +26,11 @@ def chains_on_chains(work: Sequence[Floats] | Floats) -> tuple[list[int], float]
     return [0, *bounds[::-1]], float(best[-1][-1])
 
 
+def chain_bytes(parts: int, length: int) -> int:
+    """What `chains_on_chains` takes at most: `best` for every part, and what a part needs while it is computed."""
+    return 8 * (parts + 50) * length
+
+
 def _prefix(seconds: Floats) -> Floats:
     """[l]: seconds of layers 0 .. l-1."""
     return np.concatenate([[0.0], np.cumsum(seconds)])

@@ -155,6 +155,12 @@ def _written(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [p for p in parameters if p.kind is p.KEYWORD_ONLY] if given else parameters
 
 
+def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The defaults of the options of a function."""
+    parameters = _signature(function).parameters.values()
+    return {parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty}
+
+
 def described(family: Family, noun: str, *, by_module: bool = False) -> dict[str, dict[str, Any]]:
     """Of every member what it needs, its options with their defaults, and the first line of what it says of itself.
 

@@ -29,13 +29,15 @@ def gallery(schedulers: tuple[str, ...], output: str, as_json: bool, **given: An
       pipesim gallery --stages 4 --microbatches 8
       pipesim gallery -s one_f_one_b -s zb_h1 -s zb_v --hop 0.1 -o zero-bubble.pdf
     """
+    from pipesim.core.members import SchedulerInfo, infos
     from pipesim.core.timeline import Timeline
     from pipesim.display import figures, report
     from pipesim.lowering import Options
     from pipesim.studies import equal_stages
 
     options.check_outputs(pictures=[output])
-    chosen = schedulers or tuple(name for name in SCHEDULERS if name != "exact")
+    declared = infos(SCHEDULERS, "scheduler", SchedulerInfo)
+    chosen = schedulers or tuple(name for name, info in declared.items() if not info.requires)
     lowering = Options(pair_factor=given["pair_factor"])
     with options.busy("ordering", quiet=as_json):
         size = given["stages"], given["microbatches"]

@@ -1,7 +1,7 @@
 """How much memory of this machine a request takes, estimated and refused before anything of that size is made.
 
     tasks       PER_TASK bytes each, with all that simulating them keeps; more where `auto` tries many schedules
-    tables      of planners: layers x layers, devices x devices and so on, as `planner_bytes` counts them
+    tables      of planners: layers x layers, devices x devices and so on, as each planner declares
     columns     one duration per task, for each thing that `whatif` makes faster
     draws       the time of every layer for every microbatch, for replays with varying times
 
@@ -19,7 +19,9 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from pipesim.base import units
+from pipesim.base.chains import chain_bytes
 from pipesim.base.errors import InputError, RefusedError, within
+from pipesim.core.members import ProblemSize
 from pipesim.core.plan import Plan
 
 SHARE = 0.5  # of the machine's memory, by default
@@ -179,7 +181,7 @@ def too_many_changes(size: int) -> RefusedError:
 def check_chunks(host_memory: HostMemory, stages: int, layers: int) -> None:
     """Refuse to cut a model into more stages than the table of their best cuts has room for."""
     what = f"{layers:,} layers cut into {stages:,} stages"
-    refuse_beyond(host_memory, 8 * (stages + 50) * layers, what, "use fewer chunks")
+    refuse_beyond(host_memory, chain_bytes(stages, layers), what, "use fewer chunks")
 
 
 def check_pairs(host_memory: HostMemory, devices: int, per_pair: int = PER_PAIR) -> None:
@@ -188,53 +190,7 @@ def check_pairs(host_memory: HostMemory, devices: int, per_pair: int = PER_PAIR)
     refuse_beyond(host_memory, per_pair * devices**2, what, "leave out --json and --plot,")
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What the size of a planner's tables depends on."""
-
-    layers: int
-    devices: int
-    nodes: int = 1
-    kinds: int = 1
-
-
-def check_planner(host_memory: HostMemory, planner: str, shape: Shape, stages: int | None = None) -> None:
-    """Refuse a planner whose tables do not fit; `stages`: the most that it was told to make."""
-    size = planner_bytes(planner, shape, stages)
-    what = f"planner {planner!r} makes tables of {shape.layers:,} layers on {shape.devices:,} devices"
-    refuse_beyond(host_memory, size, what, "use another planner, fewer layers or fewer devices,")
-
-
-def planner_bytes(planner: str, shape: Shape, stages: int | None = None) -> float:
-    """What the tables of a planner take; 0 for planners that are not ours."""
-    L, V, kinds = shape.layers, shape.devices, shape.kinds
-    node = -(-V // shape.nodes)  # devices
-    few = min(V, L, stages or V)
-    pairs, chain = PER_PAIR * V**2, 8 * (few + 50) * L
-    if planner == "spp_plus":
-        others = ("spp", "annealing", "alpa", "piper", "hetpipe", *(("dapple",) if V <= 16 else ()))
-        filling = 2 * 12 * (L + 1) * (V + 1) ** 2 + 32 * V**3
-        return filling + max(planner_bytes(other, shape) for other in others)
-    two = 1 < shape.nodes < V  # levels of bandwidth
-    tables = max(4 * node + 11, 3 * (node + 1) + shape.nodes + 6) if two else V + 5
-    meshes = kinds * (node.bit_length() + shape.nodes - 1)
-    return {
-        "balanced": chain,
-        "gpipe": chain + 16 * kinds * L,
-        "annealing": chain + pairs + 200_000 * V,
-        "data_parallel": pairs,
-        "megatron": pairs,
-        "pipedream": pairs + 8 * tables * L**2,
-        "dapple": pairs + 8 * 13 * L**2,
-        "hetpipe": pairs + 8 * (min(node, L) + 3) * L**2,
-        "alpa": pairs + 8 * (2 * meshes + 2) * L**2,
-        "piper": pairs + 8 * 4 * (L**2 + few * V * L),
-        "spp": pairs + 16 * ((V + 1) ** 2 * (L + 1) + (V + 1) ** 3) + 4 * _places(L, V, few) + 8 * kinds * V * L,
-    }.get(planner, 0.0)
-
-
-def _places(layers: int, devices: int, stages: int) -> int:
-    """Back-pointers of SPP: with x stages to come, each takes a device and a layer."""
-    if not stages:
-        return 0
-    return sum((devices - x + 1) * (devices - x + 2) // 2 * (layers - x + 1) for x in range(1, stages + 1))
+def check_planner(host_memory: HostMemory, planner: str, size: ProblemSize, tables: float) -> None:
+    """Refuse a planner whose tables, of so many bytes, do not fit."""
+    what = f"planner {planner!r} makes tables of {size.layers:,} layers on {size.devices:,} devices"
+    refuse_beyond(host_memory, tables, what, "use another planner, fewer layers or fewer devices,")

@@ -1,6 +1,8 @@
-"""(model, cluster, costs, microbatches) -> Plan. Each says what it optimises and what it ignores.
+"""(model, cluster, costs, microbatches) -> Plan. The docstring of each states what it optimises and what it ignores.
 
-A planner that wants to simulate is given a `cost` function; none imports an engine.
+To add one: a file here with a function, and its line below. The function declares what its tables take
+(`core.members.PlannerInfo`). A planner that simulates is given a cost function (`exact`, `estimate`), and imports no
+engine.
 """
 
 PLANNERS = {

@@ -11,6 +11,8 @@ from pipesim.base.kernels import compiled
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.limits import PER_PAIR
+from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import by_node, kinds_of, layer_seconds, prefix, ring, worst_bandwidths
@@ -31,6 +33,13 @@ class _Sliced(NamedTuple):
         return self.total + more * self.slowest
 
 
+def table_bytes(size: ProblemSize) -> float:
+    """Bytes of the bandwidths between devices, and of two tables of layers x layers for each submesh."""
+    meshes = size.kinds * (size.devices_per_node.bit_length() + size.nodes - 1)
+    return PER_PAIR * size.devices**2 + 8 * (2 * meshes + 2) * size.layers**2
+
+
+@PlannerInfo(tables=table_bytes, look=5)
 def alpa(model: Model, cluster: Cluster, costs: Costs, microbatches: int) -> Plan:
     """The least sum of stage latencies + (microbatches - 1) x the slowest, over stages on submeshes; all devices used.
 

@@ -10,10 +10,13 @@ import numpy as np
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.limits import PER_PAIR
+from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.abstract_cost import Cost, abstract_cost
 from pipesim.planners.balanced import balanced
+from pipesim.planners.balanced import table_bytes as balanced_bytes
 
 # A round of cooling: this many evaluations, from the first temperature to the last, each relative to the best cost.
 ROUND = 200
@@ -28,6 +31,13 @@ class State(NamedTuple):
     idle: tuple[int, ...] = ()
 
 
+def table_bytes(size: ProblemSize) -> float:
+    """Bytes of its start, which is `balanced`, and of the states that it keeps."""
+    kept = PER_PAIR * size.devices**2 + 200_000 * size.devices
+    return balanced_bytes(size) + kept
+
+
+@PlannerInfo(tables=table_bytes, look=10)
 def annealing(
     model: Model,
     cluster: Cluster,

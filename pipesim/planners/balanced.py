@@ -1,13 +1,20 @@
 """Least bottleneck seconds, one device per stage: the problem known as chains-on-chains."""
 
-from pipesim.base.chains import chains_on_chains
+from pipesim.base.chains import chain_bytes, chains_on_chains
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 
 
+def table_bytes(size: ProblemSize) -> float:
+    """Bytes of the table of the best cuts."""
+    return chain_bytes(size.stages, size.layers)
+
+
+@PlannerInfo(tables=table_bytes, look=12)
 def balanced(model: Model, cluster: Cluster, costs: Costs, microbatches: int, *, stages: int | None = None) -> Plan:
     """The cuts that make the slowest stage as fast as possible, forward and backward together.
 

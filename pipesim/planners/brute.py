@@ -9,6 +9,7 @@ from pipesim.base.errors import InputError, RefusedError, shown
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import PlannerInfo
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.abstract_cost import Cost, abstract_cost
@@ -16,6 +17,7 @@ from pipesim.planners.abstract_cost import Cost, abstract_cost
 Groups = tuple[tuple[str, ...], ...]
 
 
+@PlannerInfo(look=13)
 def brute(
     model: Model,
     cluster: Cluster,

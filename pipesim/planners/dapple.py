@@ -11,6 +11,8 @@ from pipesim.base.arrays import Floats, Ints
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.limits import PER_PAIR
+from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import by_node, cut_bytes, kinds_of, layer_seconds, prefix, worst_bandwidths
@@ -19,6 +21,12 @@ from pipesim.planners.placing import Group, Used, after, placements, placements_
 MOST_WAYS = 2**26  # what is done is in proportion to placements followed times devices^3; all of them up to 16 devices
 
 
+def table_bytes(size: ProblemSize) -> float:
+    """Bytes of the bandwidths between devices, and of the tables of layers x layers."""
+    return PER_PAIR * size.devices**2 + 8 * 13 * size.layers**2
+
+
+@PlannerInfo(tables=table_bytes, look=2)
 def dapple(
     model: Model, cluster: Cluster, costs: Costs, microbatches: int, *, collective: float | str | None = None
 ) -> Plan:

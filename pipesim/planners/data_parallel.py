@@ -5,11 +5,19 @@ import numpy as np
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.limits import PER_PAIR
+from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import kinds_of, prefix, ring, worst_bandwidths
 
 
+def table_bytes(size: ProblemSize) -> float:
+    """Bytes of the bandwidths between devices."""
+    return PER_PAIR * size.devices**2
+
+
+@PlannerInfo(tables=table_bytes, look=7)
 def data_parallel(model: Model, cluster: Cluster, costs: Costs, microbatches: int) -> Plan:
     """One stage on all devices, each microbatch split evenly among them; there is nothing to choose.
 

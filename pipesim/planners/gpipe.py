@@ -4,16 +4,23 @@ from typing import Literal
 
 import numpy as np
 
-from pipesim.base.chains import chains_on_chains
+from pipesim.base.chains import chain_bytes, chains_on_chains
 from pipesim.base.errors import InputError, shown
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import kinds_of
 
 
+def table_bytes(size: ProblemSize) -> float:
+    """Bytes of the table of the best cuts, and of the seconds of each kind of device."""
+    return chain_bytes(size.stages, size.layers) + 16 * size.kinds * size.layers
+
+
+@PlannerInfo(tables=table_bytes, look=6)
 def gpipe(
     model: Model,
     cluster: Cluster,

@@ -10,6 +10,8 @@ from pipesim.base.errors import InputError, shown
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.limits import PER_PAIR
+from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import by_node, cut_bytes, layer_seconds, worst_bandwidths
@@ -17,6 +19,13 @@ from pipesim.planners.groups import by_node, cut_bytes, layer_seconds, worst_ban
 Allocation = Literal["node", "equal"]
 
 
+def table_bytes(size: ProblemSize) -> float:
+    """Bytes of the bandwidths between devices, and of a table of layers x layers for each position."""
+    tables = min(size.devices_per_node, size.layers) + 3
+    return PER_PAIR * size.devices**2 + 8 * tables * size.layers**2
+
+
+@PlannerInfo(tables=table_bytes, look=4)
 def hetpipe(
     model: Model,
     cluster: Cluster,

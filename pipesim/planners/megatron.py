@@ -9,6 +9,8 @@ from pipesim.base.errors import InputError
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.limits import PER_PAIR
+from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import by_node, kinds_of, prefix, ring, worst_bandwidths
@@ -31,6 +33,12 @@ class _Layout(NamedTuple):
         return [order[n * self.data : (n + 1) * self.data] for n in range(self.pipeline)]
 
 
+def table_bytes(size: ProblemSize) -> float:
+    """Bytes of the bandwidths between devices."""
+    return PER_PAIR * size.devices**2
+
+
+@PlannerInfo(tables=table_bytes, look=8)
 def megatron(
     model: Model,
     cluster: Cluster,

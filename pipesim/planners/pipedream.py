@@ -8,11 +8,22 @@ from pipesim.base.arrays import Floats, Ints
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.limits import PER_PAIR
+from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import by_node, cut_bytes, kinds_of, layer_seconds, prefix, worst_bandwidths
 
 
+def table_bytes(size: ProblemSize) -> float:
+    """Bytes of the bandwidths between devices, and of the tables of layers x layers at each level."""
+    node, nodes = size.devices_per_node, size.nodes
+    two_levels = 1 < nodes < size.devices
+    tables = max(4 * node + 11, 3 * (node + 1) + nodes + 6) if two_levels else size.devices + 5
+    return PER_PAIR * size.devices**2 + 8 * tables * size.layers**2
+
+
+@PlannerInfo(tables=table_bytes, look=3)
 def pipedream(model: Model, cluster: Cluster, costs: Costs, microbatches: int) -> Plan:
     """Stages whose slowest takes the least seconds per microbatch once the pipeline is full, replicas included.
 

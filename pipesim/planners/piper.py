@@ -10,6 +10,8 @@ from pipesim.base.kernels import compiled
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.limits import PER_PAIR
+from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.lowering import state_factor
@@ -18,6 +20,13 @@ from pipesim.planners.groups import by_node, cut_bytes, kinds_of, layer_seconds,
 SMALL = 50_000  # devices^3 x layers^2 that Python searches sooner than numba is imported
 
 
+def table_bytes(size: ProblemSize) -> float:
+    """Bytes of the bandwidths between devices, of the seconds, and of the table of the search."""
+    L, V = size.layers, size.devices
+    return PER_PAIR * V**2 + 8 * 4 * (L**2 + size.stages * V * L)
+
+
+@PlannerInfo(tables=table_bytes, look=9)
 def piper(
     model: Model,
     cluster: Cluster,

@@ -3,10 +3,12 @@
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import PlannerInfo
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 
 
+@PlannerInfo(look=11)
 def uniform(model: Model, cluster: Cluster, costs: Costs, microbatches: int, *, stages: int | None = None) -> Plan:
     """As many layers on each device as on any other, to within one; devices in the cluster's order.
 

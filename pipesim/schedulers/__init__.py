@@ -1,6 +1,7 @@
 """(plan, costs, cluster) -> Schedule: in what order each device works on its microbatches.
 
-Some order plans whose stages lie on the devices in a certain way: SHAPES says how; `shapes.shaped` brings them there.
+To add one: a file here with a function, and its line below. What the function needs from a plan, and what its schedules
+are like, it declares itself (`core.members.SchedulerInfo`).
 """
 
 SCHEDULERS = {
@@ -26,24 +27,5 @@ SCHEDULERS = {
     "exact": "pipesim.schedulers.exact:exact",
 }
 
-# What a comparison takes unless told otherwise: quick, and with one stage per device.
+# The schedulers of a comparison that names none: quick, and with one stage per device.
 COMPARED = ("gpipe", "pe", "one_f_one_b")
-
-# Those that do backwards in two parts, so that a microbatch is three actions on a stage. `exact` may.
-SPLITS = frozenset(
-    "zb_h1 zb_1p zb_2p interleaved_zb zb_v v_half v_min dualpipe dualpipe_v exact".split()  # noqa: SIM905 - names read best in one line
-)
-
-# Name -> shape, the option that says how many chunks a device holds, and how many for each unit of it ("": so many).
-SHAPES = {
-    "interleaved": ("loop", "chunks", 1),
-    "looped_bfs": ("loop", "chunks", 1),
-    "interleaved_zb": ("loop", "chunks", 1),
-    "hanayo": ("wave", "waves", 2),
-    "zb_v": ("wave", "", 2),
-    "v_half": ("wave", "", 2),
-    "v_min": ("wave", "", 2),
-    "dualpipe_v": ("wave", "", 2),
-    "chimera": ("both", "", 1),
-    "dualpipe": ("both", "", 1),
-}

@@ -11,6 +11,7 @@ from pipesim.base import lookup
 from pipesim.base.errors import InputError, ScheduleError, shown
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo, infos
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import RELEASED_BY_INPUT, Schedule
 from pipesim.schedulers import SCHEDULERS
@@ -22,9 +23,8 @@ from pipesim.schedulers.zero_bubble import search
 
 Judge = Callable[[Schedule], tuple[float, float]]
 
-NOT_ASKED = {"auto", "exact"}
 
-
+@SchedulerInfo(every_layout=True, completes=True, is_search=True, look=18)
 def auto(
     plan: Plan,
     costs: Costs,
@@ -48,13 +48,19 @@ def auto(
     among = [among] if isinstance(among, str) else among
     if not isinstance(among, list | tuple) or not all(isinstance(name, str) for name in among):
         raise InputError(f"among = {shown(among)} found; names of schedulers were expected")
-    members = _members(plan, costs, cluster, among or [name for name in SCHEDULERS if name not in NOT_ASKED])
+    members = _members(plan, costs, cluster, among or _asked())
     for schedule in members if among else itertools.chain(members, _filled(board, seed)):
         tried.setdefault(str(schedule), schedule)
     if not tried:
         raise ScheduleError(f"none of {', '.join(among)} orders this plan")
     scores = [(*judge(schedule), n) for n, schedule in enumerate(tried.values())]
     return list(tried.values())[min(scores)[2]]
+
+
+def _asked() -> list[str]:
+    """All schedulers but this one, and those that need an extra."""
+    declared = infos(SCHEDULERS, "scheduler", SchedulerInfo)
+    return [name for name, info in declared.items() if not info.every_layout and not info.requires]
 
 
 def _members(plan: Plan, costs: Costs, cluster: Cluster, names: Sequence[str]) -> Iterator[Schedule]:

@@ -4,6 +4,7 @@ import numpy as np
 
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.board import board_of
@@ -12,6 +13,7 @@ from pipesim.schedulers.priorities import cycle
 from pipesim.schedulers.shapes import check_shape
 
 
+@SchedulerInfo(layout="both", replicas=(), look=15)
 def chimera(plan: Plan, costs: Costs, cluster: Cluster) -> Schedule:
     """Every second microbatch goes down the devices and every other one up, so that both ends have work at once.
 

@@ -4,12 +4,14 @@ from pipesim.base.arrays import Ints
 from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.shapes import check_shape
 from pipesim.schedulers.steps import row, steps
 
 
+@SchedulerInfo(layout="both", replicas=(), splits_backward=True, fewest=2, look=16)
 def dualpipe(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
     """Half of the microbatches go each way; in the steady state every forward is one with a backward the other way.
 

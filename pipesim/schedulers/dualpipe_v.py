@@ -3,12 +3,14 @@
 from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.shapes import check_shape, groups_of
 from pipesim.schedulers.steps import row, steps
 
 
+@SchedulerInfo(layout="wave", chunks=2, replicas=("split",), splits_backward=True, fewest=2, look=17)
 def dualpipe_v(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
     """DualPipe cut in half: two chunks per device, down and up again, each forward one with a backward of the other.
 

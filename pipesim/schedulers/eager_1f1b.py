@@ -2,11 +2,13 @@
 
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 
 
+@SchedulerInfo(completes=True, look=3)
 def eager_1f1b(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
     """1F1B with DAPPLE's policy B: stage n of p takes in 2 (p - n) - 1 microbatches before its first backward.
 

@@ -8,6 +8,7 @@ import numpy as np
 from pipesim.base.errors import InputError, MissingExtraError, ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Schedule
 from pipesim.schedulers.board import Board, board_of
@@ -19,6 +20,7 @@ WHOLE = (FORWARD, BACKWARD)
 Cell = tuple[int, int, int]  # stage, kind, microbatch
 
 
+@SchedulerInfo(splits_backward=True, is_search=True, requires=("ortools",), look=19)
 def exact(
     plan: Plan,
     costs: Costs,

@@ -4,10 +4,12 @@ import numpy as np
 
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 
 
+@SchedulerInfo(completes=True, look=1)
 def gpipe(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
     """Every device does all its forwards, chunk after chunk, then all its backwards, last chunk first.
 

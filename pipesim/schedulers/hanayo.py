@@ -3,6 +3,7 @@
 from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.board import board_of
@@ -11,6 +12,7 @@ from pipesim.schedulers.priorities import PRIORITIES
 from pipesim.schedulers.shapes import check_shape
 
 
+@SchedulerInfo(layout="wave", chunks=2, chunks_option="waves", replicas=("split",), look=8)
 def hanayo(plan: Plan, costs: Costs, cluster: Cluster, *, waves: int = 1) -> Schedule:
     """1F1B over chunks that lie on the devices in `waves` waves, each down and up again; backwards stay whole.
 

@@ -7,11 +7,13 @@ from pipesim.base.errors import ScheduleError
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 from pipesim.schedulers.shapes import check_shape, groups_of
 
 
+@SchedulerInfo(layout="loop", chunks_option="chunks", replicas=("split",), look=6)
 def interleaved(
     plan: Plan,
     costs: Costs | None = None,

@@ -5,6 +5,7 @@ import numpy as np
 from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.board import board_of
@@ -13,6 +14,7 @@ from pipesim.schedulers.interleaved import largest_group, turns
 from pipesim.schedulers.shapes import check_shape
 
 
+@SchedulerInfo(layout="loop", chunks_option="chunks", replicas=("split",), splits_backward=True, look=11)
 def interleaved_zb(plan: Plan, costs: Costs, cluster: Cluster, *, chunks: int = 2) -> Schedule:
     """The forwards of `interleaved`, backwards as they come, gradients of weights where nothing else can be done.
 

@@ -6,6 +6,7 @@ from pipesim.base.errors import InputError, ScheduleError, shown
 from pipesim.base.lookup import suggest
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.board import board_of
@@ -13,6 +14,7 @@ from pipesim.schedulers.filling import fill, rules
 from pipesim.schedulers.priorities import PRIORITIES
 
 
+@SchedulerInfo(look=5)
 def list_schedule(
     plan: Plan,
     costs: Costs,

@@ -2,12 +2,14 @@
 
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.shapes import check_shape
 
 
+@SchedulerInfo(layout="loop", chunks_option="chunks", look=7)
 def looped_bfs(
     plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None, *, chunks: int = 2
 ) -> Schedule:  # fmt: skip

@@ -8,10 +8,12 @@ from pipesim.base.arrays import Ints
 from pipesim.base.errors import ScheduleError, shown
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 
 
+@SchedulerInfo(completes=True, look=2, aliases=("1f1b",))
 def one_f_one_b(
     plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None, *, warm_up: str | int = "A"
 ) -> Schedule:

@@ -6,10 +6,12 @@ from pipesim.analysis.channels import execute, pipeline_of
 from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 
 
+@SchedulerInfo(replicas=("split",), look=0)
 def pe(plan: Plan, costs: Costs, cluster: Cluster) -> Schedule:
     """The order in which stages work when stages and channels are machines that take the smallest m + j first.
 

@@ -2,6 +2,7 @@
 
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.blocks import Block
@@ -20,6 +21,7 @@ def block_of(lanes: int) -> Block:
     return FEW if lanes <= 5 else ODD
 
 
+@SchedulerInfo(layout="wave", chunks=2, replicas=("split",), splits_backward=True, look=13)
 def v_half(plan: Plan, costs: Costs, cluster: Cluster) -> Schedule:
     """Two chunks per device, down and up again; backwards in two parts. At most p + 2 chunks in flight (1F1B keeps 2p).
 

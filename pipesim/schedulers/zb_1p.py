@@ -2,11 +2,13 @@
 
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.zero_bubble import schedule_of, search, straight_board
 
 
+@SchedulerInfo(replicas=("split",), splits_backward=True, is_search=True, look=9)
 def zb_1p(plan: Plan, costs: Costs, cluster: Cluster, *, limit: float | None = None, seed: int = 0) -> Schedule:
     """The shortest longest stage that a search finds with `limit` microbatches in flight, by default as many as stages.
 

@@ -2,11 +2,13 @@
 
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import RELEASED_BY_INPUT, Schedule
 from pipesim.schedulers.zero_bubble import schedule_of, search, straight_board
 
 
+@SchedulerInfo(replicas=("split",), splits_backward=True, is_search=True, look=10)
 def zb_2p(plan: Plan, costs: Costs, cluster: Cluster, *, limit: float | None = None, seed: int = 0) -> Schedule:
     """The shortest longest stage that a search finds with the memory of `limit` microbatches, by default two per stage.
 

@@ -6,11 +6,13 @@ from pipesim.base.arrays import Ints
 from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import FORWARD, INPUT, WEIGHT, Schedule
 from pipesim.schedulers.shapes import check_shape, groups_of
 
 
+@SchedulerInfo(replicas=("split",), splits_backward=True, completes=True, look=4)
 def zb_h1(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
     """1F1B's warm-up, then F I W in turn; stage n does its first gradient of weights n turns late.
 

@@ -8,6 +8,7 @@ from pipesim.base.arrays import Ints
 from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.board import board_of
@@ -18,6 +19,7 @@ from pipesim.schedulers.steps import Step, row
 from pipesim.schedulers.timing import makespan
 
 
+@SchedulerInfo(layout="wave", chunks=2, replicas=("split",), splits_backward=True, look=12)
 def zb_v(plan: Plan, costs: Costs, cluster: Cluster) -> Schedule:
     """Two chunks per device, down and up again; backwards in two parts. At most 2p chunks in flight, as 1F1B keeps.
 

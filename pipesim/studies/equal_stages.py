@@ -13,13 +13,14 @@ from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import Costs
 from pipesim.core.limits import HostMemory
+from pipesim.core.members import SchedulerInfo, info_of
 from pipesim.core.model import Layer, Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.schedule import text_of
 from pipesim.core.timeline import Timeline
 from pipesim.core.trace import ANY_KIND
 from pipesim.lowering import DEFAULTS, Options, Setup, lower
-from pipesim.schedulers import SCHEDULERS, SHAPES
+from pipesim.schedulers import SCHEDULERS
 from pipesim.schedulers.shapes import shaped
 from pipesim.studies import experiment
 from pipesim.studies.ordering import ordered_with
@@ -92,17 +93,18 @@ def case(  # noqa: PLR0917 - what is explored, in the order in which one asks
 def _chunked(scheduler: str, chunks: int | None) -> tuple[str, bool, int]:
     """The scheduler with its number of chunks, whether they must be laid out here, and how many there are."""
     name, _, keywords = lookup.parse_call(scheduler, "scheduler")
-    lookup.resolve(scheduler, SCHEDULERS, "scheduler")
-    if name not in SHAPES:
+    function = lookup.resolve(scheduler, SCHEDULERS, "scheduler")
+    info = info_of(function, SchedulerInfo)
+    if info.layout is None:
         plans.check_at_least("chunks", 1 if chunks is None else chunks, 1)
         return scheduler, (chunks or 1) > 1, chunks or 1
-    _, option, unit = SHAPES[name]
+    option, unit = info.chunks_option, info.chunks
     if chunks is not None and option and option not in keywords:
         if chunks % unit or chunks < 1:
             raise InputError(f"chunks = {chunks} found; {name} takes a multiple of {unit}")
         keywords[option] = chunks // unit
         scheduler = f"{name}({', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
-    count = unit * keywords.get(option, 2 if option == "chunks" else 1)
+    count = unit * (lookup.defaults_of(function) | keywords)[option] if option else unit
     plans.check_at_least(option or "chunks", count, 1)
     if chunks not in {None, count}:
         raise InputError(f"chunks = {chunks} found; {scheduler} has {count}")

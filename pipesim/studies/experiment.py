@@ -16,6 +16,7 @@ from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import SCALINGS, Costs, Scaling, costs_of
 from pipesim.core.limits import HostMemory
+from pipesim.core.members import PlannerInfo, ProblemSize, info_of
 from pipesim.core.plan import DERIVED_KEYS, Plan
 from pipesim.core.program import Program
 from pipesim.core.scenario import CALM, Scenario
@@ -120,8 +121,7 @@ def plan_with(
     with named("planner", planner):
         lookup.check_takes(function, "model, cluster, costs, microbatches")
         plans.check_microbatches(microbatches)
-        if isinstance(planner, str):
-            _check_planner(planner, costs, cluster, host_memory)
+        _check_tables(function, planner, costs, cluster, host_memory)
         given = prices(function, costs, cluster, host_memory)
         plan = function(costs.model, cluster, costs, microbatches, **given)
         if not isinstance(plan, Plan):
@@ -130,13 +130,16 @@ def plan_with(
     return plan
 
 
-def _check_planner(planner: str, costs: Costs, cluster: Cluster, host_memory: HostMemory) -> None:
+def _check_tables(
+    function: Planner, planner: Planner | str, costs: Costs, cluster: Cluster, host_memory: HostMemory
+) -> None:
     """Refuse a planner whose tables do not fit, before it makes them."""
-    name, _, keywords = lookup.parse_call(planner, "planner")
+    keywords = getattr(function, "keywords", {})
     nodes, kinds = ({getattr(device, column) for device in cluster.devices} for column in ("node", "kind"))
-    shape = limits.Shape(len(costs.model), len(cluster.devices), len(nodes), len(kinds))
-    asked = [keywords[option] for option in ("stages", "most_stages") if isinstance(keywords.get(option), int)]
-    limits.check_planner(host_memory, name, shape, *asked)
+    most = next((keywords[key] for key in ("stages", "most_stages") if isinstance(keywords.get(key), int)), None)
+    size = ProblemSize(len(costs.model), len(cluster.devices), len(nodes), len(kinds), most)
+    name = planner.partition("(")[0].strip() if isinstance(planner, str) else getattr(planner, "__name__", "given")
+    limits.check_planner(host_memory, name, size, info_of(function, PlannerInfo).tables(size))
 
 
 def check_kinds(costs: Costs, cluster: Cluster) -> None:

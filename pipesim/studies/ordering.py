@@ -14,18 +14,20 @@ from pipesim.core import limits
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.limits import HostMemory
+from pipesim.core.members import Layout, SchedulerInfo, info_of
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.engines import ENGINES
 from pipesim.lowering import DEFAULTS, Options, Setup, lower
-from pipesim.schedulers import SCHEDULERS, SHAPES, SPLITS
-from pipesim.schedulers.shapes import Shape, shaped
+from pipesim.schedulers import SCHEDULERS
+from pipesim.schedulers.shapes import has_shape, shaped
 
 Scheduler = Callable[..., Schedule]
 
 LARGE = 20_000  # tasks; many schedules are judged, so the compiled engine pays earlier
 FILES = (".csv", ".json", ".toml")
-EVERY_SHAPE: tuple[tuple[Shape, int], ...] = (("loop", 2), ("wave", 2), ("both", 1))  # what `auto` tries besides
+# Layouts, and stages per device, that a scheduler that tries every layout orders beside the plan as it is.
+EVERY: tuple[tuple[Layout, int], ...] = (("loop", 2), ("wave", 2), ("both", 1))
 
 
 def ordered_with(  # noqa: PLR0917 - as `experiment.make_case`
@@ -41,10 +43,11 @@ def ordered_with(  # noqa: PLR0917 - as `experiment.make_case`
     Refused, before it is made, if it and its simulation would take more than `host_memory`, as `limits` says.
     """
     found: list[tuple[tuple[float, float], int, Plan, Schedule]] = []
-    name = _called(scheduler)[0]
+    info = _called(scheduler)[1]
     plans = list(layouts(scheduler, plan, costs, cluster, host_memory))
     for made in plans:
-        limits.check_tasks(host_memory, made, parts=3 if name in SPLITS else 2, every_schedule=name == "auto")
+        parts = 3 if info.splits_backward else 2
+        limits.check_tasks(host_memory, made, parts=parts, every_schedule=info.every_layout)
     for made in plans:
         schedule = schedule_with(scheduler, made, costs, cluster, options)
         if len(plans) == 1:
@@ -57,40 +60,46 @@ def ordered_with(  # noqa: PLR0917 - as `experiment.make_case`
 def layouts(
     scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster, host_memory: HostMemory = None
 ) -> Iterator[Plan]:
-    """The plans that a scheduler may order in place of this one: itself, if it asks for nothing."""
-    name, keywords = _called(scheduler)
-    if name in SHAPES:
-        shape, option, unit = SHAPES[name]
+    """The plans that a scheduler may order in place of this one: itself, if it declares no layout.
+
+    A function, in place of a name, is also given a plan in its layout with another number of chunks.
+    """
+    name, info, keywords = _called(scheduler)
+    if info.layout is not None and not (callable(scheduler) and has_shape(plan, info.layout)):
         with named("scheduler", scheduler):
-            chunks = _chunks(name, option, unit, keywords)
+            chunks = info.chunks * _chunk_units(info.chunks_option, keywords)
             limits.check_chunks(host_memory, min(chunks * len(plan.devices), plan.layers), plan.layers)
-            yield shaped(plan, costs, cluster, shape, chunks, name)  # type: ignore[arg-type]  # a shape
+            yield shaped(plan, costs, cluster, info.layout, chunks, name)
         return
     yield plan
-    if name == "auto" and not _called(scheduler)[1].get("among"):
-        for other, chunks in EVERY_SHAPE:
+    if info.every_layout and not keywords.get("among"):
+        for other, chunks in EVERY:
             with suppress(ScheduleError):
                 made = shaped(plan, costs, cluster, other, chunks, name)
                 if made is not plan:
                     yield made
 
 
-def _called(scheduler: object) -> tuple[str, dict[str, Any]]:
-    if not isinstance(scheduler, str) or scheduler.endswith(FILES):
-        return "", {}
-    name, _, keywords = lookup.parse_call(scheduler, "scheduler")
-    return name, keywords
+def _called(scheduler: Scheduler | Schedule | str) -> tuple[str, SchedulerInfo, dict[str, Any]]:
+    """The name of a scheduler, what it declares, and its options; a ready schedule and a file declare nothing."""
+    if isinstance(scheduler, Schedule) or (isinstance(scheduler, str) and scheduler.endswith(FILES)):
+        return "", SchedulerInfo(), {}
+    if isinstance(scheduler, str):
+        name, _, keywords = lookup.parse_call(scheduler, "scheduler")
+        function = lookup.function_named(name, SCHEDULERS, "scheduler")
+    else:
+        function, keywords = getattr(scheduler, "func", scheduler), getattr(scheduler, "keywords", {})
+        name = getattr(function, "__name__", "the scheduler")
+    info = info_of(function, SchedulerInfo)
+    return name, info, (lookup.defaults_of(function) if info.chunks_option else {}) | keywords
 
 
-def _chunks(name: str, option: str, unit: int, keywords: dict[str, Any]) -> int:
-    """How many stages each device is to hold: as the option says, if there is one."""
-    if not option:
-        return unit
-    function = lookup.function_named(name, SCHEDULERS, "scheduler")
-    count = keywords.get(option, inspect.signature(function).parameters[option].default)
+def _chunk_units(option: str, keywords: dict[str, Any]) -> int:
+    """The value of the option that states how many chunks a device holds; 1 where there is no such option."""
+    count = keywords[option] if option else 1
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise InputError(f"{option} = {count!r} found; a whole number, at least 1, was expected")
-    return count * unit
+    return count
 
 
 def schedule_with(

@@ -11,6 +11,7 @@ from pipesim.core import limits
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.limits import HostMemory
+from pipesim.core.members import SchedulerInfo, info_of
 from pipesim.core.plan import Plan
 from pipesim.engines import ENGINES
 from pipesim.lowering import Setup, lower
@@ -30,7 +31,6 @@ SCHEDULES = (
     "one_f_one_b",
     "gpipe",
 )
-SPLIT_ONLY = frozenset({"pe"})
 FEW = 32  # microbatches; the time of more than twice as many is estimated from those of 32 and 64
 
 
@@ -52,8 +52,9 @@ def simulated_seconds(
     """Seconds of an iteration on the contended network (fair sharing), with the best of these schedules."""
     limits.check_tasks(host_memory, plan)
     engine = lookup.function_named("compiled", ENGINES, "engine")  # numba is there already: planners use it too
-    fitting = [name for name in schedules if plan.replicas == "split" or name not in SPLIT_ONLY]
-    made = (lookup.resolve(name, SCHEDULERS, "scheduler")(plan, costs, cluster) for name in fitting)
+    known = (lookup.resolve(name, SCHEDULERS, "scheduler") for name in schedules)
+    fitting = (one for one in known if plan.replicas in info_of(one, SchedulerInfo).replicas)
+    made = (scheduler(plan, costs, cluster) for scheduler in fitting)
     return min(metrics.iteration_time(engine(lower(Setup(plan, schedule, costs, cluster)))) for schedule in made)
 
 

@@ -13,17 +13,21 @@ from hypothesis import given
 from helpers.places import TESTS
 from helpers.strategies import even_trace, jobs
 from pipesim.analysis import bounds
+from pipesim.base import lookup
 from pipesim.base.errors import InputError, PlanError, RefusedError
 from pipesim.core import limits
 from pipesim.core import plan as plans
 from pipesim.core.costs import costs_of
+from pipesim.core.members import PlannerInfo, ProblemSize, SchedulerInfo, info_of, infos
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import ACTIVATION, GRADIENT
 from pipesim.core.schedule import INPUT, WEIGHT
 from pipesim.lowering import Setup, lower
-from pipesim.schedulers import SCHEDULERS, SPLITS
+from pipesim.planners import PLANNERS
+from pipesim.schedulers import SCHEDULERS
 from pipesim.studies import equal_stages, experiment, sweep, whatif
 
+DECLARED = infos(SCHEDULERS, "scheduler", SchedulerInfo)
 PAIR = 'flat(2, bandwidth="1GB/s")'
 MANY = "99999999999999999999"
 TOO_LARGE = f"'{MANY}' is too large; less than 2^63 was expected"
@@ -41,11 +45,11 @@ def test_tasks_are_counted_before_they_are_made(job):
     assert counted == actions + transfers or (job.plan.replicas == "whole" and counted > actions + transfers)
 
 
-@pytest.mark.parametrize("name", [name for name in SCHEDULERS if name not in {"auto", "exact"}])
-def test_it_is_known_which_schedulers_do_backwards_in_two_parts(name):
-    made = equal_stages.case(name, 4, 16, equal_stages.Times())
-    assert bool(np.isin(made.schedule.kind, [INPUT, WEIGHT]).any()) == (name in SPLITS)
-    parts = 3 if name in SPLITS else 2
+@pytest.mark.parametrize("name", [name for name, info in DECLARED.items() if name != "auto" and not info.requires])
+def test_schedulers_declare_whether_they_do_backwards_in_two_parts(name):
+    made, splits = equal_stages.case(name, 4, 16, equal_stages.Times()), DECLARED[name].splits_backward
+    assert bool(np.isin(made.schedule.kind, [INPUT, WEIGHT]).any()) == splits
+    parts = 3 if splits else 2
     assert limits.tasks_of(made.plan, parts=parts) >= len(lower(made))
 
 
@@ -117,6 +121,10 @@ def test_what_tasks_take_is_as_estimated(arguments, microbatches):
     assert estimate / 2 < measured < 2 * estimate
 
 
+def table_bytes(planner, size):
+    return info_of(lookup.function_named(planner, PLANNERS, "planner"), PlannerInfo).tables(size)
+
+
 @pytest.mark.parametrize(
     ("planner", "layers", "devices", "nodes"),
     [
@@ -133,7 +141,7 @@ def test_what_planners_take_is_as_estimated(planner, layers, devices, nodes):
     inside = devices // nodes
     cluster = f'servers({nodes}, {inside}, intra="9GB/s", inter="1GB/s")'
     measured = peak_of("plan", str(layers), planner, cluster)
-    estimate = limits.planner_bytes(planner, limits.Shape(layers, devices, nodes))
+    estimate = table_bytes(planner, ProblemSize(layers, devices, nodes))
     assert estimate / 3 < measured < 2 * estimate
 
 
@@ -147,7 +155,7 @@ def test_what_the_matrix_of_a_cluster_takes_is_as_estimated(how, tmp_path):
 @pytest.mark.parametrize("planner", ["balanced", "gpipe", "data_parallel", "megatron", "uniform"])
 def test_planners_without_tables_of_layers_take_many_layers(planner):
     """data_parallel made a layers x layers table to sum all layers up: 6.4 GB for 20,000."""
-    assert limits.planner_bytes(planner, limits.Shape(100_000, 8)) < 0.1e9
+    assert table_bytes(planner, ProblemSize(100_000, 8)) < 0.1e9
     assert peak_of("plan", "20000", planner, PAIR) < 0.1e9
 
 

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from pipesim.core.members import PlannerInfo
 from pipesim.display import figures
 from pipesim.display.figures import Chart, looks, paper
 from pipesim.planners import PLANNERS
@@ -12,7 +13,7 @@ from pipesim.schedulers import SCHEDULERS
 PAPER = ("SPP", "SPP+", "DAPPLE", "PipeDream", "HetPipe", "Alpa", "GPipe", "data parallel")
 
 
-def told(look):
+def shown(look):
     return tuple(str(look[key]) for key in ("facecolor", "hatch", "color", "marker", "linestyle") if key in look)
 
 
@@ -28,26 +29,35 @@ def test_a_planner_looks_the_same_whoever_it_is_drawn_with_and_however_it_is_wri
 def test_schedules_and_orders_have_looks_of_their_own(drawn):
     planners, schedules = drawn(list(PLANNERS)), drawn(["PE", "GPipe", "1F1B", "ZB-H1"])
     orders = drawn(["RDO", "hierarchical", "as given", "random"])
-    hues = [{told(look)[0] for look in family} for family in (planners, schedules, orders)]
+    hues = [{shown(look)[0] for look in family} for family in (planners, schedules, orders)]
     assert not any(a & b for a, b in itertools.combinations(hues, 2))
     assert drawn(["pe", "one_f_one_b", "gpipe"]) == [schedules[0], schedules[2], schedules[1]]
     assert drawn(["random", "given"]) == [orders[3], orders[2]]
 
 
-@pytest.mark.parametrize("family", [looks.PLANNERS, looks.SCHEDULES, looks.OTHERS])
+@pytest.mark.parametrize("family", [looks.planners, looks.schedules, looks.others])
 @pytest.mark.parametrize("drawn", [looks.bars, looks.lines])
 def test_no_two_names_of_a_chart_look_alike(drawn, family):
+    family = family()
     names = [*family.names, "mine", "yours", f"{family.names[0]}(slow=True)"]
-    assert len({told(look) for look in drawn(names)}) == len(names)
+    assert len({shown(look) for look in drawn(names)}) == len(names)
 
 
-def test_every_planner_and_every_schedule_that_there_is_has_a_look():
-    assert set(looks.PLANNERS.names) == set(PLANNERS)
-    assert set(looks.SCHEDULES.names) == set(SCHEDULERS)
+def test_every_planner_and_every_schedule_has_a_place_of_its_own():
+    for family, registry in ((looks.planners(), PLANNERS), (looks.schedules(), SCHEDULERS)):
+        assert set(family.names) == set(registry)
+        assert len(set(family.places.values())) == len(registry), "two members declare the same look"
+
+
+def test_a_member_that_declares_no_look_has_the_first_that_is_free():
+    declared = {"a": PlannerInfo(look=1), "b": PlannerInfo(), "c": PlannerInfo(look=0), "d": PlannerInfo()}
+    family = looks.family_of(declared, looks.planners().palette)
+    assert family.places == {"a": 1, "c": 0, "b": 2, "d": 3}
+    assert len({shown(look) for look in looks.bars(list(declared), family)}) == 4
 
 
 def test_fills_of_neighbours_differ_in_grey_or_in_hatch():
-    for family in (looks.PLANNERS, looks.SCHEDULES, looks.OTHERS):
+    for family in (looks.planners(), looks.schedules(), looks.others()):
         for one, other in itertools.pairwise(looks.bars(family.names, family)):
             apart = abs(paper.lightness(paper.rgb(one["facecolor"])) - paper.lightness(paper.rgb(other["facecolor"])))
             assert apart > 0.05 or one["hatch"] != other["hatch"]

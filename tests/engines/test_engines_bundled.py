@@ -13,6 +13,7 @@ import pytest
 from helpers.places import ROOT
 from pipesim.base.errors import DeadlockError, ScheduleError
 from pipesim.core.costs import costs_of
+from pipesim.core.members import SchedulerInfo, infos
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import SHARINGS, TRANSFERS
 from pipesim.engines import compiled, event
@@ -41,13 +42,7 @@ CLUSTERS = {
 }
 # How many devices each stage has, and what its replicas do.
 LAYOUTS = (((1, 1, 1, 1), "split"), ((2, 2), "split"), ((2, 2), "whole"))
-# What a schedule is for; the others refuse replicas that take whole microbatches.
-ANY_REPLICAS = {"gpipe", "one_f_one_b", "eager_1f1b", "looped_bfs", "list_schedule", "auto", "exact"}
-NO_REPLICAS = {"chimera", "dualpipe"}  # a second copy of the model runs the other way
-# Whatever times are, these orders end where transfers block; others may wait for each other for ever.
-BLOCKED = {"gpipe", "one_f_one_b", "eager_1f1b", "zb_h1", "auto"}
-# 4, but where a schedule orders no fewer than 8 on four devices; and auto simulates all schedules in all shapes.
-MICROBATCHES = {"dualpipe": 8, "dualpipe_v": 8, "auto": 2}
+DECLARED = infos(SCHEDULERS, "scheduler", SchedulerInfo)
 RULES = list(itertools.product(SHARINGS, TRANSFERS))
 
 
@@ -73,14 +68,22 @@ def layout_of(trace, topology, schedule):
 
 
 def layouts_of(schedule):
-    if schedule in ANY_REPLICAS:
-        return LAYOUTS
-    return LAYOUTS[:1] if schedule in NO_REPLICAS else LAYOUTS[:2]
+    """Those that a schedule declares to order: some have no replicas, and some none that take whole microbatches."""
+    return [
+        (widths, replicas)
+        for widths, replicas in LAYOUTS
+        if max(widths) == 1 or replicas in DECLARED[schedule].replicas
+    ]
+
+
+def microbatches_of(schedule):
+    """4, or as many as a schedule needs on four devices; one that simulates all schedules in all layouts gets 2."""
+    return 2 if DECLARED[schedule].every_layout else max(4, 4 * DECLARED[schedule].fewest)
 
 
 def needs(schedule):
-    if schedule == "exact":
-        pytest.importorskip("ortools", reason="the extra cpsat is not installed")
+    for module in DECLARED[schedule].requires:
+        pytest.importorskip(module, reason="an extra is not installed")
 
 
 @functools.cache
@@ -111,7 +114,7 @@ def plan_of(trace, topology, schedule, layout=None):
         Stage(n * layers // len(widths), (n + 1) * layers // len(widths), tuple(chosen[ends[n] : ends[n + 1]]))
         for n in range(len(widths))
     )
-    return Plan(costs(trace).model.name, layers, MICROBATCHES.get(schedule, 4), stages, replicas)
+    return Plan(costs(trace).model.name, layers, microbatches_of(schedule), stages, replicas)
 
 
 def program_of(trace, topology, schedule, options, layout=None):
@@ -143,7 +146,7 @@ def test_engines_agree_on_every_trace_topology_and_schedule(trace, topology, sch
         reference = event.run(program)
     except DeadlockError:
         assert transfers == "blocking"
-        assert schedule not in BLOCKED, "it is sure to end"
+        assert not DECLARED[schedule].completes, "it declares that it completes"
         check_stuck_alike(program)
         program = program_of(trace, topology, schedule, Options(sharing, "rendezvous", 1e-12))
         reference = event.run(program)
@@ -157,7 +160,7 @@ def test_engines_agree_on_every_trace_topology_and_schedule(trace, topology, sch
 
 
 @pytest.mark.parametrize("schedule", SCHEDULERS)
-def test_layouts_that_a_schedule_is_left_out_of_are_those_that_it_refuses(schedule):
+def test_a_schedule_refuses_the_replicas_that_it_does_not_declare(schedule):
     needs(schedule)
     for layout in LAYOUTS:
         if layout not in layouts_of(schedule):

@@ -10,12 +10,14 @@ from helpers.strategies import jobs
 from pipesim.base import lookup
 from pipesim.base.errors import ScheduleError
 from pipesim.core.legality import check
+from pipesim.core.members import SchedulerInfo, infos
 from pipesim.core.plan import Plan, Stage
 from pipesim.schedulers import SCHEDULERS
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b, warm_up_depths
 
-SEARCHES = ["auto", "exact", "zb_1p", "zb_2p"]
+DECLARED = infos(SCHEDULERS, "scheduler", SchedulerInfo)
+SEARCHES = [name for name, info in DECLARED.items() if info.is_search]
 
 
 @pytest.mark.parametrize("name", sorted(set(SCHEDULERS) - set(SEARCHES)))

@@ -8,13 +8,17 @@ from helpers.strategies import even_trace, jobs
 from pipesim.base.errors import DeadlockError, InputError, PipesimError, ScheduleError
 from pipesim.core import legality
 from pipesim.core.costs import costs_of
+from pipesim.core.members import SchedulerInfo, infos
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import ALL_REDUCE
 from pipesim.lowering import Options, Setup, lower
-from pipesim.schedulers import SCHEDULERS, SHAPES
+from pipesim.schedulers import SCHEDULERS
 from pipesim.schedulers.shapes import has_shape, lane_order, shaped
 from pipesim.studies import experiment
 from pipesim.studies.ordering import ordered_with
+
+DECLARED = infos(SCHEDULERS, "scheduler", SchedulerInfo)
+LAID_OUT = [name for name, info in DECLARED.items() if info.layout is not None]
 
 
 def test_lanes_follow_the_drawings():
@@ -23,7 +27,7 @@ def test_lanes_follow_the_drawings():
     assert lane_order("wave", 2, 4) == [0, 1, 1, 0, 0, 1, 1, 0]
 
 
-@pytest.mark.parametrize("name", sorted(SHAPES))
+@pytest.mark.parametrize("name", LAID_OUT)
 @settings(max_examples=40)
 @given(job=jobs())
 def test_a_plan_brought_into_a_shape_has_it_and_can_be_scheduled(name, job):
@@ -32,7 +36,7 @@ def test_a_plan_brought_into_a_shape_has_it_and_can_be_scheduled(name, job):
         plan, schedule = ordered_with(name, job.plan, job.costs, job.cluster)
     except ScheduleError:
         return
-    assert has_shape(plan, SHAPES[name][0])
+    assert has_shape(plan, DECLARED[name].layout)
     assert set(plan.devices) == set(job.plan.devices)
     assert plan.layers == job.plan.layers
     legality.check(schedule, plan)
@@ -40,14 +44,11 @@ def test_a_plan_brought_into_a_shape_has_it_and_can_be_scheduled(name, job):
     timeline.verify()
 
 
-SEARCHES = {"auto", "exact", "zb_1p", "zb_2p"}
-
-
 @pytest.mark.parametrize("name", sorted(SCHEDULERS))
 def test_every_scheduler_is_simulated_on_any_job_under_every_sharing_or_says_why_not(name):
     """Replicas that split microbatches, devices of several kinds: legal, and the timeline keeps every rule."""
 
-    @settings(max_examples=6 if name in SEARCHES else 30)
+    @settings(max_examples=6 if DECLARED[name].is_search else 30)
     @given(job=jobs())
     def judge(job):
         try:
@@ -137,7 +138,7 @@ def test_auto_is_at_least_as_good_as_every_member_that_fits_on_any_job(job):
         return experiment.metrics.memory_excess(timeline), timeline.makespan
 
     best = judged("auto")
-    for name in sorted(set(SCHEDULERS) - {"auto", "exact", "zb_1p", "zb_2p"}):
+    for name in (name for name, info in DECLARED.items() if not info.is_search):
         try:
             assert best <= judged(name), name
         except PipesimError:

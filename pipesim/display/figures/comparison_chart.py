@@ -85,7 +85,7 @@ def _comparison(bars: list[_Bar]) -> "Figure":
     _name_planners(axes, planners)
     width = min(_WIDEST, _GROUP / len(schedulers))
     x = [_place(bar, planners, schedulers, width) for bar in bars]
-    look = dict(zip(schedulers, looks.bars(schedulers, looks.SCHEDULES), strict=True))
+    look = dict(zip(schedulers, looks.bars(schedulers, looks.schedules()), strict=True))
     heights = [_draw_bar(axes, bar, (at, width), ns, look[bar.scheduler]) for bar, at in zip(bars, x, strict=True)]
     _label_bars(axes, bars, x, heights, width)
     return figure
@@ -111,7 +111,7 @@ def _place(bar: _Bar, planners: list[str], schedulers: list[str], width: float) 
 def _legend(figure: "Figure", schedulers: list[str], *, bounds: bool) -> None:
     handles = [
         paper.patch(label=name, color=look["facecolor"], hatch=look["hatch"])
-        for name, look in zip(schedulers, looks.bars(schedulers, looks.SCHEDULES), strict=True)
+        for name, look in zip(schedulers, looks.bars(schedulers, looks.schedules()), strict=True)
     ]
     if bounds:
         handles.append(paper.line("black", "lower bound", linewidth=1.3))

@@ -1,38 +1,53 @@
-"""Which fill, hatch, marker and dashes a name has: the same in every picture, for planners, schedules and orders.
+"""Fill, hatch, marker and dashes of a name: the same in every figure, for planners, schedules and orders of devices.
 
     names                     family       look of each
     SPP, DAPPLE, GPipe        planners     those of spp, dapple, gpipe
     GPipe, 1F1B, PE           schedules    those of gpipe, one_f_one_b, pe: others than planners have
-    RDO, random, mine         others       RDO's, random's, and the next that nobody has
+    RDO, random, mine         others       those of rdo and random, and the first that is free
     1, 4, 16                  steps        from light to dark
 
-The family is the one that knows most of the names. Colours are not all there is to tell them apart, on paper in grey or
-by eyes that confuse some: fills differ in lightness and hatch too, lines in marker and dashes.
+A planner or schedule may declare its place in the palette of its family; else it has the first free one. The family of
+a chart is the one that has most of its names. Looks differ in more than colour, for paper in grey and for readers who
+confuse some colours: fills in lightness and hatch too, lines in marker and dashes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import count
 from typing import Any
+
+from pipesim.core.members import Drawn, PlannerInfo, SchedulerInfo, infos
+from pipesim.planners import PLANNERS
+from pipesim.schedulers import SCHEDULERS
 
 Look = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """Names that have a look of their own, in its order, and what looks are made of."""
+class Palette:
+    """Fills of bars, and lines, which are darker where fills are pale; hatches."""
 
-    names: tuple[str, ...]
     fills: tuple[str, ...]
     lines: tuple[str, ...]
     hatches: tuple[str, ...]
 
 
-# Lines are darker than fills where these are pale.
-PLANNERS = Family(
-    names=(
-        "spp", "spp_plus", "dapple", "pipedream", "hetpipe", "alpa", "gpipe", "data_parallel",
-        "megatron", "piper", "annealing", "uniform", "balanced", "brute",
-    ),
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """Names that have a place in a palette, and other spellings of them."""
+
+    places: Mapping[str, int]
+    aliases: Mapping[str, str]
+    palette: Palette
+
+    @property
+    def names(self) -> list[str]:
+        """All names, in the order of their places."""
+        return sorted(self.places, key=lambda name: self.places[name])
+
+
+_PLANNERS = Palette(
     fills=(
         "#0072B2", "#E69F00", "#8CCBF2", "#C8540A", "#007358", "#F0E442", "#A64D79", "#BFBFBF",
         "#9C755F", "#FBB4C4", "#B7D968", "#FFFFFF", "#C9B8E8", "#5A5A5A",
@@ -46,23 +61,16 @@ PLANNERS = Family(
         "||||", "xx", "\\\\", "//", "--", "..",
     ),
 )  # fmt: skip
-SCHEDULES = Family(
-    names=(
-        "pe", "gpipe", "one_f_one_b", "eager_1f1b", "zb_h1", "list_schedule", "interleaved", "looped_bfs",
-        "hanayo", "zb_1p", "zb_2p", "interleaved_zb", "zb_v", "v_half", "v_min", "chimera",
-        "dualpipe", "dualpipe_v", "auto", "exact",
-    ),
+_SCHEDULES = Palette(
     fills=("#332288", "#DDCC77", "#CC6677", "#44AA99", "#C98BAE", "#D9D5F0", "#999933", "#F3D9DC"),
     lines=("#332288", "#B59F2E", "#CC6677", "#2F8C7D", "#882255", "#8A80C8", "#7F7F22", "#D08A96"),
     hatches=("", "////", "\\\\\\\\", "....", "xxxx", "----", "||||", "oo"),
-)  # fmt: skip
-OTHERS = Family(
-    names=("rdo", "hierarchical", "given", "random"),
+)
+_OTHERS = Palette(
     fills=("#762A83", "#B8793A", "#6FBFB6", "#B2182B", "#D3B6E0", "#E8D9A8", "#2B2B2B", "#4E9A55"),
     lines=("#762A83", "#A8611C", "#2E968B", "#B2182B", "#A273BC", "#B89A3E", "#2B2B2B", "#4E9A55"),
     hatches=("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oo"),
 )
-_ALIASES = {"1f1b": "one_f_one_b", "as_given": "given"}
 _MARKERS = "osD^vPX*"
 _SIZES = (3.4, 3.4, 3.4, 3.8, 3.8, 4.4, 4.4, 6.0)  # points, of each: they look alike in size
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
@@ -70,11 +78,38 @@ _STEPS = 0.82, 0.0  # of the colour map, of the first and of the last number
 _LINE: Look = {"linewidth": 1.1, "markeredgewidth": 0.4, "markeredgecolor": "white"}
 
 
+@cache
+def planners() -> Family:
+    """The planners, at the places that they declare."""
+    return family_of(infos(PLANNERS, "planner", PlannerInfo), _PLANNERS)
+
+
+@cache
+def schedules() -> Family:
+    """The schedules, at the places that they declare."""
+    return family_of(infos(SCHEDULERS, "scheduler", SchedulerInfo), _SCHEDULES)
+
+
+@cache
+def others() -> Family:
+    """Orders of devices."""
+    return Family({"rdo": 0, "hierarchical": 1, "given": 2, "random": 3}, {"as_given": "given"}, _OTHERS)
+
+
+def family_of(declared: Mapping[str, Drawn], palette: Palette) -> Family:
+    """Each name at the place that it declares; where it declares none, at the first free place."""
+    places = {name: info.look for name, info in declared.items() if info.look is not None}
+    free = (place for place in count() if place not in places.values())
+    places |= {name: next(free) for name in declared if name not in places}
+    aliases = {alias: name for name, info in declared.items() for alias in info.aliases}
+    return Family(places, aliases, palette)
+
+
 def bars(names: Sequence[Any], family: Family | None = None) -> list[Look]:
-    """Fill and hatch of each name's bar, box or cell; the family is said where it is known."""
+    """Fill and hatch of each name's bar, box or cell; by default in the family that has most of the names."""
     family, places = _placed(names, family)
-    fills = _steps(len(names)) if family is None else family.fills
-    hatches = (OTHERS if family is None else family).hatches
+    fills = _steps(len(names)) if family is None else family.palette.fills
+    hatches = (_OTHERS if family is None else family.palette).hatches
     return [
         {"facecolor": fills[n % len(fills)], "hatch": hatches[(n + n // len(fills)) % len(hatches)]} for n in places
     ]
@@ -83,7 +118,7 @@ def bars(names: Sequence[Any], family: Family | None = None) -> list[Look]:
 def lines(names: Sequence[Any]) -> list[Look]:
     """Colour, marker and dashes of each name's line."""
     family, places = _placed(names, None)
-    colors = _steps(len(names)) if family is None else family.lines
+    colors = _steps(len(names)) if family is None else family.palette.lines
     return [
         {
             "color": colors[n % len(colors)],
@@ -97,31 +132,31 @@ def lines(names: Sequence[Any]) -> list[Look]:
 
 
 def _placed(names: Sequence[Any], family: Family | None) -> tuple[Family | None, list[int]]:
-    """The family of the names, none where they are numbers, and which of its looks each has."""
+    """The family of the names, none where they are numbers, and the place in its palette of each."""
     if family is None and names and all(isinstance(name, int | float) and not isinstance(name, bool) for name in names):
         return None, list(range(len(names)))
-    keys = [_key(name) for name in names]
-    family = family or _knowing(keys)
+    family = family or _family_with_most(names)
     places: list[int | None] = []
-    for key in keys:  # of two that are one planner with other options, the first has its look
-        place = family.names.index(key) if key in family.names else None
+    for name in names:  # of two that are one planner with different options, the first has its look
+        place = family.places.get(_key(name, family))
         places.append(None if place in places else place)
-    free = iter(sorted(set(range(len(names) + len(family.names))) - set(places)))
+    free = iter(sorted(set(range(len(names) + len(family.places))) - set(places)))
     return family, [next(free) if place is None else place for place in places]
 
 
-def _knowing(keys: Sequence[str]) -> Family:
-    """The family that knows most of the names, of equals the first; what has no series is blue."""
-    if keys == [""]:
-        return PLANNERS
-    known = {sum(key in family.names for key in keys): family for family in (OTHERS, SCHEDULES, PLANNERS)}
-    return known[max(known)] if max(known) else OTHERS
+def _family_with_most(names: Sequence[Any]) -> Family:
+    """The family that has most of the names, of equals the first; what has no series is blue."""
+    if list(map(str, names)) == [""]:
+        return planners()
+    families = planners(), schedules(), others()
+    known = [sum(_key(name, family) in family.places for name in names) for family in families]
+    return families[known.index(max(known))] if max(known) else others()
 
 
-def _key(name: Any) -> str:  # noqa: ANN401 - whatever a column holds
-    """The name of a member of a family, however a person writes it: "SPP+" is spp_plus, "1F1B" one_f_one_b."""
+def _key(name: Any, family: Family) -> str:  # noqa: ANN401 - whatever a column holds
+    """The member of a family that a person means: "SPP+" is spp_plus, "1F1B" is one_f_one_b."""
     key = str(name).partition("(")[0].strip().lower().replace("+", "_plus").replace(" ", "_").replace("-", "_")
-    return _ALIASES.get(key, key)
+    return family.aliases.get(key, key)
 
 
 def _steps(count: int) -> tuple[str, ...]:

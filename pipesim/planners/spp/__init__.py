@@ -15,6 +15,8 @@ from pipesim.base.units import to_s
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.limits import PER_PAIR
+from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.lowering import state_factor
@@ -24,6 +26,16 @@ from pipesim.planners.spp.rdo import ordered
 IN_FLIGHT = ("one_f_one_b", "gpipe", "pe")
 
 
+def table_bytes(size: ProblemSize) -> float:
+    """Bytes of the bandwidths between devices, of the tables of the search, and of its back-pointers."""
+    L, V = size.layers, size.devices
+    searched = 16 * ((V + 1) ** 2 * (L + 1) + (V + 1) ** 3) + 8 * size.kinds * V * L
+    # With x stages to come, each takes a device and a layer.
+    traced = sum((V - x + 1) * (V - x + 2) // 2 * (L - x + 1) for x in range(1, size.stages + 1))
+    return PER_PAIR * V**2 + searched + 4 * traced
+
+
+@PlannerInfo(tables=table_bytes, look=0)
 def spp(
     model: Model,
     cluster: Cluster,

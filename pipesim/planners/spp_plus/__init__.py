@@ -18,6 +18,7 @@ from pipesim.base.errors import InputError, RefusedError
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import PlannerInfo, ProblemSize, info_of
 from pipesim.core.model import Model
 from pipesim.core.plan import REPLICAS, Plan, Replicas, Stage
 from pipesim.planners.abstract_cost import abstract_cost
@@ -47,6 +48,15 @@ POLISHED = 3  # plans that local moves start from
 Key = tuple[tuple[Stage, ...], Replicas]
 
 
+def table_bytes(size: ProblemSize) -> float:
+    """Bytes of the tables of the partitions, and of the planner among those asked that takes most."""
+    L, V = size.layers, size.devices
+    asked = [spp, annealing, alpa, piper, hetpipe, *([dapple] if V <= FEW else [])]
+    partitions = 2 * 12 * (L + 1) * (V + 1) ** 2 + 32 * V**3
+    return partitions + max(info_of(planner, PlannerInfo).tables(size) for planner in asked)
+
+
+@PlannerInfo(tables=table_bytes, look=1)
 def spp_plus(
     model: Model,
     cluster: Cluster,

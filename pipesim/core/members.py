@@ -1,0 +1,141 @@
+"""What the members of the families declare about themselves, each in its own file.
+
+    @PlannerInfo(tables=table_bytes)                        a decorator of the member's function; what is not
+    def my_planner(model, cluster, costs, microbatches):    stated has its default, and a function without a
+                                                            declaration has all defaults
+
+A family's registry (`PLANNERS`, `SCHEDULERS`, ...) holds names and "module:function" only, so that it costs nothing to
+import; a declaration is read from the function, when the member is used.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar
+
+from pipesim.base import lookup
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Layout = Literal["straight", "loop", "wave", "both"]
+Replicas = Literal["split", "whole"]
+
+ATTRIBUTE = "declared_info"  # of a function
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemSize:
+    """What the size of a planner's tables depends on."""
+
+    layers: int
+    devices: int
+    nodes: int = 1
+    kinds: int = 1
+    most_stages: int | None = None  # that the planner may make; None: as many as there are devices
+
+    @property
+    def stages(self) -> int:
+        """The most stages that a plan can have."""
+        return min(self.devices, self.layers, self.most_stages or self.devices)
+
+    @property
+    def devices_per_node(self) -> int:
+        """The devices of a node, rounded up."""
+        return -(-self.devices // self.nodes)
+
+
+class _Info:
+    """Decorates a function: the function is returned as it is, with the declaration as an attribute."""
+
+    __slots__ = ()
+
+    def __call__(self, function: Function) -> Function:
+        setattr(function, ATTRIBUTE, self)
+        return function
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerInfo(_Info):
+    """A planner: the bytes of its largest tables, and how it is drawn.
+
+    `look` is its place in the palette of planners (`display/figures/looks.py`); None: the first that no other planner
+    has declared. `aliases` are other spellings in the columns of a chart, in lower case.
+    """
+
+    tables: Callable[[ProblemSize], float] = lambda _: 0.0
+    look: int | None = None
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerInfo(_Info):
+    """A scheduler: which plans it orders, what its schedules are like, and how it is drawn.
+
+    layout            how stages are laid out on devices, as `schedulers/layouts.py` draws it; None: as the plan has
+                      them
+    every_layout      whether it is given the plan in every layout, and the best is kept
+    chunks            stages on each device; with `chunks_option`, for each unit of that option of the function
+    replicas          what replicas of a stage may do: split each microbatch, or take whole ones; (): no replicas
+    splits_backward   whether gradients of input and weights are actions of their own
+    completes         whether a replay ends also where transfers block their devices, whatever the times
+    fewest            microbatches per device that it needs
+    is_search         whether it is slow: tests draw fewer examples
+    requires          modules of optional extras; `auto` and `pipesim gallery` leave such schedulers out
+    look, aliases     as those of PlannerInfo, in the palette of schedules
+    """
+
+    layout: Layout | None = None
+    every_layout: bool = False
+    chunks: int = 1
+    chunks_option: str = ""
+    replicas: tuple[Replicas, ...] = ("split", "whole")
+    splits_backward: bool = False
+    completes: bool = False
+    fewest: int = 1
+    is_search: bool = False
+    requires: tuple[str, ...] = ()
+    look: int | None = None
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImporterInfo(_Info):
+    """An importer: how a file of its format is recognised.
+
+    `recognises` gets the bytes of a file's beginning and their text; `otherwise` completes the sentence "it ..." for a
+    file that is not recognised. Without it, the format must be named (`--format`).
+    """
+
+    recognises: Callable[[bytes, str], bool] | None = None
+    otherwise: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyInfo(_Info):
+    """A topology: `examples` are expressions for small clusters, which the contract tests build."""
+
+    examples: tuple[str, ...] = ()
+
+
+class Drawn(Protocol):
+    """A declaration of what has a look in figures."""
+
+    @property
+    def look(self) -> int | None:
+        """The place in the palette of its family."""
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Other spellings."""
+
+
+Info = TypeVar("Info", PlannerInfo, SchedulerInfo, ImporterInfo, TopologyInfo)
+
+
+def info_of(member: object, kind: type[Info]) -> Info:
+    """What a function declares, also where arguments are bound to it; the defaults if it declares nothing."""
+    found = getattr(getattr(member, "func", member), ATTRIBUTE, None)
+    return found if isinstance(found, kind) else kind()
+
+
+def infos(family: Mapping[str, str], noun: str, kind: type[Info]) -> dict[str, Info]:
+    """What each member of a family declares; this imports all of them."""
+    return {name: info_of(lookup.function_named(name, family, noun), kind) for name in family}
