@@ -12,7 +12,7 @@ TORCH  := .venv-torch
 SIMGRID ?= /usr/bin/python3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch test-simgrid check fuzz docs bench paper traces clean
+.PHONY: help demo test test-torch test-simgrid check fuzz docs lists bench paper traces clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -43,6 +43,9 @@ fuzz: $(STAMP)   ## attack it with drawn input for an hour (MINUTES=5: for five;
 docs: $(SITE)    ## the documentation as a site, into site/: guides, semantics, API and command reference
 	$(BIN)/mkdocs build --quiet --strict
 	@echo "site/index.html"
+
+lists: $(STAMP)  ## update the lists of names in README.md and docs/, after adding a planner, a schedule, ...
+	$(BIN)/python docs/site/lists.py
 
 bench: $(STAMP)  ## measure; prints the tables that benchmarks/README.md keeps
 	$(BIN)/python benchmarks/run.py

@@ -57,6 +57,11 @@ def show(noun: str, *, as_json: bool) -> None:
         click.echo(text(found))
 
 
+def about(noun: str) -> dict[str, str]:
+    """The first line of the documentation of each member of a family of functions."""
+    return {name: member["about"] for name, member in _members(noun).items()}
+
+
 # --- functions -------------------------------------------------------------------------------------------------------
 
 

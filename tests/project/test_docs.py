@@ -49,6 +49,22 @@ def test_the_semantics_are_shown_by_examples():
     assert [part.partition("\n")[0] for part in rules if ">>> " not in part] == []
 
 
+def test_the_lists_of_names_are_those_of_the_registries():
+    lists = part_of_site("lists")
+    for page in lists.pages():
+        text = page.read_text(encoding="utf-8")
+        assert lists.updated(text) == text, f"{page.name} lists other names than there are: run `make lists`"
+
+
+def test_a_marked_list_is_replaced_by_the_members_of_its_family():
+    lists = part_of_site("lists")
+    page = "a\n<!-- list: engines -->\nold\n<!-- end -->\nb\n<!-- table: engines -->\n<!-- end -->\n"
+    assert lists.updated(page).startswith("a\n<!-- list: engines -->\n`auto`, `event`, `compiled`\n<!-- end -->\nb\n")
+    assert "| `event` | " in lists.updated(page)
+    with pytest.raises(SystemExit, match="planer --> found; did you mean 'planners'"):
+        lists.updated("<!-- list: planer -->\n<!-- end -->")
+
+
 def slugs(text):
     """The anchors of a page: of its headings, as MkDocs and as code hosts make them, which must be the same."""
     found = set()

@@ -1,0 +1,63 @@
+"""Lists of the members of families in the README and in docs/, from the registries: `make lists` updates them.
+
+    <!-- list: planners -->      all names in a paragraph
+    <!-- table: planners -->     each name with the first line of its documentation
+    <!-- end -->                 ends either; what is between is replaced
+
+The output of `pipesim show` in a `console` block is updated too.
+"""
+
+import contextlib
+import io
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+from pipesim.base import lookup
+from pipesim.cli import main, names
+
+ROOT = Path(__file__).parents[2]
+WIDTH = 120
+MARKED = re.compile(
+    r"(?P<begin>^<!-- (?P<form>list|table): (?P<family>[\w-]+) -->\n).*?(?P<end>^<!-- end -->$)",
+    re.MULTILINE | re.DOTALL,
+)
+SHOWN = re.compile(r"(?P<begin>^```console\n\$ pipesim show\n).*?(?P<end>^```$)", re.MULTILINE | re.DOTALL)
+
+
+def pages() -> list[Path]:
+    """The files that may have lists."""
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def updated(text: str) -> str:
+    """A page with the lists of today."""
+    text = MARKED.sub(lambda found: found["begin"] + listed(found["form"], found["family"]) + found["end"], text)
+    return SHOWN.sub(lambda found: found["begin"] + _shown() + found["end"], text)
+
+
+def listed(form: str, family: str) -> str:
+    """The members of a family, in one of the forms."""
+    known = names.every()
+    if family not in known:
+        sys.exit(f"<!-- {form}: {family} --> found; {lookup.suggest(family, known)}")
+    if form == "list":
+        text = ", ".join(f"`{name}`" for name in known[family])
+        return textwrap.fill(text, WIDTH, break_on_hyphens=False, break_long_words=False) + "\n"
+    rows = "".join(f"| `{name}` | {about} |\n" for name, about in names.about(family).items())
+    return f"| name | what it does |\n|---|---|\n{rows}"
+
+
+def _shown() -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        main(["show"])
+    return printed.getvalue()
+
+
+if __name__ == "__main__":
+    for page in pages():
+        before = page.read_text(encoding="utf-8")
+        if (now := updated(before)) != before:
+            page.write_text(now, encoding="utf-8")
+            sys.stdout.write(f"updated {page.relative_to(ROOT)}\n")
