@@ -1,12 +1,13 @@
-"""Modules of pipesim 0.1 that were at the top and are now in packages: their old names work for one release."""
+"""Modules and names of pipesim 0.1 that are somewhere else now: their old names work for one release."""
 
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 _NOW_IN = {
     "base": "errors units files lookup formulas tables kernels chains",
@@ -32,10 +33,40 @@ MOVED |= {old: f"pipesim.{new}" for old, new in _RENAMED.items()}
 
 def moved(name: str, depth: int) -> ModuleType:
     """The module that was `pipesim.name`, with a warning at the caller `depth` frames up that says where it is."""
-    first, dot, rest = name.partition(".")
-    now = f"{MOVED[first]}{dot}{rest}"
-    warnings.warn(f"pipesim.{name} is now {now}; the old name goes with the next release", DeprecationWarning, depth)
+    now = _place_of(name)
+    _warn(f"pipesim.{name}", now, depth)
     return importlib.import_module(now)
+
+
+def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """A module's `__getattr__` for names that it had, each with the module and name that it has now.
+
+    __getattr__ = moved.renamed(__name__, {"make_plan": "pipesim.studies.simulation:plan_of"})
+    """
+
+    def get(name: str) -> Any:  # noqa: ANN401 - whatever had the name
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        place, _, new = names[name].partition(":")
+        _warn(f"{module}.{name}", f"{place}.{new}", depth=2)
+        return getattr(importlib.import_module(place), new)
+
+    return get
+
+
+def _warn(old: str, now: str, depth: int) -> None:
+    """Warn at the line `depth` frames above the function that calls this."""
+    warnings.warn(f"{old} is now {now}; the old name goes with the next release", DeprecationWarning, depth + 1)
+
+
+def _place_of(name: str) -> str:
+    """Where the module `pipesim.name` is now, by the longest part of its name that has moved; empty: nothing has."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        old = ".".join(parts[:end])
+        if old in MOVED:
+            return ".".join([MOVED[old], *parts[end:]])
+    return ""
 
 
 class _Alias(Loader):
@@ -60,6 +91,6 @@ class Finder(MetaPathFinder):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002 - Python's own signature
         """The specification of an old name."""
         top, _, name = fullname.partition(".")
-        if top != "pipesim" or name.partition(".")[0] not in MOVED:
+        if top != "pipesim" or not _place_of(name):
             return None
         return importlib.util.spec_from_loader(fullname, _Alias(name))

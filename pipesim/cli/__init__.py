@@ -17,7 +17,7 @@ import click
 from pipesim import __version__
 from pipesim.base import lookup
 from pipesim.base.errors import quoted
-from pipesim.cli import failures, parameters, streams
+from pipesim.cli import failures, parameters, renamed, streams
 
 # What `pipesim --help` says of each command, so that none need be imported to say it.
 COMMANDS = {
@@ -106,6 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "" not in sys.path:
         sys.path.append("")  # module:function may be a file here; last, so that it stands in nobody's way
     streams.prepare()
+    words = renamed.with_present_names(words)
     try:
         cli.main(args=words or ["--help"], prog_name="pipesim", standalone_mode=False, obj=tuple(words))
         if sys.stdout is not None:  # as it is where standard output was closed by whoever started this

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from pipesim.base import moved
 from pipesim.base.moved import MOVED
 
 
@@ -29,6 +30,26 @@ def test_old_imports_work_as_they_were_written_and_the_warning_names_their_line(
     assert list(where) == ["report", "plan", "metrics"]
     assert where["report"] == "<string>:2"
     assert where["metrics"] == "<string>:4"
+
+
+def test_a_module_inside_of_a_package_can_have_moved_alone(monkeypatch):
+    monkeypatch.setitem(MOVED, "planners.halves", "pipesim.planners.balanced")
+    monkeypatch.delitem(sys.modules, "pipesim.planners.halves", raising=False)
+    with pytest.warns(DeprecationWarning, match=r"pipesim\.planners\.halves is now pipesim\.planners\.balanced;"):
+        found = importlib.import_module("pipesim.planners.halves")
+    monkeypatch.delitem(sys.modules, "pipesim.planners.halves")
+    assert found is importlib.import_module("pipesim.planners.balanced")
+
+
+def test_an_old_name_in_a_module_gives_what_has_the_new_one():
+    get = moved.renamed("pipesim.core.plan", {"Layout": "pipesim.core.plan:Plan"})
+    with pytest.warns(
+        DeprecationWarning, match=r"pipesim\.core\.plan\.Layout is now pipesim\.core\.plan\.Plan;"
+    ) as seen:
+        assert get("Layout") is importlib.import_module("pipesim.core.plan").Plan
+    assert seen[0].filename == __file__
+    with pytest.raises(AttributeError, match=r"module 'pipesim\.core\.plan' has no attribute 'Plane'"):
+        get("Plane")
 
 
 def test_pipesim_itself_uses_no_old_name():
