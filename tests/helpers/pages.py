@@ -5,15 +5,18 @@
     ```console                     commands after `$ `, each followed by what it prints; nothing shown: anything may be
     ```console torch               as above, only where PyTorch is installed
 
-`pipesim` commands run in this process. A line `...` in an output stands for any lines. `rewritten` gives the page with
-the outputs of today, where an output has no such line.
+`pipesim` commands run in this process. `...` in an output stands for any text. `rewritten` gives the page with the
+outputs of today, where an output has no `...`.
 """
 
 import contextlib
 import doctest
+import importlib
 import io
+import os
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -50,7 +53,7 @@ def run(page: str, folder: Path, *available: str) -> int:
     """Run every block in this folder; how many sessions and commands were run. A difference fails the test."""
     names: dict = {}
     count = 0
-    with contextlib.chdir(folder):
+    with _inside(folder):
         for block in blocks(page):
             if block.needs and block.needs not in available:
                 continue
@@ -69,7 +72,7 @@ def rewritten(page: str, folder: Path) -> str:
     """The page with what its commands and sessions print now."""
     names: dict = {}
     parts, end = [], 0
-    with contextlib.chdir(folder):
+    with _inside(folder):
         for block in blocks(page):
             text = block.text
             if block.title:
@@ -81,6 +84,22 @@ def rewritten(page: str, folder: Path) -> str:
             parts += [page[end : block.start], text]
             end = block.start + len(block.text)
     return "".join([*parts, page[end:]])
+
+
+@contextlib.contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    """In this folder, whose modules can be imported, and are forgotten afterwards."""
+    path = list(sys.path)
+    sys.path.insert(0, "")
+    try:
+        with contextlib.chdir(folder):
+            importlib.invalidate_caches()
+            yield
+    finally:
+        sys.path[:] = path
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None) or "").startswith(f"{folder}{os.sep}"):
+                del sys.modules[name]
 
 
 def _write(block: Block) -> None:
@@ -167,10 +186,10 @@ def _check_command(command: str, expected: str) -> None:
     code, got = printed_by(command)
     assert (code == 0) != ("error:" in expected), f"$ {command}exit code {code}\n{got}"
     if expected.strip():
-        pattern = "".join(".*" if line == "...\n" else re.escape(line) for line in expected.splitlines(keepends=True))
-        assert re.fullmatch(pattern.rstrip("\n") + "\n*", got, re.DOTALL), f"$ {command}{got}"
+        pattern = ".*".join(map(re.escape, expected.strip().split("...")))
+        assert re.fullmatch(pattern, got.strip(), re.DOTALL), f"$ {command}{got}"
 
 
 def _command_now(command: str, expected: str) -> str:
-    got = printed_by(command)[1] if expected.strip() and "...\n" not in expected else expected
-    return f"$ {command}{got}"
+    got = printed_by(command)[1]
+    return f"$ {command}{got if expected.strip() and '...' not in expected else expected}"

@@ -39,7 +39,8 @@ each_file = pytest.mark.parametrize("page", EVERY, ids=lambda page: str(page.rel
 
 @each_page
 def test_what_a_page_shows_is_what_happens(page, tmp_path):
-    pages.run(page.read_text(encoding="utf-8"), tmp_path)
+    available = ["dask"] if importlib.util.find_spec("distributed") else []
+    pages.run(page.read_text(encoding="utf-8"), tmp_path, *available)
 
 
 def test_the_semantics_are_shown_by_examples():
