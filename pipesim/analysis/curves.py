@@ -96,7 +96,7 @@ def _pieces(timeline: Timeline) -> tuple[Ints, Ints, Ints, Floats]:
         task, begin, end, rate = _rated_pieces(timeline, timeline.rates)
     else:
         task = np.flatnonzero(~program.is_compute)
-        delay = np.int64(0) if program.sharing == "channel" else program.delay[task]
+        delay = program.delay[task] if program.sharing_rule.has_links else np.int64(0)
         begin, end = timeline.start[task] + delay, timeline.end[task]
         rate = program.used[task] / np.maximum(end - begin, 1)
     lasting = (end > begin) & (rate > 0)

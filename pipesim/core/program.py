@@ -27,10 +27,9 @@ from pipesim.base import files, serialisation, units
 from pipesim.base.arrays import Floats, Ints, Ragged
 from pipesim.base.errors import InputError, shown, within
 from pipesim.core.scenario import STEADY, Speeds, finish_time
+from pipesim.core.sharing import SHARING_RULES, SHARINGS, Sharing, SharingRule
 
-Sharing = Literal["none", "fifo", "fair", "channel"]
 Transfers = Literal["eager", "rendezvous", "blocking"]
-SHARINGS: tuple[Sharing, ...] = ("none", "fifo", "fair", "channel")
 TRANSFERS: tuple[Transfers, ...] = ("eager", "rendezvous", "blocking")
 
 KINDS = ("forward", "backward", "input", "weight", "optimizer", "activation", "gradient", "all_reduce")
@@ -83,6 +82,11 @@ class Program:
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    @property
+    def sharing_rule(self) -> SharingRule:
+        """How transfers share links."""
+        return SHARING_RULES[self.sharing]
 
     @property
     def is_compute(self) -> NDArray[np.bool_]:

@@ -29,8 +29,8 @@ class Rates:
 
 
 def flows(program: Program) -> NDArray[np.bool_]:
-    """The transfers that share links fairly: they last as long as their rates say."""
-    return ~program.is_compute & (program.sharing == "fair") & (program.size > 0) & (program.route.lengths > 0)
+    """The transfers whose rates change while they run: they last until their rates have carried their bytes."""
+    return ~program.is_compute & program.sharing_rule.rated & (program.size > 0) & (program.route.lengths > 0)
 
 
 def check(program: Program, start: Ints, end: Ints, rates: Rates) -> None:

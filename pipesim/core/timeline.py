@@ -143,11 +143,11 @@ class Timeline:
         _verify_needs(self)
         _verify_lanes(self)
         _verify_durations(self)
-        if self.program.sharing in {"fifo", "channel"}:
+        if self.program.sharing_rule.one_at_a_time:
             _verify_one_at_a_time(self)
         else:
             _verify_starts(self, np.flatnonzero(~self.program.is_compute), np.int64(0), "it is ready")
-        if self.program.sharing == "fair":
+        if self.program.sharing_rule.rated:
             _verify_rates(self)
 
 

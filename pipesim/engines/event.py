@@ -45,7 +45,7 @@ def run(program: Program, lanes: Sequence[int] | None = None, watch: Callable[[i
             np.array(replay.start, np.int64),
             np.array(replay.end, np.int64),
             NAME,
-            _rates(rates) if program.sharing == "fair" else None,
+            _rates(rates) if program.sharing_rule.rated else None,
         )
     )
 

@@ -22,6 +22,7 @@ from pipesim.core import plan as plans
 from pipesim.core import program as programs
 from pipesim.core.program import Program
 from pipesim.core.scenario import STEADY, Speeds
+from pipesim.core.sharing import SHARING_RULES
 from pipesim.lowering.compute import add_compute, add_optimizer, add_own_needs, redraw
 from pipesim.lowering.rings import add_all_reduces
 from pipesim.lowering.setup import DEFAULTS, Options, Setup
@@ -55,7 +56,7 @@ def _assemble(tasks: Tasks, setup: Setup) -> Program:
     """The columns of all passes, one after the other, with what lanes and media they run on."""
     columns = {name: np.concatenate(parts) for name, parts in tasks.columns.items()}
     compute = np.flatnonzero(columns["lane"] >= 0)
-    on_channels = setup.options.sharing == "channel"
+    on_channels = not setup.sharing_rule.has_links
     media = tuple(name for name, _ in tasks.channels) if on_channels else setup.cluster.media
     per_second = np.array(setup.cluster.media_bandwidth, np.float64)
     capacity = np.array([rate for _, rate in tasks.channels]) if on_channels else per_second / units.NS_PER_S
@@ -120,7 +121,10 @@ def _changing(speeds: dict[int, Speeds]) -> dict[int, Speeds]:
 
 
 def _media_speeds(setup: Setup) -> dict[int, Speeds]:
-    if setup.options.sharing == "channel" and setup.scenario.degraded:
-        raise RefusedError("sharing 'channel' has no links that could be degraded; use fair, fifo or none")
+    if setup.scenario.degraded and not setup.sharing_rule.has_links:
+        others = ", ".join(rule.name for rule in SHARING_RULES.values() if rule.has_links)
+        raise RefusedError(
+            f"sharing {setup.options.sharing!r} has no links that could be degraded; use one of {others}"
+        )
     position = {name: i for i, name in enumerate(setup.cluster.media)}
     return {position[name]: speeds for name, speeds in setup.scenario.of_media(setup.cluster).items()}

@@ -38,7 +38,7 @@ def in_ring(devices: Sequence[str], cluster: Cluster) -> list[str]:
 def _add_ring(tasks: Tasks, setup: Setup, stage: int, edges: Sequence[tuple[str, str]]) -> Ints:
     """Each edge carries 2(k-1) messages of 1/k of the parameters."""
     k, part = len(edges), setup.parameter_bytes(stage) / len(edges)
-    if setup.options.sharing == "channel":  # all at the pace of the worst pair inside the stage, on no link
+    if not setup.sharing_rule.has_links:  # all at the pace of the worst pair inside the stage, on no link
         devices = setup.plan.stages[stage].devices
         worst = max(alone(setup.cluster, a, b, part, 2 * (k - 1)) for a in devices for b in devices if a != b)
         messages, edges = [worst._replace(limit=np.inf, media=())], edges[:1]

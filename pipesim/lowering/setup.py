@@ -9,13 +9,13 @@ import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
-from pipesim.core import program as programs
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
-from pipesim.core.program import BACKWARD, FORWARD, INPUT, WEIGHT, Sharing, Transfers
+from pipesim.core.program import BACKWARD, FORWARD, INPUT, TRANSFERS, WEIGHT, Transfers
 from pipesim.core.scenario import CALM, Scenario
 from pipesim.core.schedule import Schedule
+from pipesim.core.sharing import SHARING_RULES, SHARINGS, Sharing, SharingRule
 
 Recompute = Literal["none", "full", "selective"]
 RECOMPUTES: tuple[Recompute, ...] = ("none", "full", "selective")
@@ -45,8 +45,8 @@ class Options:
     def __post_init__(self) -> None:
         _check_share("pair_overlap", self.pair_overlap)
         for name, allowed in (
-            ("sharing", programs.SHARINGS),
-            ("transfers", programs.TRANSFERS),
+            ("sharing", SHARINGS),
+            ("transfers", TRANSFERS),
             ("recompute", RECOMPUTES),
         ):
             if getattr(self, name) not in allowed:
@@ -85,6 +85,11 @@ class Setup:
     cluster: Cluster
     options: Options = DEFAULTS
     scenario: Scenario = CALM
+
+    @property
+    def sharing_rule(self) -> SharingRule:
+        """How transfers share links."""
+        return SHARING_RULES[self.options.sharing]
 
     @cached_property
     def rank(self) -> dict[str, int]:

@@ -43,7 +43,7 @@ def add_transfers(tasks: Tasks, setup: Setup) -> None:
     near = rank[pairs.source] == rank[pairs.target]
     made, used = pairs.rows(near).ends(setup)
     tasks.needs.append((used, made))
-    add = _add_channel_transfers if setup.options.sharing == "channel" else _add_pair_transfers
+    add = _add_pair_transfers if setup.sharing_rule.has_links else _add_channel_transfers
     if not near.all():
         add(tasks, setup, pairs.rows(~near))
 

@@ -323,7 +323,7 @@ def replay_statistics(seconds: Iterable[float], seed: int = 0) -> dict[str, floa
 
 def channel_seconds(setup: Setup, timeline: Timeline) -> float:
     """Seconds of the same schedule on the abstract network that planners assume: what contention costs is the rest."""
-    if setup.options.sharing == "channel":
+    if not setup.sharing_rule.has_links:
         return metrics.iteration_time(timeline)
     abstract = replace(setup, options=replace(setup.options, sharing="channel"), scenario=Scenario(setup.scenario.slow))
     return metrics.iteration_time(run(lower(abstract)))

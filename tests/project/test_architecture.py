@@ -20,8 +20,8 @@ PACKAGE = ROOT / "pipesim"
 # package that are named here import only those before them; a package without names is one idea.
 MAP = """
 base: errors units files arrays serialisation lookup formulas tables intervals kernels widest_paths chains moved
-core: devices trace model cluster widths costs plan members limits schedule scenario background progress deadlock
-      legality recording program rates timeline
+core: sharing devices trace model cluster widths costs plan members limits schedule scenario background progress
+      deadlock legality recording program rates timeline
 lowering
 analysis: metrics curves channels spread trace_diff bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*

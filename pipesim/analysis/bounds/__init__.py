@@ -65,8 +65,8 @@ from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, Phase
 from pipesim.core.plan import REPLICAS, Plan, Replicas
-from pipesim.core.program import Sharing
 from pipesim.core.schedule import INPUT, WEIGHT, Schedule
+from pipesim.core.sharing import Sharing
 
 TINY = 1e-12  # seconds
 MOST_MOVES, MOST_SHAPES, MOST_ISLANDS = 400_000, 600, 4  # beyond, a bound takes minutes

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pipesim.base.arrays import Bools, Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster, Route
-from pipesim.core.program import Sharing
+from pipesim.core.sharing import Sharing
 
 Pair = tuple[int, int]
 

@@ -80,7 +80,7 @@ def _bands(timeline: Timeline) -> tuple[Ints, Ints]:
     """All-reduces, each on the device that sends; one that stands for a whole ring is on all devices of its stage."""
     program = timeline.program
     task = np.flatnonzero(program.kind == ALL_REDUCE)
-    if program.sharing != "channel" or not len(task):
+    if program.sharing_rule.has_links or not len(task):
         return program.source[task], task
     on_lane = program.is_compute
     held = np.unique(np.stack([program.stage[on_lane], program.lane[on_lane]], axis=1), axis=0)

@@ -44,7 +44,7 @@ def run(program: Program, watch: Callable[[int], None] | None = None) -> Timelin
         raise DeadlockError(stuck(program, end.tolist()))
     if watch is not None:
         watch(len(program))
-    rates = Rates(task.copy(), time.copy(), rate.copy()) if program.sharing == "fair" else None
+    rates = Rates(task.copy(), time.copy(), rate.copy()) if program.sharing_rule.rated else None
     return verified_if_asked(Timeline(program, start, end, NAME, rates))
 
 
@@ -56,7 +56,7 @@ def in_fixed_order(program: Program) -> Timeline | None:
     start, end = fixed.times(*order, program.duration)
     # Under `fair` there is such an order only where nothing is transferred, so no rate ever changes.
     nothing = np.zeros(0, np.int64)
-    rates = Rates(nothing, nothing, np.zeros(0)) if program.sharing == "fair" else None
+    rates = Rates(nothing, nothing, np.zeros(0)) if program.sharing_rule.rated else None
     return verified_if_asked(Timeline(program, start, end, NAME, rates))
 
 
@@ -93,7 +93,7 @@ def _columns(program: Program) -> tuple[object, ...]:
     """What the loop reads."""
     first_waiter, waiter = turned(program.needs.starts, program.needs.values, len(program))
     profiles = profiles_of(program)
-    fair = program.sharing == "fair"
+    fair = program.sharing_rule.rated
     changes = [
         (time, medium, float(program.capacity[medium]) * program.media_speed(medium, time))
         for medium, speeds in (program.media_speeds.items() if fair else ())

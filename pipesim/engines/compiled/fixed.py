@@ -32,8 +32,8 @@ def order_of(program: Program) -> Order | None:
     if program.media_speeds or program.lane_speeds:
         return None  # then durations depend on when things start
     chains = [_lane_chains(program)]
-    if program.sharing != "none" and (~program.is_compute).any():
-        media = _media_chains(program) if program.sharing in {"fifo", "channel"} else None
+    if program.sharing_rule.contended and (~program.is_compute).any():
+        media = _media_chains(program) if program.sharing_rule.one_at_a_time else None
         if media is None:
             return None
         chains.append(media)

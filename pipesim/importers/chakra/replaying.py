@@ -23,7 +23,8 @@ from pipesim.base.arrays import Ragged
 from pipesim.base.errors import InputError, RefusedError, shown, within
 from pipesim.core import program as programs
 from pipesim.core.cluster import Cluster
-from pipesim.core.program import ACTIVATION, ALL_REDUCE, BACKWARD, FORWARD, INPUT, WEIGHT, Program, Sharing, Transfers
+from pipesim.core.program import ACTIVATION, ALL_REDUCE, BACKWARD, FORWARD, INPUT, WEIGHT, Program, Transfers
+from pipesim.core.sharing import Sharing, sharing_rule
 from pipesim.importers.chakra.collectives import edges
 from pipesim.importers.chakra.graph import Collective, Graph, in_order, load, named
 from pipesim.importers.chakra.lane_order import lane_order
@@ -83,8 +84,8 @@ def chakra_program(
 def _check_options(sharing: Sharing, transfers: Transfers, samples: Any) -> None:  # noqa: ANN401 - whatever was given
     if transfers == "blocking":
         raise RefusedError("an execution trace says itself what a send holds back; use eager or rendezvous transfers")
-    if sharing == "channel":
-        raise RefusedError("sharing 'channel' has a channel between stages, which an execution trace does not have")
+    if not sharing_rule(sharing).has_links:
+        raise RefusedError(f"sharing {sharing!r} has a channel between stages, which an execution trace does not have")
     if not isinstance(samples, int) or isinstance(samples, bool) or not 0 <= samples < 2**62:
         raise InputError(f"samples = {shown(samples)} found; a whole number, at least 0, was expected")
 
