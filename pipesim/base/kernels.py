@@ -26,11 +26,31 @@ Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
 @functools.cache
 def compiled(kernel: Kernel) -> Kernel:
-    """The kernel as machine code."""
-    import numba  # noqa: PLC0415 - slow to import, and small problems do without it
+    """The kernel as machine code, which is made when it is first called, by Python or by another kernel."""
+    return _Compiled(kernel)  # type: ignore[return-value]  # called as the kernel is
 
-    with _kept_in(_folder(kernel)) as is_kept:
-        return numba.njit(cache=is_kept)(kernel)  # type: ignore[return-value]  # a dispatcher, called as the kernel is
+
+class _Compiled:
+    """Imports numba no sooner than it must, so that a module of kernels costs nothing until one of them runs."""
+
+    def __init__(self, kernel: Callable[..., object]) -> None:
+        functools.update_wrapper(self, kernel)
+        self.py_func = kernel
+
+    @functools.cached_property
+    def _machine_code(self) -> Any:  # noqa: ANN401 - numba declares no types
+        import numba  # noqa: PLC0415 - slow to import, and small problems do without it
+
+        with _kept_in(_folder(self.py_func)) as is_kept:
+            return numba.njit(cache=is_kept)(self.py_func)
+
+    def __call__(self, *arguments: object) -> object:
+        return self._machine_code(*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:  # noqa: ANN401 - numba declares no types
+        """What numba takes this for when another kernel calls it."""
+        return self._machine_code._numba_type_
 
 
 @contextmanager
@@ -116,6 +136,11 @@ def _files_called(kernel: Callable[..., object]) -> set[Path]:
     return {Path(inspect.getfile(one)) for one in called}.union(*map(_files_called, called))
 
 
+def import_compiler() -> None:
+    """Import numba ahead of many small problems: from here on `suited` gives machine code for them too."""
+    import numba  # noqa: F401, PLC0415 - slow to import, and few small problems do without it
+
+
 def suited(kernel: Kernel, *, large: bool) -> Kernel:
-    """The kernel as machine code where the problem is large, or where numba's import has been paid for already."""
+    """The kernel as machine code where the problem is large, or where numba has been imported already."""
     return compiled(kernel) if large or "numba" in sys.modules else kernel

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from pipesim.analysis.channels import cycle_order, execute, pipeline_of
-from pipesim.base import units
-from pipesim.base.kernels import compiled
+from pipesim.analysis.channels import execute, pipeline_of
+from pipesim.base import kernels, units
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
@@ -15,7 +14,7 @@ Cost = Callable[[Plan], float]
 def abstract_cost(costs: Costs, cluster: Cluster, evaluations: int) -> Cost:
     """Plan -> seconds. Many evaluations pay for numba's import, few do not; the seconds are the same."""
     if evaluations >= 100:
-        compiled(cycle_order)  # from here on `execute` runs the machine code
+        kernels.import_compiler()
 
     def seconds(plan: Plan) -> float:
         pipeline = pipeline_of(plan, costs, cluster)

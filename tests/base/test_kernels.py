@@ -96,3 +96,11 @@ def test_kernels_are_not_kept_where_others_could_write(there, read_only, tmp_pat
 def test_kernels_are_kept_where_the_user_says(read_only, tmp_path):
     assert result(read_only, NUMBA_CACHE_DIR=str(tmp_path / "stated")) == "20\n"
     assert kept_in(tmp_path / "stated")
+
+
+def test_numba_is_imported_when_a_kernel_is_called_and_not_before(tmp_path):
+    (tmp_path / "inside.py").write_text(CALLED.format(1))
+    (tmp_path / "calling.py").write_text(
+        "import sys, inside\nprint('numba' in sys.modules, end=' ')\nprint(inside.inner(1), 'numba' in sys.modules)\n"
+    )
+    assert result(tmp_path) == "False 2 True\n"
