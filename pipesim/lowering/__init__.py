@@ -123,8 +123,6 @@ def _changing(speeds: dict[int, Speeds]) -> dict[int, Speeds]:
 def _media_speeds(setup: Setup) -> dict[int, Speeds]:
     if setup.scenario.degraded and not setup.sharing_rule.has_links:
         others = ", ".join(rule.name for rule in SHARING_RULES.values() if rule.has_links)
-        raise RefusedError(
-            f"sharing {setup.options.sharing!r} has no links that could be degraded; use one of {others}"
-        )
+        raise RefusedError(f"sharing {setup.options.sharing!r} has no links to degrade; use one of {others}")
     position = {name: i for i, name in enumerate(setup.cluster.media)}
     return {position[name]: speeds for name, speeds in setup.scenario.of_media(setup.cluster).items()}

@@ -185,7 +185,7 @@ def test_a_scenario_for_other_devices_is_refused(tmp_path):
 
 def test_an_abstract_channel_has_no_link_to_degrade(tmp_path):
     bad = scenario(tmp_path, '[[degraded]]\nsource = "g0"\ntarget = "g1"\nfraction = 0.5\n')
-    with pytest.raises(RefusedError, match="sharing 'channel' has no links that could be degraded"):
+    with pytest.raises(RefusedError, match="sharing 'channel' has no links to degrade"):
         experiment.simulate(pipeline_trace([1, 1], [1, 1], [1]), chain(2), scenario=bad, sharing="channel")
 
 
