@@ -12,7 +12,7 @@ TORCH  := .venv-torch
 SIMGRID ?= /usr/bin/python3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch test-simgrid check fuzz docs lists bench paper traces clean
+.PHONY: help demo test test-torch test-simgrid check fuzz docs pages lists bench paper traces clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -39,6 +39,9 @@ check: $(STAMP)  ## ruff, formatting, mypy --strict, architecture test
 
 fuzz: $(STAMP)   ## attack it with drawn input for an hour (MINUTES=5: for five; resumable), and say what was covered
 	$(BIN)/python tests/fuzz/driver.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(PROCESSES),--processes $(PROCESSES))
+
+pages: $(STAMP)  ## update the outputs that the README and docs/ show; read the diff
+	PYTHONPATH=tests $(BIN)/python -m helpers.pages README.md $$(find docs -name '*.md')
 
 docs: $(SITE)    ## the documentation as a site, into site/: guides, semantics, API and command reference
 	$(BIN)/mkdocs build --quiet --strict

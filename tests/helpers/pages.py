@@ -5,8 +5,8 @@
     ```console                     commands after `$ `, each followed by what it prints; nothing shown: anything may be
     ```console torch               as above, only where PyTorch is installed
 
-`pipesim` commands run in this process. `...` in an output stands for any text. `rewritten` gives the page with the
-outputs of today, where an output has no `...`.
+`python -m helpers.pages FILE...` (`make pages`) updates the outputs of pages after a deliberate change; read the diff.
+`pipesim` commands run in this process. `...` in an output is any text; such an output is not updated.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -193,3 +194,9 @@ def _check_command(command: str, expected: str) -> None:
 def _command_now(command: str, expected: str) -> str:
     got = printed_by(command)[1]
     return f"$ {command}{got if expected.strip() and '...' not in expected else expected}"
+
+
+if __name__ == "__main__":
+    for shown in map(Path, sys.argv[1:]):
+        with tempfile.TemporaryDirectory() as scratch:
+            shown.write_text(rewritten(shown.read_text(encoding="utf-8"), Path(scratch)), encoding="utf-8")

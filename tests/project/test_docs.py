@@ -1,14 +1,11 @@
 """The pages in docs/ and the READMEs name what is there, and what pages of docs/ show is what happens.
 
-After a deliberate change: `python tests/project/test_docs.py` updates the outputs shown in docs/; read the diff.
+After a deliberate change: `make pages` updates what they show; read the diff.
 """
 
 import importlib.util
 import re
-import sys
-import tempfile
 import tomllib
-from pathlib import Path
 
 import click
 import pytest
@@ -204,9 +201,3 @@ def test_outputs_are_updated_but_where_lines_are_left_out(tmp_path):
     assert ">>> 1 + 1\n2\n" in now
     assert "old" not in now
     assert "$ pipesim --help\nUsage...\n...\n" in now
-
-
-if __name__ == "__main__":
-    for shown in [Path(name) for name in sys.argv[1:]] or DOCS:
-        with tempfile.TemporaryDirectory() as folder:
-            shown.write_text(pages.rewritten(shown.read_text(encoding="utf-8"), Path(folder)), encoding="utf-8")

@@ -1,64 +1,41 @@
-"""What README shows is what happens.
+"""What the README shows is what happens, and what it claims is in the pages that it links to.
 
-After a deliberate change: `python tests/project/test_readme.py` writes the output of its commands anew; read the diff.
+After a deliberate change: `make pages` updates what they show; read the diff.
 """
 
-import contextlib
 import csv
-import doctest
-import io
 import json
 import re
-import shlex
-import tomllib
 
-import pytest
-
+from helpers import pages
 from helpers.places import ROOT
-from pipesim.base import serialisation
-from pipesim.cli import main
-from pipesim.core.scenario import Scenario
-from pipesim.studies import comparison, experiment
+from pipesim.studies import comparison
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+MOST_LINES = 150
 
 
-def blocks(language):
-    """The code blocks of a language."""
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def section(title):
+    """The text of a section."""
+    return README.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
-def test_the_first_code_block_goes_from_a_trace_to_a_gantt_chart(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    first = blocks("python")[0]
-    assert sum(line.startswith((">>>", "...")) for line in first.splitlines()) < 10
-    test = doctest.DocTestParser().get_doctest(first, {}, "README", "README.md", 0)
-    runner = doctest.DocTestRunner()
-    runner.run(test)
-    assert runner.summarize().attempted > 0
-    assert runner.summarize().failed == 0
+def test_what_the_readme_shows_is_what_happens(tmp_path):
+    assert pages.run(README, tmp_path) >= 7
     assert (tmp_path / "gantt.png").stat().st_size > 0
 
 
-@pytest.mark.parametrize("block", blocks("console"))
-def test_each_command_prints_what_is_shown(block, capsys):
-    command, _, expected = block.partition("\n")
-    main(shlex.split(command.removeprefix("$ pipesim ")))
-    assert capsys.readouterr().out == expected
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= MOST_LINES
+    (session,) = [block for block in pages.blocks(README) if block.is_session]
+    assert sum(line.startswith((">>>", "...")) for line in session.text.splitlines()) <= 10
 
 
-def test_the_scenario_is_one_that_the_cluster_of_the_examples_knows():
-    scenario = serialisation.from_data(
-        Scenario, {k: v for k, v in tomllib.loads(blocks("toml")[0]).items() if k not in {"format", "version"}}
-    )
-    cluster = experiment.load_cluster('servers(2, 4, intra="25GB/s", inter="10Gb/s")')
-    scenario.check_devices(cluster)
-    assert scenario.of_media(cluster)
-
-
-def test_every_file_and_picture_that_is_linked_is_there():
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / target).exists(), target
+def test_the_accuracy_that_is_claimed_is_in_the_experiment():
+    found = (ROOT / "experiments" / "replay" / "README.md").read_text(encoding="utf-8")
+    claimed = re.findall(r"[0-9.]+ to [0-9.]+ % \w+|[0-9.]+ % (?:below|above)", section("How far to trust it"))
+    assert len(claimed) == 3
+    assert [claim for claim in claimed if claim not in " ".join(found.split())] == []
 
 
 def test_the_first_look_has_the_numbers_it_states():
@@ -76,18 +53,3 @@ def test_the_first_look_has_the_numbers_it_states():
     text = (folder / "README.md").read_text(encoding="utf-8")
     for row in found[2:]:
         assert f"{row['iteration_time_s'] * 1e3:.1f} ms" in text
-
-
-def rewritten():
-    """README with the output that its commands have now."""
-    text = README
-    for block in blocks("console"):
-        command = block.partition("\n")[0]
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            main(shlex.split(command.removeprefix("$ pipesim ")))
-        text = text.replace(block, f"{command}\n{printed.getvalue()}")
-    return text
-
-
-if __name__ == "__main__":
-    (ROOT / "README.md").write_text(rewritten(), encoding="utf-8")
