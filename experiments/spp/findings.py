@@ -189,7 +189,7 @@ def optimum() -> str:
 
 def gantts() -> str:
     """One plan, four schedules."""
-    with (HERE / "gantts" / "rows.csv").open(encoding="utf-8", newline="") as file:
+    with (HERE / "gantts" / "expected.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     told = ", ".join(
         f"{r['schedule']} {1000 * float(r[TIME]):.0f} ms and {int(r['peak_memory_bytes']) / 2**30:.1f} GiB"
@@ -274,10 +274,9 @@ def page() -> str:
     for names, (title, sentence) in FIGURES.items():
         pictures = "\n".join(f"![{name.rpartition('/')[2]}](spp/{name}.png)" for name in names.split())
         folder = names.partition("/")[0]
-        files_of = ", ".join(f"[{n.rpartition('/')[2]}.pdf](spp/{n}.pdf)" for n in names.split())
-        rows = f"{files_of}, [rows.csv](spp/{folder}/rows.csv)"
+        rows = f"[rows](spp/{folder}/expected.csv)"
         if folder == "planning":
-            rows += ", [times.csv](spp/planning/times.csv)"
+            rows += ", [times](spp/planning/times.csv)"
         parts.append(f"### {title}\n\n{pictures}\n\n{sentence()} ({rows})")
         if folder in TABLES:
             parts.append(TABLES[folder]())

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import quantise
+
 from pipesim.analysis import metrics
 from pipesim.architectures import ARCHITECTURES
 from pipesim.architectures.roofline import roofline
@@ -43,6 +45,7 @@ def make() -> str:
     found = timelines()
     for suffix in ("pdf", "png"):
         figures.gantt_grid(found, FOLDER / f"gantts.{suffix}")
+    quantise.quantise([FOLDER / "gantts.png"])
     text = rows(found)
     files.write_text(FOLDER / "rows.csv", text)
     return text

@@ -27,7 +27,7 @@ Row = dict[str, str]
 
 def rows_of(name: str) -> list[Row]:
     """The rows of an experiment that have a result."""
-    with (HERE / name / "rows.csv").open(encoding="utf-8", newline="") as file:
+    with (HERE / name / "expected.csv").open(encoding="utf-8", newline="") as file:
         return [row for row in csv.DictReader(file) if row.get(TIME, "?")]
 
 

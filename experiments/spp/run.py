@@ -1,7 +1,8 @@
 """All figures of the evaluation of SPP: python experiments/spp/run.py, or make paper.
 
 Every experiment.toml beside this file is swept, what is in the store already is not computed again, and its rows go to
-rows.csv and its charts to .pdf and .png beside it. Rows that are not those of expected.csv are told, and end it with 1.
+rows.csv and its charts to .pdf and .png beside it; of these git keeps the .png. Rows that are not those of expected.csv
+are shown, and end it with 1. The sentences of experiments/README.md are of expected.csv.
 Planning times are measured, and so never the same: planning/times.csv keeps them, and `--times` measures them anew.
 
 After a change of planners, schedulers or engines: run.py --fresh --write-expected --times
@@ -17,13 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).parent
-for folder in (str(HERE), str(HERE.parents[1])):  # workers import `measures` too
+for folder in (str(HERE), str(HERE.parent), str(HERE.parents[1])):  # workers import `measures` too
     sys.path.insert(0, folder)
     os.environ["PYTHONPATH"] = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
 
 import findings  # noqa: E402 - found only after the lines above
 import gantts  # noqa: E402 - as above
 import planning  # noqa: E402 - as above
+import quantise  # noqa: E402 - as above
 
 from pipesim.base import files, lookup  # noqa: E402 - as above
 from pipesim.studies import sweep  # noqa: E402 - as above
@@ -47,6 +49,7 @@ def make(path: Path, options: argparse.Namespace) -> str:
         if options.times:
             planning.measure()
         planning.draw()
+    quantise.quantise(path.parent.glob("*.png"))
     return text
 
 

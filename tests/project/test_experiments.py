@@ -2,14 +2,22 @@
 
 import csv
 import importlib.util
+import re
+import shutil
+import subprocess
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from helpers.places import ROOT
 from pipesim.analysis.bounds import plan_bound
+from pipesim.display import figures
+from pipesim.display.figures import Chart
 from pipesim.studies import experiment, sweep
 
 FOLDER = ROOT / "experiments"
+SHOWN = r"!\[[^\]]*\]\(([^)\s]+)|<img[^>]*src=[\"']([^\"']+)"
 
 
 def script(path):
@@ -35,6 +43,54 @@ def test_rows_of_the_suite_come_out_again(model, cluster, planner):
     seconds, scheduler = min(suite._timed(plan, costs, devices))
     assert (repr(seconds), scheduler) == (row["iteration_time_s"], row["scheduler"])
     assert plan_bound(costs, devices, 4) == pytest.approx(float(row["bound_s"]), rel=1e-9)
+
+
+def kept(*suffixes):
+    """The files of these suffixes that git keeps."""
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        pytest.skip("this is not a checkout of git: which files are kept is not known")
+    command = [shutil.which("git"), "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in listed.split("\0") if name.endswith(suffixes) and (ROOT / name).exists()]
+
+
+def shown_by(page):
+    """The files of the pictures that a page shows; those of a full address are sought by the end of it."""
+    for link in ("".join(found) for found in re.findall(SHOWN, page.read_text(encoding="utf-8"))):
+        parts = link.split("/")
+        places = (ROOT / "/".join(parts[n:]) for n in range(len(parts)))
+        yield next((place for place in places if place.is_file()), page.parent) if "://" in link else page.parent / link
+
+
+def test_figures_are_kept_once_small_and_for_a_page_that_shows_them():
+    """Each new version of a figure stays in the history for ever: two thirds of the repository once were pictures."""
+    assert not kept(".pdf"), "PDFs are made on demand"
+    shown = {path.resolve() for page in kept(".md", ".ipynb") for path in shown_by(page)}
+    pictures = kept(".png", ".svg", ".gif", ".jpg")
+    assert [path for path in pictures if path.resolve() not in shown] == [], "no page shows these"
+    plain = [path for path in pictures if path.suffix == ".png" and Image.open(path).mode != "P"]
+    assert plain == [], "python experiments/quantise.py makes them small"
+
+
+def test_no_file_is_kept_twice():
+    by_content = {}
+    for path in kept(".csv", ".png", ".json", ".gz", ".toml"):
+        by_content.setdefault(path.read_bytes(), []).append(path)
+    assert [paths for content, paths in by_content.items() if len(paths) > 1 and len(content) > 200] == []
+
+
+def test_a_quantised_figure_looks_as_before_and_is_not_written_again(tmp_path):
+    path = tmp_path / "a.png"
+    figures.chart({"x": [1, 2, 3], "y": [3, 1, 2]}, Chart(kind="line", x="x", y="y"), path)
+    before = np.asarray(Image.open(path).convert("RGB"), int)
+    size = path.stat().st_size
+    quantise = script(FOLDER / "quantise.py").quantise
+    quantise([path])
+    assert path.stat().st_size < size / 2
+    assert np.abs(np.asarray(Image.open(path).convert("RGB"), int) - before).mean() < 0.5
+    written = path.read_bytes()
+    quantise([path])
+    assert path.read_bytes() == written
 
 
 def test_the_tables_of_the_suite_are_those_of_its_rows():
