@@ -21,7 +21,7 @@ module imports only those that stand before it.
     importers*  recorders*  architectures*  topologies*      producers of inputs
     planners*  schedulers*                                   decisions
     engines*    program to timeline
-    display     report figures timeline_files trace_report
+    display     text figures timeline_files
     studies     pricing ordering experiment comparison documents whatif equal_stages rebuilding store sweep
     cli
 

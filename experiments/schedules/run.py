@@ -7,7 +7,7 @@ from pathlib import Path
 from pipesim.analysis import metrics
 from pipesim.base.errors import PipesimError
 from pipesim.core.timeline import Timeline
-from pipesim.display import figures, report
+from pipesim.display import figures, text
 from pipesim.lowering import Options, lower
 from pipesim.studies import equal_stages, experiment
 from pipesim.studies.equal_stages import Times
@@ -74,7 +74,7 @@ def main() -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         writer.writerows(_plain(row) for row in rows)
-    shown = [[row[0], *row[1:3], *(report.percent(float(x)) for x in row[3:6]), *row[6:]] for row in map(_plain, rows)]
+    shown = [[row[0], *row[1:3], *(text.percent(float(x)) for x in row[3:6]), *row[6:]] for row in map(_plain, rows)]
     bubbles = ["idle", "1 - ideal/longest", "actual/ideal - 1"]
     tables = [
         markdown(["schedule", "makespan", "longest stage", *bubbles, "microbatches held", "transfers"], shown),

@@ -13,7 +13,6 @@ _NOW_IN = {
     "base": "errors units files lookup formulas tables kernels chains",
     "core": "devices trace model cluster costs plan schedule scenario background legality recording program timeline",
     "analysis": "metrics curves channels spread trace_diff bounds",
-    "display": "report trace_report",
     "studies": "pricing ordering experiment comparison documents whatif rebuilding store sweep",
 }
 _RENAMED = {
@@ -21,9 +20,11 @@ _RENAMED = {
     "keeping": "core.deadlock",
     "plot": "display.figures",
     "ragged": "base.arrays",
+    "report": "display.text",
     "serial": "base.serialisation",
     "stepping": "core.progress",
     "tracks": "base.intervals",
+    "trace_report": "display.text",
     "trees": "base.widest_paths",
     "workbench": "studies.equal_stages",
 }

@@ -50,7 +50,7 @@ def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: boo
       pipesim compare bert-large dgx1_v100
       pipesim compare gpt2-xl 'flat(8, bandwidth="1GB/s")' -p uniform -p balanced -s gpipe -m 32 --plot bars.png
     """
-    from pipesim.display import report
+    from pipesim.display import text
     from pipesim.studies import comparison
 
     planners = tuple(PLANNERS) if "all" in planners else planners or tuple(PLANNERS)
@@ -82,7 +82,7 @@ def compare(planners: tuple[str, ...], schedulers: tuple[str, ...], as_json: boo
     if as_json:
         options.echo_json({"rows": data, "best": None if index is None else data[index]})
     else:
-        click.echo(report.comparison(data, index))
+        click.echo(text.comparison(data, index))
     if given["require_fit"] and best is not None and best.timeline is not None:  # the best fits if any does
         failures.check_fit(best.timeline)
 

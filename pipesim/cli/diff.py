@@ -24,11 +24,11 @@ def diff(trace_a: str, trace_b: str, every: bool, as_json: bool) -> None:
     """
     from pipesim.analysis import trace_diff
     from pipesim.base import serialisation
-    from pipesim.display import trace_report
+    from pipesim.display import text
     from pipesim.studies import experiment
 
     groups = trace_diff.diff(experiment.load_trace(trace_a), experiment.load_trace(trace_b))
     if as_json:
         options.echo_json({"a": trace_a, "b": trace_b, "groups": serialisation.to_data(groups)})
     else:
-        click.echo(trace_report.difference(groups, None if every else trace_report.FEW))
+        click.echo(text.difference(groups, None if every else text.FEW))

@@ -51,8 +51,7 @@ _STEPS = {
     "metrics": "evaluating the timeline",
     "bounds": "computing the bound",
     "figures": "drawing",
-    "report": "writing the report",
-    "trace_report": "writing the report",
+    "text": "writing the report",
     "timeline_files": "exporting the timeline",
     "store": "reading or writing the results",
     "sweep": "sweeping",
@@ -127,7 +126,7 @@ def _is_own(filename: str) -> bool:
 def check_fit(timeline: "Timeline") -> None:
     """Refuse what devices whose memory is known cannot hold; for --require-fit, after the result was shown."""
     from pipesim.analysis import metrics
-    from pipesim.display import report
+    from pipesim.display import text
 
     if metrics.fits_memory(timeline):
         return
@@ -137,7 +136,7 @@ def check_fit(timeline: "Timeline") -> None:
     most, name = max(short)
     count = sum(lack > 0 for lack, _ in short)
     raise DoesNotFitError(
-        f"does not fit in memory: {name} is short of {report.size(most)}, the most of {count} of "
+        f"does not fit in memory: {name} is short of {text.size(most)}, the most of {count} of "
         f"{len(program.devices)} devices"
     )
 

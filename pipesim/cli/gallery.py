@@ -31,7 +31,7 @@ def gallery(schedulers: tuple[str, ...], output: str, as_json: bool, **given: An
     """
     from pipesim.core.members import SchedulerInfo, infos
     from pipesim.core.timeline import Timeline
-    from pipesim.display import figures, report
+    from pipesim.display import figures, text
     from pipesim.lowering import Options
     from pipesim.studies import equal_stages
 
@@ -50,4 +50,4 @@ def gallery(schedulers: tuple[str, ...], output: str, as_json: bool, **given: An
     if as_json:
         options.echo_json({"rows": rows})
     else:
-        click.echo(report.gallery(rows))
+        click.echo(text.gallery(rows))

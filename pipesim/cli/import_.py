@@ -52,7 +52,7 @@ def import_(files: tuple[str, ...], output: str, as_json: bool, **given: Any) ->
     """
     options.check_free(output, force=given["force"])
     options.check_outputs(pictures=[])
-    from pipesim.display import trace_report
+    from pipesim.display import text
     from pipesim.importers.opening import open_trace
 
     chosen = {"samples": given["samples"]} if given["samples"] is not None else {}
@@ -66,7 +66,7 @@ def import_(files: tuple[str, ...], output: str, as_json: bool, **given: Any) ->
     if as_json:
         options.echo_json(_data(trace, output, took))
     else:
-        click.echo(trace_report.trace(trace, None if given["every"] else trace_report.FEW))
+        click.echo(text.trace(trace, None if given["every"] else text.FEW))
         options.wrote(output, f"trace, read as {trace.source.partition(':')[0]} in {took:.2f} s,")
 
 
@@ -85,7 +85,7 @@ def _with_command(trace: "Trace", files: tuple[str, ...], given: dict[str, Any])
 
 
 def _data(trace: "Trace", output: str, took: float) -> dict[str, Any]:
-    from pipesim.display import trace_report
+    from pipesim.display import text
     from pipesim.studies import documents
 
-    return {"output": output, "read_s": took, **documents.trace_data(trace), "notes": trace_report.notes(trace)}
+    return {"output": output, "read_s": took, **documents.trace_data(trace), "notes": text.trace_notes(trace)}

@@ -107,13 +107,13 @@ def _traces(_: str) -> dict[str, Any]:
 
 
 def _traces_text(found: dict[str, Any]) -> str:
-    from pipesim.display import report
+    from pipesim.display import text
 
     rows = [
         [name, f"{one['layers']}", f"{one['microbatch_size']}", ", ".join(one["device_kinds"]), one["source"]]
         for name, one in found.items()
     ]
-    return report.table(["trace", "layers", "microbatch", "device kinds", "source"], rows)
+    return text.table(["trace", "layers", "microbatch", "device kinds", "source"], rows)
 
 
 def models(_: str = "models") -> list[dict[str, Any]]:
@@ -133,10 +133,10 @@ def models(_: str = "models") -> list[dict[str, Any]]:
 
 def models_text(found: list[dict[str, Any]]) -> str:
     """A table of them."""
-    from pipesim.display import report
+    from pipesim.display import text
 
     rows = [[one["call"] if one["needs"] else ", ".join(one["names"]), one["about"]] for one in found]
-    return report.table(["architecture", "what it is"], rows, left=2)
+    return text.table(["architecture", "what it is"], rows, left=2)
 
 
 def devices(_: str = "devices") -> dict[str, Any]:
@@ -155,15 +155,15 @@ def devices(_: str = "devices") -> dict[str, Any]:
 
 def devices_text(found: dict[str, Any]) -> str:
     """A table of them, peaks in TFLOP/s."""
-    from pipesim.display import report
+    from pipesim.display import text
 
     rows = [
-        [name, report.size(one["memory_bytes"]), report.rate(one["memory_bandwidth"]), report.rate(one["interconnect"])]
+        [name, text.size(one["memory_bytes"]), text.rate(one["memory_bandwidth"]), text.rate(one["interconnect"])]
         + [f"{one['peak'][peak] / TFLOPS:g}" if peak in one["peak"] else "-" for peak in _PEAKS]
         for name, one in found.items()
     ]
-    text = report.table(["device", "memory", "its bandwidth", "to others", *_PEAKS], rows)
-    return f"{text}\n\nPeaks are dense, in TFLOP/s; all numbers are from the vendors' data sheets."
+    shown = text.table(["device", "memory", "its bandwidth", "to others", *_PEAKS], rows)
+    return f"{shown}\n\nPeaks are dense, in TFLOP/s; all numbers are from the vendors' data sheets."
 
 
 # Family -> what there is to say of its members, and the text of that, where they are no functions.

@@ -31,7 +31,7 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
     from pipesim.analysis import bounds
     from pipesim.base import serialisation
     from pipesim.core.costs import costs_of
-    from pipesim.display import report
+    from pipesim.display import text
     from pipesim.lowering import DEFAULTS, Setup, lower
     from pipesim.studies import documents, experiment
 
@@ -52,7 +52,7 @@ def plan(trace: str, cluster: str, planner: str, output: str | None, as_json: bo
     if as_json:
         options.echo_json(documents.plan_data(found, bound, took, costs.scaling, by_scaling))
     else:
-        click.echo(report.plan(found, bound, took, by_scaling))
+        click.echo(text.plan(found, bound, took, by_scaling))
     if given["require_fit"]:
         ordered = experiment.ordered_with("one_f_one_b", found, costs, devices, DEFAULTS)
         failures.check_fit(experiment.run(lower(Setup(*ordered, costs, devices))))

@@ -117,20 +117,20 @@ def _data(recording: "Recording") -> dict[str, Any]:
 
 
 def _text(recording: "Recording") -> str:
-    from pipesim.display import report
+    from pipesim.display import text
     from pipesim.recorders.noise import noise
 
     headers = ["layer", "name", "microbatch", "forward", "± MAD", "backward", "± MAD"]
     rows = [
-        [str(one.layer), one.name, str(one.microbatch_size), *map(report.seconds, one.seconds())]
+        [str(one.layer), one.name, str(one.microbatch_size), *map(text.seconds, one.seconds())]
         for one in noise(recording.trace)
     ]
-    return f"{report.table(headers, rows, left=2)}\n\n{report.facts(_facts(recording))}"
+    return f"{text.table(headers, rows, left=2)}\n\n{text.facts(_facts(recording))}"
 
 
 def _facts(recording: "Recording") -> list[tuple[str, str]]:
     """What was recorded, what was checked, what to be careful with, and what is not there."""
-    from pipesim.display import report
+    from pipesim.display import text
     from pipesim.recorders.noise import noise
 
     trace = recording.trace
@@ -139,7 +139,7 @@ def _facts(recording: "Recording") -> list[tuple[str, str]]:
         ("machine", trace.machine),
     ]
     for check in recording.checks:
-        whole, layers = report.seconds(check.reference_s), report.seconds(check.layers_s)
+        whole, layers = text.seconds(check.reference_s), text.seconds(check.layers_s)
         said = f"{whole} as it is, {layers} layer by layer ({100 * check.difference:+.1f} %)"
         facts.append((f"microbatch of {check.microbatch_size}", said))
     facts += [(f"step of {step.name}", f"{1e9 * step.s_per_byte:.4g} ns per byte") for step in trace.optimizers]
@@ -149,7 +149,7 @@ def _facts(recording: "Recording") -> list[tuple[str, str]]:
     for one in noise(trace):
         if one.scatter > MUCH:
             where = f"{one.name}, microbatch of {one.microbatch_size}"
-            facts.append(("scatters", f"{where}: MAD {report.percent(one.scatter)} of the median"))
+            facts.append(("scatters", f"{where}: MAD {text.percent(one.scatter)} of the median"))
     for absent in recording.not_measured:
         layers = ", ".join(absent.layers) or "all layers"
         what = f"{absent.what}, microbatch of {absent.microbatch_size}" if absent.microbatch_size else absent.what

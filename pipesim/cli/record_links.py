@@ -157,13 +157,13 @@ def _data(links: "Links") -> dict[str, Any]:
 
 def _decided(fit: "Fit") -> list[str]:
     """How the capacity and the duplex of a class of links were decided, and what its table lacks."""
-    from pipesim.display import report
+    from pipesim.display import text
     from pipesim.recorders.capacity import HALF_FROM, large
 
     left_out = {one.bytes for one in fit.left_out}
     ends = large([point for point in fit.points if point.bytes not in left_out])
-    sizes = " to ".join(report.size(point.bytes) for point in (ends[0], ends[-1]))
-    lines = [f"{fit.name}: bandwidth {report.rate(fit.bandwidth)}, the slope from {sizes}"]
+    sizes = " to ".join(text.size(point.bytes) for point in (ends[0], ends[-1]))
+    lines = [f"{fit.name}: bandwidth {text.rate(fit.bandwidth)}, the slope from {sizes}"]
     duplex = fit.duplex
     if duplex.rounds:
         span = f"{min(duplex.rounds):.2f} to {max(duplex.rounds):.2f} in {len(duplex.rounds)} rounds"
@@ -195,32 +195,32 @@ def _all_reduces(links: "Links") -> list[dict[str, Any]]:
 
 
 def _text(links: "Links") -> str:
-    from pipesim.display import report
+    from pipesim.display import text
 
     data = _data(links)
     transfers = [
-        [name, report.size(p["bytes"]), *map(report.seconds, (p["seconds"], p["mad_s"])), _rate(p)]
+        [name, text.size(p["bytes"]), *map(text.seconds, (p["seconds"], p["mad_s"])), _rate(p)]
         for name, fit in data["links"].items()
         for p in fit["points"]
     ]
     reduced = [
-        [str(p["participants"]), report.size(p["bytes"]), *map(report.seconds, (p["seconds"], p["mad_s"], p["ring_s"]))]
+        [str(p["participants"]), text.size(p["bytes"]), *map(text.seconds, (p["seconds"], p["mad_s"], p["ring_s"]))]
         for p in data["all_reduces"]
     ]
     facts = [("machine", links.about.machine), ("backend", links.about.backend), ("cores", links.about.cores)]
     facts += [(name, words) for name, _, words in (line.partition(": ") for line in links.about.found)]
     for name, fit in data["links"].items():
-        errors = (report.percent(fit[f"mean_error_of_{how}"]) for how in ("table", "straight_line"))
+        errors = (text.percent(fit[f"mean_error_of_{how}"]) for how in ("table", "straight_line"))
         facts.append((name, "mean error of the table {}, of a straight line {}".format(*errors)))
     facts += [("not measured", what) for what in data["not_measured"]]
-    parts = [report.table(["links", "bytes", "seconds", "± MAD", "rate"], transfers)]
+    parts = [text.table(["links", "bytes", "seconds", "± MAD", "rate"], transfers)]
     if reduced:
         headers = ["participants", "bytes", "all-reduce", "± MAD", "ring over these links"]
-        parts.append(report.table(headers, reduced))
-    return "\n\n".join([*parts, report.facts(facts)])
+        parts.append(text.table(headers, reduced))
+    return "\n\n".join([*parts, text.facts(facts)])
 
 
 def _rate(point: dict[str, Any]) -> str:
-    from pipesim.display import report
+    from pipesim.display import text
 
-    return report.rate(point["bytes"] / point["seconds"])
+    return text.rate(point["bytes"] / point["seconds"])

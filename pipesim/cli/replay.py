@@ -66,7 +66,7 @@ def replay(files: tuple[str, ...], as_json: bool, **given: Any) -> None:
       pipesim replay run/ --layers modules -o recorded-trace
       pipesim plan recorded-trace 'flat(4, bandwidth="25 Gb/s")'
     """
-    from pipesim.display import report
+    from pipesim.display import text
     from pipesim.importers.kineto.layers import ITERATION
     from pipesim.importers.kineto.pipelined import recording
     from pipesim.lowering import Options
@@ -99,10 +99,10 @@ def replay(files: tuple[str, ...], as_json: bool, **given: Any) -> None:
     if as_json:
         options.echo_json(data)
         return
-    click.echo(report.replayed(data))
+    click.echo(text.rebuilt(data))
     if len(made.plan.devices) <= FEW:
         for name, timeline in (("recorded", made.recorded), ("replayed", made.replayed)):
-            click.echo(f"\n{name}\n{report.gantt(timeline)}")
+            click.echo(f"\n{name}\n{text.gantt(timeline)}")
 
 
 def _check_suffixes(given: dict[str, Any]) -> None:

@@ -57,7 +57,7 @@ def rows(file: str, query: str | None, as_json: bool, **given: Any) -> None:
 
 def _check(file: str, store: str | None, *, as_json: bool) -> None:
     """What a file holds, and what of it is damaged; an error if anything is."""
-    from pipesim.display import report
+    from pipesim.display import text
     from pipesim.studies import sweep as sweeps
 
     path, damage = sweeps.checked(file, store)
@@ -73,19 +73,19 @@ def _check(file: str, store: str | None, *, as_json: bool) -> None:
         facts.append(("damaged", damage.structure or f"{len(keys):,} results, {len(damage.names):,} experiments"))
         facts += [("damaged result", key) for key in keys[:_SHOWN]]
         facts += [("damaged experiment", str(name)) for name in damage.names]
-        click.echo(report.facts(facts))
+        click.echo(text.facts(facts))
     if damage.found:
         raise InputError(f"{path}: is damaged; `pipesim sweep` computes again what a digest tells to be damaged")
 
 
 def _show(columns: list[str], found: list[Any]) -> None:
-    from pipesim.display import report
+    from pipesim.display import text
 
     kept = [
         i for i, name in enumerate(columns) if name != "error" or any(row[i] is not None for row in found)
     ]  # a column of errors is shown where there are any
     lines = [[_text(row[i]) for i in kept] for row in found[:_SHOWN]]
-    click.echo(report.table([columns[i] for i in kept], lines, left=0))
+    click.echo(text.table([columns[i] for i in kept], lines, left=0))
     if len(found) > _SHOWN:
         click.echo(f"... and {len(found) - _SHOWN:,} more rows; all of them with --csv FILE")
 

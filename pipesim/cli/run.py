@@ -50,7 +50,7 @@ def run(files: tuple[str, ...], cluster: str, as_json: bool, **given: Any) -> No
       pipesim run run.*.et dgx1_v100 --format 'chakra(device="v100-16gb", groups="groups.json")' --json
     """
     from pipesim.analysis import metrics
-    from pipesim.display import trace_report
+    from pipesim.display import text
     from pipesim.studies import experiment
 
     options.check_given("without --gantt", is_there=bool(given["gantt"]), without=("links",))
@@ -67,7 +67,7 @@ def run(files: tuple[str, ...], cluster: str, as_json: bool, **given: Any) -> No
     if as_json:
         options.echo_json(summary)
         return
-    click.echo(trace_report.run(summary))
+    click.echo(text.imported_run(summary))
     if given["verify"]:
         click.echo("\nverified: the timeline obeys every rule of the simulation")
 

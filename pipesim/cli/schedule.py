@@ -61,7 +61,7 @@ def schedule(name: str, chunks: int | None, messages: bool, as_json: bool, **giv
       pipesim schedule zb_2p -p 8 -m 24 --forward 18.522 --input-grad 18.086 --weight-grad 9.337 --hop 0.601 --json
     """
     from pipesim.base import files
-    from pipesim.display import report
+    from pipesim.display import text
     from pipesim.lowering import Options, lower
     from pipesim.studies import equal_stages, experiment
 
@@ -71,10 +71,10 @@ def schedule(name: str, chunks: int | None, messages: bool, as_json: bool, **giv
         size = given["stages"], given["microbatches"]
         made = equal_stages.case(name, *size, times_of(given), chunks, lowering, given["host_memory"])
         timeline = experiment.run(lower(made))
-    text = equal_stages.with_messages(made) if messages else str(made.schedule)
-    data = equal_stages.exploration(made, timeline) | {"scheduler": name, "table": text.split("\n")}
+    rows = equal_stages.with_messages(made) if messages else str(made.schedule)
+    data = equal_stages.exploration(made, timeline) | {"scheduler": name, "table": rows.split("\n")}
     if given["output"]:
-        files.write_text(Path(given["output"]), f"{text}\n")
+        files.write_text(Path(given["output"]), f"{rows}\n")
         options.wrote(given["output"], "schedule", quiet=as_json)
         if max(made.plan.replication) > 1:
             click.echo("two devices hold copies of a stage: PyTorch refuses this file; pipesim reads it", err=True)
@@ -87,5 +87,5 @@ def schedule(name: str, chunks: int | None, messages: bool, as_json: bool, **giv
         options.echo_json(data)
     else:
         click.echo(
-            f"{report.exploration(data)}\n\n{report.gantt(timeline, exactly=True)}\n\n{report.rows(data['table'])}"
+            f"{text.exploration(data)}\n\n{text.gantt(timeline, exactly=True)}\n\n{text.schedule_rows(data['table'])}"
         )

@@ -15,11 +15,11 @@ def schedules(as_json: bool) -> None:
       pipesim schedules
       pipesim schedule zb_v --stages 4 --microbatches 8
     """
-    from pipesim.display import report
+    from pipesim.display import text
     from pipesim.studies import equal_stages
 
     found = equal_stages.family()
     if as_json:
         options.echo_json(found)
     else:
-        click.echo(report.facts(found.items()))
+        click.echo(text.facts(found.items()))

@@ -113,7 +113,7 @@ def _names(*, as_json: bool) -> None:
 def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> None:
     from pipesim.analysis import spread
     from pipesim.core.costs import costs_of
-    from pipesim.display import trace_report
+    from pipesim.display import text
     from pipesim.studies import documents, experiment
 
     trace = experiment.load_trace(what)
@@ -124,9 +124,9 @@ def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> Non
             figures.layers(trace, path)
     if as_json:
         noise = spread.noise_data(costs_of(trace))
-        options.echo_json(documents.trace_data(trace) | {"noise": noise, "notes": trace_report.notes(trace)})
+        options.echo_json(documents.trace_data(trace) | {"noise": noise, "notes": text.trace_notes(trace)})
         return
-    click.echo(trace_report.trace(trace, None if every else trace_report.FEW))
+    click.echo(text.trace(trace, None if every else text.FEW))
     for path in pictures:
         options.wrote(path, "picture")
 
@@ -134,7 +134,7 @@ def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> Non
 def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: str | None, *, as_json: bool) -> None:
     from pipesim.base import serialisation
     from pipesim.core import limits
-    from pipesim.display import report
+    from pipesim.display import text
     from pipesim.studies import documents, experiment
 
     cluster = experiment.load_cluster(what)
@@ -150,7 +150,7 @@ def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: 
     if as_json:
         options.echo_json(documents.cluster_data(cluster))
         return
-    click.echo(report.cluster(cluster))
+    click.echo(text.cluster(cluster))
     for path, noun in ((plot_file, "picture"), (output, "cluster")):
         if path:
             options.wrote(path, noun)

@@ -67,13 +67,13 @@ def simulate(iterations: int | None, seed: int, jitter: float, as_json: bool, **
 
 
 def _print(case: "Setup", timeline: "Timeline", data: dict[str, Any], *, verified: bool) -> None:
-    from pipesim.display import report
+    from pipesim.display import text
 
-    click.echo(f"{report.plan(case.plan)}\n\n{report.simulation(data)}")
+    click.echo(f"{text.plan(case.plan)}\n\n{text.simulation(data)}")
     if len(case.plan.devices) <= FEW:
-        click.echo(f"\n{report.gantt(timeline)}")
+        click.echo(f"\n{text.gantt(timeline)}")
     if "replay" in data:
-        click.echo(f"\nreplayed with varying times\n{report.statistics(data['replay'])}")
+        click.echo(f"\nreplayed with varying times\n{text.statistics(data['replay'])}")
     if verified:
         click.echo("\nverified: the timeline obeys every rule of the simulation")
 

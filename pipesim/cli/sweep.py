@@ -159,13 +159,13 @@ def _show(found: "list[Status]", *, as_json: bool) -> None:
         data = [_data(status) for status in found]
         options.echo_json(data[0] if len(data) == 1 else {"experiments": data})
         return
-    from pipesim.display import report
+    from pipesim.display import text
 
     lines = [
         [s.name, f"{s.total:,}", f"{s.done:,}", f"{s.left:,}", f"{s.failed:,}", f"{s.per_second:.3g}/s", _ago(s)]
         for s in found
     ]
-    click.echo(report.table(["experiment", "points", "done", "left", "failed", "last minute", "last result"], lines))
+    click.echo(text.table(["experiment", "points", "done", "left", "failed", "last minute", "last result"], lines))
     if any(status.failed for status in found):
         click.echo("why points failed: pipesim rows FILE --query 'error is not null'")
 
@@ -191,7 +191,7 @@ def _data(status: "Status") -> dict[str, Any]:
 
 def _show_points(experiment: "Sweep", functions: "Functions", *, as_json: bool) -> None:
     from pipesim.base import serialisation
-    from pipesim.display import report
+    from pipesim.display import text
     from pipesim.studies import sweep as sweeps
 
     with _counted(experiment.size, quiet=as_json) as watch:
@@ -215,9 +215,9 @@ def _show_points(experiment: "Sweep", functions: "Functions", *, as_json: bool) 
     ]
     if functions.unchecked:
         facts.append(("unchecked", f"{', '.join(functions.unchecked)}: code of your own, not imported by --dry-run"))
-    click.echo(report.facts(facts))
+    click.echo(text.facts(facts))
     for number, point in first.items():
-        click.echo(f"\npoint {number}\n{report.facts((name, str(value)) for name, value in point.items())}")
+        click.echo(f"\npoint {number}\n{text.facts((name, str(value)) for name, value in point.items())}")
 
 
 @contextmanager

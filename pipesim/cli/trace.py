@@ -163,22 +163,22 @@ def _summary(trace: "Trace") -> dict[str, Any]:
 
 
 def _text(trace: "Trace") -> str:
-    from pipesim.display import report
+    from pipesim.display import text
 
     data = _summary(trace)
     head = [
         ("model", f"{data['model']} ({data['layers']} layers, {data['precision']})"),
-        ("parameters", report.size(data["parameter_bytes"])),
+        ("parameters", text.size(data["parameter_bytes"])),
         ("microbatch", " and ".join(map(str, data["microbatch_sizes"])) + " samples"),
-        ("kept for the backward", f"{report.size(data['stash_bytes'])} of a microbatch"),
-        ("forward", report.rate(data["forward_flops"], "FLOP")),
+        ("kept for the backward", f"{text.size(data['stash_bytes'])} of a microbatch"),
+        ("forward", text.rate(data["forward_flops"], "FLOP")),
         ("seconds", data["machine"]),
     ]
     rows = [
-        [kind, report.seconds(spent["forward"]), report.seconds(spent["backward"]), report.percent(share)]
+        [kind, text.seconds(spent["forward"]), text.seconds(spent["backward"]), text.percent(share)]
         for (kind, spent), share in zip(data["seconds"].items(), data["forward_share_of_peak"].values(), strict=True)
     ]
-    return f"{report.facts(head)}\n\n{report.table(['device', 'forward', 'backward', 'of peak, forward'], rows)}"
+    return f"{text.facts(head)}\n\n{text.table(['device', 'forward', 'backward', 'of peak, forward'], rows)}"
 
 
 def _list(*, as_json: bool) -> None:

@@ -25,7 +25,7 @@ def whatif(by: str, only: tuple[str, ...], most: int, plot_file: str | None, as_
       pipesim whatif vgg-19 dgx1_v100 --by 25% --only layer --plot gains.png
     """
     from pipesim.base import units
-    from pipesim.display import report
+    from pipesim.display import text
     from pipesim.studies import whatif
 
     options.check_outputs(pictures=[plot_file])
@@ -49,4 +49,4 @@ def whatif(by: str, only: tuple[str, ...], most: int, plot_file: str | None, as_
     if as_json:
         options.echo_json(data)
     else:
-        click.echo(report.gains(data, most))
+        click.echo(text.gains(data, most))

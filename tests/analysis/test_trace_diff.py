@@ -11,7 +11,7 @@ from helpers import strategies
 from helpers.small_traces import sampled_trace
 from pipesim.analysis.trace_diff import diff
 from pipesim.base.errors import InputError
-from pipesim.display import trace_report
+from pipesim.display import text
 
 
 def noisy(seed, *means, names=None, n=12, slower=()):
@@ -50,8 +50,8 @@ def test_with_one_sample_the_verdict_is_that_there_is_none():
     assert [change.verdict for change in group.layers[0].times] == ["one sample: no confidence"] * 2
     assert group.layers[0].times[0].low_s is None
     assert not group.changed
-    assert "2 have one sample" not in trace_report.difference([group])
-    assert "1 have one sample in A or B: no confidence" in trace_report.difference([group])
+    assert "2 have one sample" not in text.difference([group])
+    assert "1 have one sample in A or B: no confidence" in text.difference([group])
 
 
 def test_layers_are_paired_by_name_and_the_rest_came_or_went():
@@ -76,7 +76,7 @@ def test_sizes_that_differ_are_named():
     table["output_bytes"] = np.array([8, 16])
     (group,) = diff(a, replace(a, layers=table))
     assert [layer.sizes for layer in group.layers] == [(), (("output_bytes", 8, 16),)]
-    assert "layer 1, layer 1: output 8 B -> 16 B" in trace_report.difference([group])
+    assert "layer 1, layer 1: output 8 B -> 16 B" in text.difference([group])
 
 
 def on(trace, kind, size=1):
@@ -90,7 +90,7 @@ def test_the_only_device_of_each_is_compared_with_that_of_the_other():
     (group,) = diff(on(noisy(1, 1), "v100", 2), on(noisy(2, 0.5), "a100", 4))
     assert (group.kinds, group.microbatch_sizes) == (("v100", "a100"), (2, 4))
     assert group.layers[0].times[0].verdict == "faster"
-    assert trace_report.difference([group]).startswith("on v100 (A) and a100 (B), microbatch of 2 (A) and 4 (B)")
+    assert text.difference([group]).startswith("on v100 (A) and a100 (B), microbatch of 2 (A) and 4 (B)")
 
 
 def test_traces_of_several_devices_without_a_common_one_are_refused():
@@ -108,7 +108,7 @@ def test_traces_of_several_devices_without_a_common_one_are_refused():
 def test_the_largest_of_many_changes_are_shown_first(order):
     means = [float(n + 1) for n in order]
     a, b = sampled_trace(*([m] for m in means)), sampled_trace(*([m + 0.1 * m] for m in means))
-    text = trace_report.difference(diff(a, b), 3)
-    assert "... and 57 more rows (--all)" in text
-    assert f"layer {order.index(29)} " in text
-    assert f"layer {order.index(0)} " not in text.split("backward", 1)[1]
+    shown = text.difference(diff(a, b), 3)
+    assert "... and 57 more rows (--all)" in shown
+    assert f"layer {order.index(29)} " in shown
+    assert f"layer {order.index(0)} " not in shown.split("backward", 1)[1]

@@ -52,6 +52,15 @@ def test_an_old_name_in_a_module_gives_what_has_the_new_one():
         get("Plane")
 
 
+def test_functions_of_the_old_text_modules_have_their_old_names():
+    from pipesim.display import text
+
+    with pytest.warns(DeprecationWarning, match="replayed is now pipesim.display.text.rebuilt"):
+        assert text.replayed is text.rebuilt
+    with pytest.raises(AttributeError, match="no attribute 'missing'"):
+        text.missing  # noqa: B018 - the attribute is looked up
+
+
 def test_pipesim_itself_uses_no_old_name():
     code = "import pipesim, pipesim.cli, pipesim.studies.sweep, pipesim.studies.comparison, pipesim.display.figures"
     subprocess.run([sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", code], check=True)

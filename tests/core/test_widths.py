@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipesim.core import widths
 from pipesim.core.cluster import Cluster, Device, Link
-from pipesim.display import report
+from pipesim.display import text
 from pipesim.studies.experiment import load_cluster
 from pipesim.topologies.flat import flat
 from pipesim.topologies.servers import servers
@@ -81,7 +81,7 @@ def test_one_tree_for_all_devices_that_can_change_places(text, trees):
 )
 def test_a_summary_makes_no_matrix(cluster):
     """A summary of 16,384 devices made a matrix of them: 2,048 servers took 7 GB and a minute."""
-    report.cluster(cluster)
+    text.cluster(cluster)
     assert "bandwidth_matrix" not in vars(cluster)
 
 

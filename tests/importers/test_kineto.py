@@ -18,7 +18,7 @@ from pipesim.base import lookup
 from pipesim.base.errors import InputError, PipesimError
 from pipesim.cli import cli
 from pipesim.core.costs import costs_of
-from pipesim.display import trace_report
+from pipesim.display import text
 from pipesim.importers import IMPORTERS
 from pipesim.importers.detect import importer_for
 from pipesim.importers.kineto import kineto
@@ -660,7 +660,7 @@ def test_two_ranks_of_a_large_job_import_as_they_are():
     trace = kineto(paths)
     assert names(trace) == names(kineto(paths[0])) == names(kineto(paths[1]))
     assert len(trace.layers["layer"]) == 4 * trace.layer_count
-    (note,) = [one for one in trace_report.notes(trace) if "have no backward" in one]
+    (note,) = [one for one in text.trace_notes(trace) if "have no backward" in one]
     assert note.startswith("5 of 6 layers ('## sdd_preprocess_splits ##', ...) have no backward, and ")
 
 

@@ -25,7 +25,7 @@ core: sharing devices trace model cluster widths costs plan members limits sched
 lowering
 analysis: metrics curves channels spread trace_diff bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
-display: report* figures* timeline_files* trace_report
+display: text* figures* timeline_files*
 studies: pricing ordering experiment comparison documents whatif equal_stages rebuilding store sweep
 cli
 """
@@ -170,9 +170,9 @@ def test_a_module_imports_only_from_above_its_own_place(place, path):
         ("planners", "from pipesim.engines.event import run", "planners and engines never import each other"),
         ("engines", "from pipesim import planners", "engines and planners never import each other"),
         (
-            "display.report",
+            "display.text",
             "from pipesim.display.figures import gantt",
-            "report and display.figures never import each other",
+            "text and display.figures never import each other",
         ),
         ("engines", "from pipesim import cli", "cli is not above engines"),
         ("cli", "from pipesim import Trace", "'Trace' is not on the map"),
@@ -182,7 +182,7 @@ def test_a_module_imports_only_from_above_its_own_place(place, path):
         ("planners", "from .. import engines", "planners and engines never import each other"),
         ("analysis.metrics", "import simpy", "simpy belongs in engines"),
         ("schedulers", "import numba", "numba belongs in base.kernels"),
-        ("display.report", "import matplotlib.pyplot as plt", "matplotlib belongs in display.figures"),
+        ("display.text", "import matplotlib.pyplot as plt", "matplotlib belongs in display.figures"),
         ("core.trace", "def f():\n    import torch", "torch belongs in recorders"),
         ("studies.experiment", "from click import echo", "click belongs in cli"),
         ("analysis.metrics", "import networkx as nx", "networkx belongs in analysis.bounds or core.cluster or"),

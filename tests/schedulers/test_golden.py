@@ -9,7 +9,7 @@ import pytest
 
 from helpers.networks import pipeline
 from pipesim.core.schedule import parse
-from pipesim.display import report
+from pipesim.display import text
 from pipesim.engines.event import run
 
 FOLDER = Path(__file__).parent / "golden"
@@ -30,7 +30,7 @@ CASES = {
 
 def chart(name):
     """What the golden file of this case must hold."""
-    return report.gantt(run(CASES[name]()), slot_ns=1) + "\n"
+    return text.gantt(run(CASES[name]()), slot_ns=1) + "\n"
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,0 +1,27 @@
+"""Recorded runs beside their simulations as text."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipesim.display.text.formatting import facts, seconds, table
+
+
+def rebuilt(data: Mapping[str, Any]) -> str:
+    """A recorded run and its simulation, per rank and phase; `data` is that of `rebuilding.comparison`."""
+    error = "-" if data["error"] is None else f"{100 * data['error']:+.1f} %"
+    head = [
+        ("recorded", f"{data['source']}: {data['stages']} stages, {data['microbatches']} microbatches"),
+        ("iteration", f"{seconds(data['recorded_s'])} recorded, {seconds(data['replayed_s'])} replayed ({error})"),
+        ("links", f"{data['cluster']}, {data['engine']} engine"),
+    ]
+    moved = [row for row in data["ranks"] if row["clock_shift_s"]]
+    if moved:
+        shifts = (f"rank {row['rank']} {row['clock_shift_s'] * 1e3:+.3f} ms" for row in moved)
+        head.append(("clocks set", ", ".join(shifts)))
+    phases = list(data["ranks"][0]["recorded_s"])
+    rows = [
+        [f"rank {row['rank']}" if which == "recorded" else "", which, *(seconds(row[f"{which}_s"][p]) for p in phases)]
+        for row in data["ranks"]
+        for which in ("recorded", "replayed")
+    ]
+    return f"{facts(head)}\n\n{table(['', '', *phases], rows, left=2)}"

@@ -1,0 +1,112 @@
+"""Results of simulations as text: the iteration, its devices, its busiest links."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from pipesim.display.text.formatting import facts, percent, seconds, size, table
+from pipesim.display.text.scaling_text import under_other_scaling
+
+# The critical path follows what each task needed last; a busy device shows as waiting, not as work of others.
+_SPENT = {
+    "waiting_for_lane": "waiting for a lane, behind others",
+    "waiting_for_link": "waiting for a link, behind others",
+}
+
+
+def simulation(data: Mapping[str, Any], most: int = 16) -> str:
+    """One iteration, its devices and its busiest links; `data` is that of `documents.simulation_data`."""
+    how = f"sharing {data['sharing']}, {data['transfers']} transfers, {data['engine']} engine"
+    head = [
+        ("iteration time", seconds(data["iteration_time_s"])),
+        ("throughput", f"{data['throughput_samples_per_s']:.1f} samples/s"),
+        ("FLOP/s utilisation", percent(data["flops_utilisation"])),
+        ("bubble", bubbles(data["bubble"])),
+        (
+            "bounds",
+            f"{seconds(data['bound_s'])} for plans of this sort, {seconds(data['schedule_bound_s'])} for this one",
+        ),
+        ("without contention", f"{seconds(data['channel_time_s'])} (abstract channels)"),
+        *under_other_scaling(data),
+        *_assumed_split(data),
+        ("memory", "fits" if data["fits_memory"] else "DOES NOT FIT (see headroom)"),
+        ("simulated", f"{data['tasks']:,} tasks, {how}"),
+    ]
+    total = data["iteration_time_s"] or 1.0
+    spent = [(_SPENT.get(name, name.replace("_", " ")), s) for name, s in data["critical_path_s"].items() if s]
+    path = table(
+        ["critical path (of the data)", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent]
+    )
+    return "\n\n".join([facts(head), path, _devices(data["devices"], most), *_links(data["links"])])
+
+
+def _assumed_split(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    share = data["weight_share"]
+    if share is None:
+        return []
+    return [("split backwards", f"assumed: {percent(share)} of each is the weights' gradient (--weight-share)")]
+
+
+def bubbles(bubble: Mapping[str, float]) -> str:
+    """The bubble under its three definitions."""
+    idle, longest, over = (percent(bubble[name]) for name in ("idle_share", "longest_stage", "actual_over_ideal"))
+    return f"{idle} idle (1 - ideal / longest stage: {longest}, actual / ideal - 1: {over})"
+
+
+def _devices(devices: Mapping[str, Mapping[str, Any]], most: int) -> str:
+    rows = [
+        [
+            name,
+            percent(d["busy_share"]),
+            seconds(d["exposed_communication_s"]),
+            seconds(d["exposed_all_reduce_s"]),
+            str(d["peak_in_flight"]),
+            size(d["peak_memory_bytes"]),
+            size(d["memory_headroom_bytes"]),
+        ]
+        for name, d in list(devices.items())[:most]
+    ]
+    headers = ["device", "busy", "exposed comm.", "exposed all-reduce", "in flight", "peak memory", "headroom"]
+    return table(headers, rows) + _left_out(devices, most)
+
+
+def _links(links: Mapping[str, Mapping[str, float]], most: int = 5) -> list[str]:
+    busiest = sorted(links.items(), key=lambda item: (-item[1]["busy_share"], item[0]))[:most]
+    rows = [[name, size(x["bytes"]), percent(x["busy_share"]), percent(x["load_share"])] for name, x in busiest]
+    return [table(["busiest links", "carried", "busy", "of capacity"], rows)] if rows else []
+
+
+def statistics(data: Mapping[str, float]) -> str:
+    """Many iterations with varying times; `data` is that of `experiment.replay_statistics`."""
+    return facts(
+        [
+            ("iterations", f"{data['iterations']:.0f}"),
+            ("mean", seconds(data["mean_s"])),
+            ("95 % confidence", f"{seconds(data['ci95_low_s'])} to {seconds(data['ci95_high_s'])}"),
+            ("p50, p95, p99", ", ".join(seconds(data[name]) for name in ("p50_s", "p95_s", "p99_s"))),
+            ("least, most", f"{seconds(data['min_s'])}, {seconds(data['max_s'])}"),
+        ]
+    )
+
+
+def imported_run(summary: Mapping[str, Any], most: int = 16) -> str:
+    """A simulated program that was not planned here: no stages, no microbatches, no bounds."""
+    head = [
+        ("run time", seconds(summary["iteration_time_s"])),
+        ("idle", f"{percent(summary['bubble']['idle_share'])} of the devices' time"),
+        ("replayed", f"{summary['tasks']:,} tasks, sharing {summary['sharing']}, {summary['transfers']} transfers"),
+    ]
+    rows = [
+        [
+            name,
+            percent(device["busy_share"]),
+            seconds(device["exposed_communication_s"]),
+            seconds(device["exposed_all_reduce_s"]),
+        ]
+        for name, device in list(summary["devices"].items())[:most]
+    ]
+    devices = table(["device", "busy", "exposed transfers", "exposed collectives"], rows)
+    return "\n\n".join([facts(head), devices + _left_out(summary["devices"], most), *_links(summary["links"])])
+
+
+def _left_out(devices: Collection[str], most: int) -> str:
+    return f"\n... and {len(devices) - most} more devices" if len(devices) > most else ""

@@ -1,0 +1,101 @@
+"""Traces as text: their origin, totals, layers, and how much their times vary."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pipesim.analysis import spread
+from pipesim.core.costs import Costs, Phase, costs_of
+from pipesim.core.trace import Trace
+from pipesim.display.text.formatting import FEW, facts, percent, seconds, shortened, size, table
+
+_MENTIONED = 0.01  # of the forward
+
+_PHASES: tuple[Phase, ...] = ("forward", "backward")
+
+
+def trace(trace: Trace, most: int | None = FEW) -> str:
+    """A trace: its origin, its totals, its layers, and how much their times vary."""
+    costs = costs_of(trace)
+    kind, samples = costs.groups[0]
+    parts = [facts([*_about(trace), *_totals(costs)]), _layers(costs_of(trace, samples), kind, most)]
+    return "\n\n".join([*parts, *(f"note: {note}" for note in trace_notes(trace))])
+
+
+def _about(trace: Trace) -> list[tuple[str, str]]:
+    layers = trace.layers
+    sizes = np.unique(layers["microbatch_size"]).tolist()
+    recorded = ", ".join(map(str, sizes))
+    own = "" if sizes == [trace.microbatch_size] else f" recorded; {trace.microbatch_size} where nothing else is said"
+    rows = f"{len(layers['layer']):,} of layers, {len(trace.transfers['bytes']):,} of transfers"
+    return [
+        ("model", f"{trace.model} ({trace.layer_count} layers)"),
+        ("source", trace.source + (f" ({trace.machine})" if trace.machine else "")),
+        ("device kinds", ", ".join(trace.device_kinds)),
+        ("microbatch sizes", recorded + own),
+        ("rows", rows),
+    ]
+
+
+def _totals(costs: Costs) -> list[tuple[str, str]]:
+    """Seconds of all layers for each device kind, and bytes of parameters."""
+    found = [("parameters", size(float(costs.model.parameter_bytes.sum())))]
+    for kind in costs.kinds:
+        times = [f"{phase} {seconds(float(costs.seconds(phase, kind).sum()))}" for phase in _PHASES]
+        found.append((f"microbatch of {costs.model.microbatch_size} on {kind}", ", ".join(times)))
+    return found
+
+
+def trace_notes(trace: Trace) -> list[str]:
+    """What a trace lacks, and what that means for plans made from it."""
+    layers = trace.layers
+    found = []
+    if not layers["output_bytes"].any():
+        found.append("no layer says how many bytes it hands on: transfers between stages will take no time")
+    if not layers["parameter_bytes"].any():
+        found.append("no layer says how many bytes of parameters it has: all-reduces and memory will be left out")
+    if not layers["forward_s"].any():
+        found.append("no forward takes any time")
+    return [*found, *_one_way(trace)]
+
+
+def _one_way(trace: Trace) -> Iterator[str]:
+    """A note on layers of a training step that have a notable forward and no backward."""
+    costs = costs_of(trace)
+    forward, backward = (costs.seconds(phase, costs.kinds[0]) for phase in _PHASES)
+    only = (forward > 0) & (backward == 0)
+    share = float(forward[only].sum() / max(forward.sum(), np.finfo(float).tiny))
+    if backward.any() and share >= _MENTIONED:
+        names = repr(shortened(costs.model.layers[int(np.argmax(only))].name)) + (", ..." if only.sum() > 1 else "")
+        yield (
+            f"{only.sum()} of {len(only)} layers ({names}) have no backward, and {percent(share)} of the forward: "
+            "what only loads, prepares or measures is no layer of the model"
+        )
+
+
+def _layers(costs: Costs, kind: str, most: int | None) -> str:
+    """Layers as recorded on the first device kind and size, and the noise of these times where there are samples."""
+    group = 0
+    varies = bool((costs.count[group] > 1).any())
+    forward, backward = (spread.noise(costs, phase, group) for phase in _PHASES)
+    headers = ["layer", "name", "kind", "forward", "backward", "output", "parameters"]
+    headers += ["times", "forward noise", "backward noise"] if varies else []
+    rows = []
+    for number, layer in enumerate(costs.model.layers[:most]):
+        row = [str(number), shortened(layer.name), layer.kind]
+        row += [seconds(float(times.median[number])) for times in (forward, backward)]
+        row += [size(layer.output_bytes), size(layer.parameter_bytes)]
+        if varies:
+            row += [str(forward.count[number]), *(_noise(times, number) for times in (forward, backward))]
+        rows.append(row)
+    left = len(costs.model) - len(rows)
+    title = f"as recorded on {kind}, microbatch of {costs.model.microbatch_size}"
+    title += "; medians, and their noise: MAD / median" if varies else ""
+    more = f"\n... and {left} more layers (--all)" if left else ""
+    return f"{title}\n{table(headers, rows, left=3)}{more}"
+
+
+def _noise(noise: spread.Noise, layer: int) -> str:
+    if noise.count[layer] < 2:
+        return "-"
+    return percent(float(noise.mad[layer] / noise.median[layer])) if noise.median[layer] else "-"

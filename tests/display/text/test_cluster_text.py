@@ -1,0 +1,20 @@
+"""Clusters as text."""
+
+import pytest
+
+from pipesim.display import text
+from pipesim.studies.experiment import load_cluster
+
+
+def test_a_cluster_is_shown_with_its_bandwidths():
+    shown = text.cluster(load_cluster('servers(2, 2, intra="25GB/s", inter="1GB/s")'))
+    assert "4 x v100-16gb" in shown
+    assert "1.000 GB/s to 25.00 GB/s" in shown
+    rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line.startswith("node")}
+    assert rows["node0.gpu0"] == ["·", "25", "1", "1"]
+
+
+@pytest.mark.parametrize(("devices", "left_out"), [(16, False), (20, True)])
+def test_the_devices_left_out_of_the_matrix_are_counted(devices, left_out):
+    shown = text.cluster(load_cluster(f'flat({devices}, bandwidth="1GB/s")'))
+    assert ("... 4 more devices" in shown) == left_out

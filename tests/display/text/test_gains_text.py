@@ -1,0 +1,31 @@
+"""What faster devices or links would save, as text."""
+
+import pytest
+
+from pipesim.display import text
+
+
+def data(*found):
+    gains = [{"what": what, "name": name, "iteration_time_s": 1 - gain, "gain": gain} for what, name, gain in found]
+    return {"iteration_time_s": 1.0, "by": 0.1, "gains": gains}
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (("device", "g0", 0.05), "a 10 % faster device g0 saves 5.0 % of the iteration"),
+        (("link", "all of 1 GB/s", 0.05), "10 % faster links of 1 GB/s save 5.0 % of the iteration"),
+    ],
+)
+def test_the_greatest_gain_is_a_sentence(found, sentence):
+    assert text.gains(data(found)).splitlines()[1] == sentence
+
+
+def test_without_a_gain_there_is_no_sentence():
+    assert "save" not in text.gains(data(("device", "g0", 0.0))).split("\n\n")[0]
+
+
+def test_rows_left_out_are_counted():
+    shown = text.gains(data(*(("device", f"g{i}", 0.01) for i in range(5))), most=3)
+    assert shown.endswith("... and 2 more")
+    assert "g3" not in shown

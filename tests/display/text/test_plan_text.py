@@ -1,0 +1,25 @@
+"""Plans as text."""
+
+from pipesim.core.plan import Plan, Stage
+from pipesim.display import text
+
+PLAN = Plan("bert", 8, 4, (Stage(0, 3, ("g0",)), Stage(3, 8, tuple(f"g{i}" for i in range(1, 7)))))
+
+
+def test_a_plan_is_shown_stage_by_stage():
+    lines = text.plan(PLAN).splitlines()
+    assert lines[0].split() == ["model", "bert", "(8", "layers)"]
+    assert [line.split() for line in lines[-2:]] == [
+        ["0", "0", "to", "2", "3", "g0"],
+        ["1", "3", "to", "7", "5", "g1", "...", "g6", "(6)"],
+    ]
+
+
+def test_times_are_shown_where_they_are_known():
+    shown = text.plan(PLAN, bound_s=0.5, planning_s=2.0, seconds_by_scaling={"recorded": 0.6, "linear": 0.7})
+    facts = {line[:12].strip(): line[12:].strip() for line in shown.split("\n\n")[0].splitlines()}
+    assert facts["bound"].startswith("500.0 ms")
+    assert facts["planned in"] == "2.000 s"
+    assert "600.0 ms (shares as recorded" in facts["simulated"]
+    assert "700.0 ms (" in facts["simulated"]
+    assert "objective" not in facts

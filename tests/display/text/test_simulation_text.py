@@ -1,0 +1,57 @@
+"""Results of simulations as text."""
+
+import pytest
+
+from pipesim.analysis import metrics
+from pipesim.display import text
+from pipesim.studies import documents, experiment
+
+
+@pytest.fixture(scope="module")
+def data():
+    case = experiment.make_case("bert-large", 'servers(2, 2, intra="25GB/s", inter="1GB/s")', "gpipe", microbatches=4)
+    return documents.simulation_data(case, experiment.run(case.program()))
+
+
+def test_a_simulation_shows_its_time_critical_path_devices_and_links(data):
+    head, path, devices, links = text.simulation(data).split("\n\n")
+    assert head.startswith("iteration time")
+    assert text.seconds(data["iteration_time_s"]) in head.splitlines()[0]
+    assert path.startswith("critical path")
+    assert len(devices.splitlines()) == 2 + 4
+    assert links.startswith("busiest links")
+
+
+def test_devices_left_out_are_counted(data):
+    devices = text.simulation(data, most=1).split("\n\n")[2]
+    assert devices.endswith("... and 3 more devices")
+
+
+@pytest.mark.parametrize(("fits", "shown"), [(True, " fits\n"), (False, "DOES NOT FIT")])
+def test_whether_the_memory_suffices_is_shown(data, fits, shown):
+    assert shown in text.simulation(data | {"fits_memory": fits})
+
+
+def test_an_assumed_split_of_backwards_is_shown(data):
+    assert "33.0 % of each" in text.simulation(data | {"weight_share": 0.33})
+    assert "split backwards" not in text.simulation(data | {"weight_share": None})
+
+
+def test_an_imported_run_has_neither_bounds_nor_stages(data):
+    shown = text.imported_run(data, most=2)
+    assert "bound" not in shown
+    assert "... and 2 more devices" in shown
+    assert "busiest links" in shown
+
+
+def test_statistics_have_their_confidence_interval():
+    names = ("mean_s", "ci95_low_s", "ci95_high_s", "p50_s", "p95_s", "p99_s", "min_s", "max_s")
+    data = {"iterations": 10.0, **{name: float(i) for i, name in enumerate(names)}}
+    lines = text.statistics(data).splitlines()
+    assert lines[0].split() == ["iterations", "10"]
+    assert "1.000 s to 2.000 s" in lines[2]
+
+
+def test_a_summary_has_all_that_an_imported_run_shows():
+    case = experiment.make_case("bert-large", 'flat(2, bandwidth="1GB/s")', "balanced", microbatches=2)
+    assert "tasks" in text.imported_run(metrics.summary(experiment.run(case.program())))
