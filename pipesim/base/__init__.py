@@ -1,1 +1,1 @@
-"""What has nothing to do with this field: errors, units, files, texts that name functions, tables, kernels."""
+"""General code that knows nothing about training: errors, units, files, tables, look-ups by name, kernels."""

@@ -1,4 +1,4 @@
-"""Names for kinds of arrays, and ragged columns: many short lists of integers kept in two flat arrays.
+"""Names of array types, and ragged columns: many short lists of integers stored in two flat arrays.
 
 rows      [[4, 7], [], [1]]
 values    [4, 7, 1]
@@ -33,12 +33,12 @@ class Ragged:
 
     @classmethod
     def of_lengths(cls, lengths: Ints, values: Ints) -> Self:
-        """From the length of every row and all values one after the other."""
+        """From the length of every row and the concatenated values."""
         return cls(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)]), values)
 
     @classmethod
     def of_pairs(cls, rows: int, row: Ints, value: Ints) -> Self:
-        """From (row, value) pairs in any order; values keep the order in which they come."""
+        """From (row, value) pairs in any order; the values of a row keep their order."""
         order = np.argsort(row, kind="stable")
         return cls.of_lengths(np.bincount(row, minlength=rows).astype(np.int64), value[order])
 
@@ -56,15 +56,15 @@ class Ragged:
             return NotImplemented
         return np.array_equal(self.starts, other.starts) and np.array_equal(self.values, other.values)
 
-    __hash__ = None  # type: ignore[assignment]  # arrays inside may not be keys
+    __hash__ = None  # type: ignore[assignment]  # arrays are not hashable
 
     @property
     def lengths(self) -> Ints:
-        """How long each row is."""
+        """The length of each row."""
         return np.diff(self.starts)
 
     def row_of_value(self) -> Ints:
-        """For every value the row it stands in."""
+        """The row of every value."""
         return np.repeat(np.arange(len(self), dtype=np.int64), self.lengths)
 
     def take(self, rows: Ints) -> "Ragged":
@@ -74,5 +74,5 @@ class Ragged:
         return Ragged.of_lengths(lengths, self.values[begin + np.arange(len(begin))])
 
     def inverse(self, rows: int) -> "Ragged":
-        """Value -> rows that hold it: dependencies become dependents."""
+        """Value -> rows that contain it: dependencies become dependents."""
         return Ragged.of_pairs(rows, self.values, self.row_of_value())

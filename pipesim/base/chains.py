@@ -1,4 +1,4 @@
-"""Chains on chains: a chain of layers cut into contiguous parts, one per worker, the slowest as fast as can be."""
+"""Chains-on-chains partitioning: contiguous parts of a chain, one per worker, that minimise the slowest part."""
 
 from collections.abc import Sequence
 
@@ -8,12 +8,12 @@ from pipesim.base.arrays import Floats
 
 
 def chains_on_chains(work: Sequence[Floats] | Floats) -> tuple[list[int], float]:
-    """Bounds of contiguous stages that minimise the slowest, and its seconds. `work[s][l]`: layer l on stage s.
+    """Boundaries of the contiguous stages that minimise the slowest, and its seconds. `work[s][l]`: layer l on stage s.
 
-    best[l] = least bottleneck of layers 0 .. l-1 on the stages so far, every one with a layer or more
+    best[l] = least bottleneck of layers 0 .. l-1 on the stages so far, each with at least one layer
     next[l] = min over l' < l of max( best[l'], seconds of layers l' .. l-1 on the next stage )
 
-    Of several l' the first is taken. Memory is that of `best` for every stage, time layers x log(layers) for each.
+    Ties go to the first l'. Memory: one `best` per stage; time: layers x log(layers) per stage.
     """
     before = _prefix(work[0])
     best = [np.where(np.arange(len(before)) >= 1, before, np.inf)]
@@ -39,12 +39,13 @@ def _prefix(seconds: Floats) -> Floats:
 def _next(best: Floats, before: Floats) -> Floats:
     """[l]: min over l' < l of max( best[l'], before[l] - before[l'] ), without a table of l' and l.
 
-    best ──╮    ╭──    `best` need not rise, since a layer may suit one stage and not the next. But where l'' > l' has
-           ╰──╮ │      less of it, l'' is the better choice, as its stage is shorter too: l' counts with the least of
-    l'  ...   ╰─╯  l   best[l' .. l-1], which rises with l', while the seconds of the stage fall. The minimum is where
-                       they cross: at `at`, the first l' from which on the former is the larger, or just before it.
+    best ──╮    ╭──    `best` need not increase, since a layer may be slow on one stage and fast on the next. But if
+           ╰──╮ │      l'' > l' has a smaller best, l'' is the better choice, as its stage is shorter too. So best[l']
+    l'  ...   ╰─╯  l   may be replaced by min(best[l' .. l-1]), which increases with l', while the seconds of the
+                       stage decrease. The minimum is where they cross: at `at`, the first l' from which on the
+                       former is the larger, or just before it.
 
-    least[k][l'] = the least of best[l' .. l' + 2^k - 1], so that `at` is found in log(layers) steps from l leftwards.
+    least[k][l'] = min(best[l' .. l' + 2^k - 1]), so that `at` is found in log(layers) steps from l leftwards.
     """
     least = [best]
     while 2 ** len(least) <= len(best):

@@ -1,18 +1,18 @@
-"""What can go wrong, as one tree that the command line turns into one paragraph and an exit code, 2 for most.
+"""All errors, as one tree; the command line prints one paragraph and exits with a code, 2 for most of them.
 
     PipesimError
     ├── InputError               a value, an option or a file is wrong
-    │   ├── FormatError          a file cannot be read as what it claims to be
-    │   ├── UnknownNameError     a name that no member of a family has
-    │   ├── DoesNotFitError      a plan, or all of them, needs more memory than devices have; exit code 3
-    │   ├── PlanError            stages that do not make a plan
-    │   └── ScheduleError        actions that do not make a schedule
-    │       └── DeadlockError    an order in which everyone waits for someone else
-    ├── RefusedError             a correct request that this engine, planner or exporter cannot answer
+    │   ├── FormatError          a file does not have the format it should have
+    │   ├── UnknownNameError     a name that is not registered
+    │   ├── DoesNotFitError      a plan, or every plan, needs more memory than devices have; exit code 3
+    │   ├── PlanError            stages that are not a valid plan
+    │   └── ScheduleError        actions that are not a valid schedule
+    │       └── DeadlockError    an order in which all ranks wait for each other
+    ├── RefusedError             a valid request that this engine, planner or exporter does not support
     ├── MissingExtraError        an optional dependency is not installed
-    └── CorruptTimelineError     a timeline that breaks the rules of the simulation
+    └── CorruptTimelineError     a timeline that violates the rules of the simulation
 
-Every message says what was found, what was expected and what to do; `within` adds the place, outermost first:
+Every message states what was found, what was expected and what to do; `within` adds the place, outermost first:
 `traces/bert/layers.csv: line 7: forward_s: -1.0 is negative`.
 """
 
@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-_LONGEST_PLACE = 500  # characters; longer than any file's name and shorter than a screen
+_LONGEST_PLACE = 500  # characters: longer than file names, shorter than a screen
 
 
 class PipesimError(Exception):
-    """An error with a message for the user and the place it is about."""
+    """An error with a message for the user and the place where it happened."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class PipesimError(Exception):
         return ": ".join([*self.places, self.message])
 
     def within(self, place: str) -> Self:
-        """Put one more place in front: a file, a line, a field."""
+        """Prepend a place: a file, a line, a field."""
         self.places.insert(0, clipped(place, _LONGEST_PLACE))
         return self
 
@@ -46,31 +46,31 @@ class InputError(PipesimError):
 
 
 class FormatError(InputError):
-    """A file cannot be read as what it claims to be."""
+    """A file does not have the format it should have."""
 
 
 class UnknownNameError(InputError):
-    """A name that no member of a family has."""
+    """A name that is not registered."""
 
 
 class DoesNotFitError(InputError):
-    """A plan, or every plan there is, needs more memory than devices have."""
+    """A plan, or every plan, needs more memory than devices have."""
 
 
 class PlanError(InputError):
-    """Stages that do not make a plan."""
+    """Stages that are not a valid plan."""
 
 
 class ScheduleError(InputError):
-    """Actions that do not make a schedule."""
+    """Actions that are not a valid schedule."""
 
 
 class DeadlockError(ScheduleError):
-    """An order in which everyone waits for someone else."""
+    """An order in which all ranks wait for each other."""
 
 
 class RefusedError(PipesimError):
-    """A correct request that this engine, planner or exporter cannot answer."""
+    """A valid request that this engine, planner or exporter does not support."""
 
 
 class MissingExtraError(PipesimError):
@@ -81,28 +81,28 @@ class MissingExtraError(PipesimError):
 
 
 class CorruptTimelineError(PipesimError):
-    """A timeline that breaks the rules of the simulation."""
+    """A timeline that violates the rules of the simulation."""
 
 
 def shown(value: object) -> str:
-    """What was found, in a few words: a list may be too deep to write out, a number or a text too long."""
+    """A short representation of a value for messages, also of very long or deeply nested ones."""
     text = _SHORT.repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def clipped(text: str, most: int) -> str:
-    """Text of at most so many characters: of a longer one the beginning and the end."""
+    """Text of at most so many characters: the beginning and the end of longer text."""
     half = (most - 5) // 2
     return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
 
 
 def quoted(text: str) -> str:
-    """What was typed, in quotes; of what is longer than anybody reads, the beginning and the end."""
+    """User input in quotes; only the beginning and the end where it is very long."""
     return repr(clipped(text, _LONGEST_PLACE))
 
 
 class _Short(reprlib.Repr):
-    """As `Repr`, with what Python refuses to write out, alone or inside of lists, told in words."""
+    """As `Repr`, but describes integers that Python refuses to convert to text."""
 
     def repr_int(self, x: int, level: int) -> str:
         return f"a whole number of {x.bit_length()} bits" if x.bit_length() > 256 else super().repr_int(x, level)
@@ -115,7 +115,7 @@ _SHORT.maxlevel = 3
 
 @contextmanager
 def within(place: str) -> Iterator[None]:
-    """Say of every error raised inside that it happened at this place."""
+    """Add this place to every error raised inside."""
     try:
         yield
     except PipesimError as error:

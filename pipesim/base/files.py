@@ -1,7 +1,7 @@
-"""Files are read whole, and written whole or not at all: to a temporary name first, then renamed.
+"""Reading files whole, and writing them atomically: to a temporary name first, then renamed.
 
-No file makes a command read for ever. A file is refused before it is read if it is larger than anything of its kind; a
-device such as /dev/zero has no end and is refused; a pipe is read to its end, up to a limit, if anybody writes to it.
+Reading always ends. A file above the size limit of its kind is refused before it is read; a device such as /dev/zero
+has no end and is refused; a pipe is read to its end, up to a limit, if a process writes to it.
 """
 
 import os
@@ -16,31 +16,31 @@ from pathlib import Path
 
 from pipesim.base.errors import FormatError, InputError, within
 
-DOCUMENT = 2**28  # bytes of what is written by hand or describes one thing: a cluster, a plan, a sweep
-RECORDING = 2**33  # bytes of what a machine recorded: traces, profiles, tables
-_PIPED = 2**30  # bytes from a pipe, whose size nobody knows before it ends
+DOCUMENT = 2**28  # bytes; limit of files written by hand or with one value: a cluster, a plan, a sweep
+RECORDING = 2**33  # bytes; limit of recorded files: traces, profiles, tables
+_PIPED = 2**30  # bytes; limit of pipes, whose size is unknown before they end
 _PIECE = 2**20
-_WAIT_S = 2.0  # for somebody to open a pipe for writing
+_WAIT_S = 2.0  # to wait for a process to open a pipe for writing
 
 
 def exists(path: Path) -> bool:
-    """Whether there is anything at this path; at one that no file can have, for its length say, there is not."""
+    """Whether anything exists at this path; False for invalid paths, such as too long ones."""
     with suppress(OSError, ValueError):
         return path.exists()
     return False
 
 
 def is_file(path: Path) -> bool:
-    """Whether this is a file; a path that no file can have is none."""
+    """Whether this is a file; False for invalid paths."""
     with suppress(OSError, ValueError):
         return path.is_file()
     return False
 
 
 def read_bytes(path: Path, most: int | None = None, limit: int = DOCUMENT) -> bytes:
-    """The bytes of a file, or its first `most`, or an error that says why there are none.
+    """The bytes of a file, or its first `most`; an InputError states why it cannot be read.
 
-    `limit` is the size beyond which a file is not what it should be: `DOCUMENT` or `RECORDING`.
+    `limit`, `DOCUMENT` or `RECORDING`, is the size above which a file is refused.
     """
     with within(str(path)):
         try:
@@ -54,7 +54,7 @@ def read_bytes(path: Path, most: int | None = None, limit: int = DOCUMENT) -> by
 def _read(path: Path, most: int | None, limit: int) -> bytes:
     if path.is_dir():
         raise InputError("is a folder; a file was expected")
-    # Without O_NONBLOCK, opening a pipe waits until somebody opens its other end: for ever if nobody does.
+    # Without O_NONBLOCK, opening a pipe waits until a process opens its other end, possibly forever.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - opened above, with a flag
         found = os.fstat(descriptor)
@@ -62,7 +62,7 @@ def _read(path: Path, most: int | None, limit: int) -> bytes:
         if not (is_pipe or stat.S_ISREG(found.st_mode) or os.isatty(descriptor)):
             raise InputError("is a device or a socket, which may have no end; a file was expected")
         if found.st_size > limit and most is None:
-            raise InputError(f"has {found.st_size} bytes; at most {limit} were expected of a file of this kind")
+            raise InputError(f"has {found.st_size} bytes; the limit for files of this kind is {limit}")
         if stat.S_ISREG(found.st_mode):
             return file.readall() if most is None and found.st_size else _pieces(file, b"", most, limit)
         first = _first_of_pipe(descriptor) if is_pipe else b""
@@ -71,22 +71,22 @@ def _read(path: Path, most: int | None, limit: int) -> bytes:
 
 
 def _first_of_pipe(descriptor: int) -> bytes:
-    """What a pipe gives first, once somebody writes to it; nothing if a writer is there but has not written yet."""
+    """The first bytes from a pipe once a process writes to it; none if a writer is there but has not written yet."""
     until = time.monotonic() + _WAIT_S
     while True:
         try:
             first = os.read(descriptor, _PIECE)
-        except BlockingIOError:  # there is a writer; without one, reading comes to an end at once
+        except BlockingIOError:  # there is a writer; without one, reading returns no bytes at once
             return b""
         if first:
             return first
         if time.monotonic() > until:
-            raise InputError(f"is a pipe to which nobody wrote within {_WAIT_S:g} s; a file was expected")
+            raise InputError(f"is a pipe without a writer for {_WAIT_S:g} s; a file was expected")
         time.sleep(0.01)
 
 
 def _pieces(file: FileIO, first: bytes, most: int | None, limit: int) -> bytes:
-    """What is left of an open file, after `first`, piece by piece: a file may grow, and nobody knows a pipe's size."""
+    """The rest of an open file, after `first`, in pieces: files may grow, and the size of a pipe is unknown."""
     pieces, length = [first], len(first)
     while most is None or length < most:
         piece = file.read(_PIECE if most is None else min(_PIECE, most - length))
@@ -95,7 +95,7 @@ def _pieces(file: FileIO, first: bytes, most: int | None, limit: int) -> bytes:
         pieces.append(piece)
         length += len(piece)
         if length > limit:
-            raise InputError(f"has more than {limit} bytes; fewer were expected of a file of this kind")
+            raise InputError(f"has more than {limit} bytes, the limit for files of this kind")
     found = b"".join(pieces)
     return found if most is None else found[:most]
 
@@ -106,7 +106,7 @@ def read_text(path: Path, limit: int = DOCUMENT) -> str:
 
 
 def decoded(path: Path, data: bytes) -> str:
-    """The text of what `path` holds."""
+    """The text in the bytes of a file; `path` is for the message."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -115,10 +115,10 @@ def decoded(path: Path, data: bytes) -> str:
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary path to write to; it takes the name `path` when the block ends well, and is removed otherwise.
+def atomic_write(path: Path) -> Iterator[Path]:
+    """A temporary path to write to; renamed to `path` if the block succeeds, removed otherwise.
 
-    Pipes, devices and links are written to directly: a file must not take their place.
+    Pipes, devices and links are written to directly: a file must not replace them.
     """
     if path.is_symlink() or path.is_fifo() or path.is_char_device():
         yield path
@@ -136,14 +136,14 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def check_folder(path: Path, marker: str) -> None:
-    """Refuse what `folder_written_whole` would not replace; asked before work that would be lost."""
+    """Refuse what `atomic_folder` would not replace; checked before work that would be lost."""
     if path.exists() and not (path / marker).is_file():
         raise InputError(f"{path}: exists and is not a folder with {marker}; choose another name or remove it")
 
 
 @contextmanager
-def folder_written_whole(path: Path, marker: str) -> Iterator[Path]:
-    """As `written_whole`, for a folder. An existing folder is replaced only if it holds a file named `marker`."""
+def atomic_folder(path: Path, marker: str) -> Iterator[Path]:
+    """As `atomic_write`, for a folder. An existing folder is replaced only if it contains a file named `marker`."""
     check_folder(path, marker)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -157,7 +157,7 @@ def folder_written_whole(path: Path, marker: str) -> Iterator[Path]:
 
 
 def _swap(new: Path, path: Path) -> None:
-    """Put `new` in the place of `path`, keeping files of the old folder that the new one does not have."""
+    """Replace `path` by `new`, keeping files of the old folder that the new one does not have."""
     if path.exists():
         for item in path.iterdir():
             if not (new / item.name).exists() and item.name not in _ALTERNATIVES:
@@ -170,19 +170,19 @@ def _swap(new: Path, path: Path) -> None:
         new.rename(path)
 
 
-# A folder holds one of each pair; writing one must not leave the other, older one beside it.
+# A folder has one of each pair; an older alternative must not remain beside a new file.
 _ALTERNATIVES = frozenset({"layers.csv", "layers.parquet", "transfers.csv", "transfers.parquet"})
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text, whole or not at all."""
-    with written_whole(path) as temporary:
+    """Write UTF-8 text atomically."""
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write bytes, whole or not at all."""
-    with written_whole(path) as temporary:
+    """Write bytes atomically."""
+    with atomic_write(path) as temporary:
         temporary.write_bytes(data)
 
 

@@ -1,4 +1,4 @@
-"""Formulas that people write in files: parsed, checked, and worked out over named values; never given to Python.
+"""Formulas that users write in files: parsed, checked, and evaluated over named values without Python's eval.
 
     gpus % 8 == 0 and planner != "brute"        numbers, text, names; + - * / // % **; comparisons; and, or, not, in
     max(1, gpus // 8)                           abs, min, max, round; x if condition else y
@@ -19,8 +19,8 @@ from pipesim.base.errors import InputError, shown, within
 Value = Any  # a number, text, or true or false
 Values = Mapping[str, Value]
 
-_LONGEST = 1000  # characters; deeper than that nobody reads
-_WIDEST = 1024  # bits of a whole number
+_LONGEST = 1000  # characters
+_WIDEST = 1024  # bits of an integer
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -51,27 +51,27 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {"abs": abs, "min": min, "max": max,
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A formula, and the names that it speaks of."""
+    """A formula, and the names in it."""
 
     text: str
     names: frozenset[str]
     tree: ast.expr = field(repr=False, compare=False)
 
     def value(self, values: Values) -> Value:
-        """What it comes to, where names have these values."""
+        """Its value, given the values of names."""
         try:
             return _value(self.tree, values)
         except KeyError as error:
             known = lookup.suggest(str(error.args[0]), list(values))
-            raise InputError(f"{self.text!r}: nothing is called {error.args[0]!r}; {known}") from None
+            raise InputError(f"{self.text!r}: unknown name {error.args[0]!r}; {known}") from None
         except (TypeError, ArithmeticError, ValueError, RecursionError) as error:
             used = ", ".join(f"{name} = {shown(values[name])}" for name in sorted(self.names) if name in values)
             where = f" where {used}" if used else ""
-            raise InputError(f"{self.text!r} cannot be worked out{where}: {error}") from None
+            raise InputError(f"{self.text!r} cannot be evaluated{where}: {error}") from None
 
 
 def parse(text: str) -> Formula:
-    """The formula that text is, or an error that says what in it is none."""
+    """The formula in a text; an InputError names the part that is not allowed."""
     if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST:
         raise InputError(f"{shown(text)} found; a formula such as 'gpus >= 8' was expected")
     try:
@@ -83,7 +83,7 @@ def parse(text: str) -> Formula:
 
 
 def _check(node: ast.AST) -> list[str]:
-    """The names in a formula; whatever is no formula is refused."""
+    """The names in a formula; all other syntax is refused."""
     match node:
         case ast.Name():
             return [node.id]
@@ -92,11 +92,11 @@ def _check(node: ast.AST) -> list[str]:
         case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS and not node.keywords:
             return [found for argument in node.args for found in _check(argument)]
         case ast.BinOp() if type(node.op) not in _BINARY:
-            raise InputError(f"{ast.unparse(node)[:60]!r} found; of operators, + - * / // % ** are understood")
+            raise InputError(f"{ast.unparse(node)[:60]!r} found; the operators are + - * / // % **")
         case ast.UnaryOp() if type(node.op) not in _UNARY:
-            raise InputError(f"{ast.unparse(node)[:60]!r} found; of signs, - + not are understood")
+            raise InputError(f"{ast.unparse(node)[:60]!r} found; the unary operators are - + not")
         case ast.Compare() if any(type(op) not in _COMPARE for op in node.ops):
-            raise InputError(f"{ast.unparse(node)[:60]!r} found; of comparisons, == != < <= > >= in are understood")
+            raise InputError(f"{ast.unparse(node)[:60]!r} found; the comparisons are == != < <= > >= in")
         case ast.BinOp() | ast.UnaryOp() | ast.BoolOp() | ast.Compare() | ast.IfExp() | ast.Tuple() | ast.List():
             parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
             return [found for part in parts for found in _check(part)]
@@ -128,7 +128,7 @@ def _value(node: ast.expr, values: Values) -> Value:  # noqa: PLR0911 - one retu
 
 
 def _either(node: ast.BoolOp, values: Values) -> Value:
-    """The first part that decides, as in Python; what comes after it is not asked."""
+    """The first operand that decides, as in Python; later ones are not evaluated."""
     stops = isinstance(node.op, ast.Or)
     *parts, last = node.values
     for part in parts:
@@ -139,7 +139,7 @@ def _either(node: ast.BoolOp, values: Values) -> Value:
 
 
 def _arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
-    """Numbers only, and none that would fill the memory."""
+    """Arithmetic on numbers only, with a limit on the size of the result."""
     for side in (left, right):
         if not isinstance(side, int | float):
             raise TypeError(f"{shown(side)} found; a number was expected")
@@ -148,7 +148,7 @@ def _arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
         raise OverflowError(f"{left} ** {right} is too large")
     found = _BINARY[type(op)](left, right)
     if isinstance(found, complex) or (isinstance(found, int) and found.bit_length() > _WIDEST):
-        raise OverflowError("the result is no number of common size")
+        raise OverflowError("the result is too large or not real")
     return found
 
 
@@ -175,11 +175,11 @@ class Template:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names that its formulas speak of."""
+        """The names in its formulas."""
         return frozenset().union(*(piece.names for piece in self.pieces if isinstance(piece, Formula)))
 
     def value(self, values: Values) -> Value:
-        """The text with every formula worked out; what is one formula and nothing else keeps its kind."""
+        """The text with every formula evaluated; the value of a template that is one formula keeps its type."""
         found = [piece if isinstance(piece, str) else piece.value(values) for piece in self.pieces]
         if len(found) == 1 and isinstance(self.pieces[0], Formula):
             return found[0]
@@ -187,12 +187,12 @@ class Template:
 
 
 def template(text: str) -> Template:
-    """The template that text is."""
+    """The template in a text."""
     pieces: list[str | Formula] = []
     for match in _PIECE.finditer(text):
         piece, formula = match.group(), match.group(1)
         if piece in {"{", "}"}:
-            raise InputError(f"{shown(text)}: a {piece!r} stands alone; write '{{name}}', or {piece * 2!r} for a brace")
+            raise InputError(f"{shown(text)}: unbalanced {piece!r}; write '{{name}}', or {piece * 2!r} for a brace")
         if formula is not None:
             with within(shown(text)):
                 pieces.append(parse(formula))

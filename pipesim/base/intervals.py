@@ -1,10 +1,10 @@
-"""Spans that overlap in time, dealt out to tracks on which none overlaps another.
+"""Overlapping spans assigned to tracks, so that spans on a track do not overlap.
 
     spans      a |-----|                 track 0   a |-----|  c |-----|
                b    |------|             track 1   b    |------|
                c          |-----|
 
-Spans that only touch may share a track.
+Spans that only touch can share a track.
 """
 
 import heapq
@@ -15,24 +15,24 @@ from pipesim.base.arrays import Ints
 
 
 def tracks(row: Ints, start: Ints, end: Ints) -> Ints:
-    """For each span the lowest track of its row that is free when it starts; rows are apart from each other."""
+    """For each span the lowest track of its row that is free when it starts; each row has its own tracks."""
     track = np.zeros(len(row), np.int64)
     if not len(row):
         return track
     order = np.lexsort((end, start, row))
-    # One long axis, row after row, so that one running maximum serves all rows.
-    apart = row[order] * (int(end.max()) + 1)
-    begins, ends = start[order] + apart, end[order] + apart
+    # Rows are shifted one after the other on one axis, so that one running maximum works for all rows.
+    shift = row[order] * (int(end.max()) + 1)
+    begins, ends = start[order] + shift, end[order] + shift
     free = np.concatenate([[True], begins[1:] >= np.maximum.accumulate(ends)[:-1]])
     cluster = np.cumsum(free) - 1
-    crowded = np.flatnonzero((np.bincount(cluster) > 1)[cluster])  # most spans are alone: the loop is for the others
-    track[order[crowded]] = _dealt(begins[crowded].tolist(), ends[crowded].tolist())
+    crowded = np.flatnonzero((np.bincount(cluster) > 1)[cluster])  # most spans overlap no other; loop over the rest
+    track[order[crowded]] = _assigned(begins[crowded].tolist(), ends[crowded].tolist())
     return track
 
 
-def _dealt(begins: list[int], ends: list[int]) -> list[int]:
-    """The tracks of spans in order of their begin: the lowest that is free, or a new one."""
-    dealt: list[int] = []
+def _assigned(begins: list[int], ends: list[int]) -> list[int]:
+    """The tracks of spans that are sorted by their begin: the lowest free one, or a new one."""
+    assigned: list[int] = []
     busy: list[tuple[int, int]] = []  # heap of (end, track)
     free: list[int] = []  # heap of tracks
     for begin, end in zip(begins, ends, strict=True):
@@ -40,5 +40,5 @@ def _dealt(begins: list[int], ends: list[int]) -> list[int]:
             heapq.heappush(free, heapq.heappop(busy)[1])
         track = heapq.heappop(free) if free else len(busy)
         heapq.heappush(busy, (end, track))
-        dealt.append(track)
-    return dealt
+        assigned.append(track)
+    return assigned

@@ -1,12 +1,12 @@
 """Plain functions over arrays, compiled by numba where that pays.
 
-A kernel is written so that Python runs it as it stands: that is its twin, which tests compare it with. Compiling costs
-numba's import (a third of a second) and, once per machine, the compilation, which is kept on disk. Numba compiles anew
-what has changed, but does not look at what a kernel calls; that is kept apart by its content.
+A kernel also runs as plain Python, and tests compare both. Compiling costs numba's import (a third of a second) and,
+once per machine, the compilation, which is cached on disk. Numba compiles a changed kernel again but does not track the
+kernels that it calls; so each cache folder is named after the contents of all files involved.
 
-It is kept beside the source, as Python does; where that cannot be written (an installation of another user, a read-only
-container), in the user's folder for caches, or in a temporary folder that only the user may write to, since who may
-write there decides what is run; and if there is none, in memory only.
+The cache is beside the source, like Python's; where that cannot be written (an installation of another user, a
+read-only container), in the user's cache folder, or in a temporary folder that only the user can write to, since cached
+code is executed; if there is none, in memory only.
 """
 
 import functools
@@ -41,8 +41,8 @@ class _Compiled:
     def _machine_code(self) -> Any:  # noqa: ANN401 - numba declares no types
         import numba  # noqa: PLC0415 - slow to import, and small problems do without it
 
-        with _kept_in(_folder(self.py_func)) as is_kept:
-            return numba.njit(cache=is_kept)(self.py_func)
+        with _cache_in(_folder(self.py_func)) as is_cached:
+            return numba.njit(cache=is_cached)(self.py_func)
 
     def __call__(self, *arguments: object) -> object:
         return self._machine_code(*arguments)
@@ -54,8 +54,8 @@ class _Compiled:
 
 
 @contextmanager
-def _kept_in(folder: Path | None) -> Iterator[bool]:
-    """Let numba keep what it compiles in this folder; whether it may, at all."""
+def _cache_in(folder: Path | None) -> Iterator[bool]:
+    """Let numba cache in this folder; yields whether there is one."""
     import numba  # noqa: PLC0415 - as above
 
     config: Any = numba.config  # its settings are not declared
@@ -68,7 +68,7 @@ def _kept_in(folder: Path | None) -> Iterator[bool]:
 
 
 def _folder(kernel: Callable[..., object]) -> Path | None:
-    """Where the kernel is kept: named after what it says and calls, so that none is older than its source."""
+    """The cache folder of a kernel, named after the contents of its file and of the kernels it calls."""
     own = Path(inspect.getfile(kernel))
     base = _writable_base(own.parent)
     if base is None:
@@ -79,28 +79,28 @@ def _folder(kernel: Callable[..., object]) -> Path | None:
 
 @functools.cache
 def _writable_base(beside: Path) -> Path | None:
-    """The first folder that can be written; None, with a line that says so, if there is none."""
+    """The first folder that can be written; None, with a warning, if there is none."""
     import numba  # noqa: PLC0415 - as above
 
     config: Any = numba.config
-    stated = config.CACHE_DIR
-    finders = [lambda: Path(stated)] if stated else [lambda: beside / "__pycache__", _cache_of_user, _temporary]
+    configured = config.CACHE_DIR
+    finders = [lambda: Path(configured)] if configured else [lambda: beside / "__pycache__", _user_cache, _temporary]
     found = (folder for find in finders if (folder := find()) is not None and _can_write(folder))
     folder = next(found, None)
     if folder is None:
-        _say_once()
+        _warn_once()
     return folder
 
 
-def _cache_of_user() -> Path | None:
+def _user_cache() -> Path | None:
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipesim"
-    except RuntimeError:  # no home is known
+    except RuntimeError:  # the home folder is unknown
         return None
 
 
 def _temporary() -> Path | None:
-    """A folder for temporary files that belongs to this user and that nobody else can write to."""
+    """A folder for temporary files that belongs to this user and that no other user can write to."""
     who = os.getuid() if hasattr(os, "getuid") else 0
     try:
         folder = Path(tempfile.gettempdir()) / f"pipesim-{who}"
@@ -113,7 +113,7 @@ def _temporary() -> Path | None:
 
 
 def _can_write(folder: Path) -> bool:
-    """Whether a file can be made there; permissions alone do not say it of a read-only file system."""
+    """Whether a file can be created there; permissions do not show a read-only file system."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -123,15 +123,15 @@ def _can_write(folder: Path) -> bool:
 
 
 @functools.cache
-def _say_once() -> None:
+def _warn_once() -> None:
     logging.getLogger(__name__).warning(
-        "compiled code cannot be kept, so that every run compiles again: no folder for it can be written; "
-        "name one with NUMBA_CACHE_DIR"
+        "compiled code cannot be cached, so every run compiles again: no cache folder can be written; "
+        "set one with NUMBA_CACHE_DIR"
     )
 
 
 def _files_called(kernel: Callable[..., object]) -> set[Path]:
-    """Where the kernels are that this one calls, and those that they call."""
+    """The files of the kernels that this one calls, directly or indirectly."""
     called = [one.py_func for one in inspect.getclosurevars(kernel).globals.values() if hasattr(one, "py_func")]
     return {Path(inspect.getfile(one)) for one in called}.union(*map(_files_called, called))
 
@@ -142,5 +142,5 @@ def import_compiler() -> None:
 
 
 def suited(kernel: Kernel, *, large: bool) -> Kernel:
-    """The kernel as machine code where the problem is large, or where numba has been imported already."""
+    """The compiled kernel if the problem is large or numba is imported already, else the plain one."""
     return compiled(kernel) if large or "numba" in sys.modules else kernel

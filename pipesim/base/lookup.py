@@ -1,8 +1,8 @@
-"""From what people call a thing to the function that makes it.
+"""Functions by name, as users write them.
 
 "balanced"                       a member of a family
-"megatron(interleave=2)"         a member with arguments; parsed, never evaluated
-"my_package.my_module:planner"   anybody's function
+"megatron(interleave=2)"         a member with arguments; parsed without eval
+"my_package.my_module:planner"   a function of the user's
 """
 
 import ast
@@ -22,16 +22,16 @@ from pipesim.base.errors import InputError, PipesimError, UnknownNameError, clip
 
 Family = Mapping[str, str]
 
-_BITS = 63  # of a whole number: more fit neither columns nor floating point
+_BITS = 63  # of an integer: larger ones fit neither columns nor floating point
 
 
-def resolve(text: str, family: Family, noun: str) -> Callable[..., Any]:
-    """The function that `text` names, with the arguments that `text` gives already bound."""
-    name, positional, keywords = parse_call(text, noun)
-    function = function_named(name, family, noun)
+def resolve(text: str, family: Family, kind: str) -> Callable[..., Any]:
+    """The function that `text` names, with the arguments in `text` bound."""
+    name, positional, keywords = parse_call(text, kind)
+    function = function_named(name, family, kind)
     if not positional and not keywords:
         return function
-    with within(f"{noun} {quoted(text)}"):
+    with within(f"{kind} {quoted(text)}"):
         signature = _signature(function)
         try:
             signature.bind_partial(*positional, **keywords)
@@ -41,10 +41,10 @@ def resolve(text: str, family: Family, noun: str) -> Callable[..., Any]:
     return functools.partial(function, *positional, **keywords)
 
 
-def call(text: str, family: Family, noun: str) -> Any:  # noqa: ANN401 - what the family makes
-    """Call the function that `text` names with just the arguments that `text` gives."""
-    function = resolve(text, family, noun)
-    with within(f"{noun} {quoted(text)}"):
+def call(text: str, family: Family, kind: str) -> Any:  # noqa: ANN401 - the return type of the family
+    """Call the function that `text` names with the arguments in `text` and no others."""
+    function = resolve(text, family, kind)
+    with within(f"{kind} {quoted(text)}"):
         signature = _signature(function)
         try:
             signature.bind()
@@ -52,14 +52,14 @@ def call(text: str, family: Family, noun: str) -> Any:  # noqa: ANN401 - what th
             name = text.partition("(")[0].strip()
             original = function.func if isinstance(function, functools.partial) else function
             raise InputError(f"{clipped(str(error), 300)}; {_usage(name, original)}") from None
-    with calling(text, noun):
+    with calling(text, kind):
         return function()
 
 
 @contextmanager
-def calling(text: str, noun: str) -> Iterator[None]:
-    """Say of errors inside whose they are; what anybody's own function raises is told in a sentence, with its place."""
-    with within(f"{noun} {quoted(text)}"):
+def calling(text: str, kind: str) -> Iterator[None]:
+    """Add the name of the function to errors raised inside; wrap what the user's own function raises."""
+    with within(f"{kind} {quoted(text)}"):
         try:
             yield
         except PipesimError:
@@ -67,7 +67,7 @@ def calling(text: str, noun: str) -> Iterator[None]:
         except Exception as error:
             if ":" not in text.partition("(")[0]:
                 raise
-            raise InputError(f"raised {_told(error)}{_place(error)}") from error
+            raise InputError(f"raised {_summary(error)}{_place(error)}") from error
 
 
 def check_takes(function: Callable[..., object], arguments: str) -> None:
@@ -80,8 +80,8 @@ def check_takes(function: Callable[..., object], arguments: str) -> None:
         raise InputError(f"cannot be called with ({arguments})") from None
 
 
-def _told(error: BaseException) -> str:
-    """Its kind and the first line of what it says."""
+def _summary(error: BaseException) -> str:
+    """Its type and the first line of its message."""
     first = next(iter(str(error).strip().splitlines()), "")
     return f"{type(error).__name__}: {first[:300]}" if first else type(error).__name__
 
@@ -93,15 +93,15 @@ def _place(error: BaseException) -> str:
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """What a function takes; some that are not written in Python do not say it."""
+    """The signature of a function; some that are not written in Python have none."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
-        raise InputError("does not say which arguments it takes; a function written in Python was expected") from None
+        raise InputError("has no signature; a function written in Python was expected") from None
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function; none where they name what is imported for type checkers only."""
+    """The annotations of a function; none if they name types that are imported for type checkers only."""
     try:
         return typing.get_type_hints(function)
     except (NameError, TypeError, AttributeError, SyntaxError):
@@ -109,7 +109,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _check_types(function: Callable[..., Any], keywords: dict[str, Any]) -> None:
-    """Refuse options of a kind that their annotation does not name, where it names plain ones."""
+    """Refuse options whose type differs from their annotation, if that is a plain one."""
     hints = _hints(function)
     for key, value in keywords.items():
         hint = hints.get(key, object)
@@ -117,7 +117,7 @@ def _check_types(function: Callable[..., Any], keywords: dict[str, Any]) -> None
         kinds = set(typing.get_args(hint)) if either or typing.get_origin(hint) is typing.Literal else {hint}
         if any(typing.get_origin(kind) is Callable for kind in kinds):
             raise InputError(
-                f"{key}: {shown(value)} found; a function, which can be given only in Python, was expected"
+                f"{key}: {shown(value)} found; a function was expected, which can be passed only from Python"
             )
         if typing.get_origin(hint) is typing.Literal and not isinstance(value, tuple(map(type, kinds))):
             known = ", ".join(map(repr, typing.get_args(hint)))
@@ -128,7 +128,7 @@ def _check_types(function: Callable[..., Any], keywords: dict[str, Any]) -> None
         raise InputError(f"{key}: {shown(value)} found; {names} was expected")
 
 
-_GIVEN = {"costs", "path", "program"}
+_PASSED = {"costs", "path", "program"}
 _PLAIN = {int, float, str, bool, types.NoneType}
 
 
@@ -137,21 +137,21 @@ def _accepted(kinds: set[type]) -> tuple[type, ...]:
 
 
 def _usage(name: str, function: Callable[..., Any]) -> str:
-    """How to write it."""
-    return f"write {name}({', '.join(map(written, _written(function)))})"
+    """How to write a call."""
+    return f"write {name}({', '.join(map(written, _parameters_to_write(function)))})"
 
 
 def written(parameter: inspect.Parameter) -> str:
-    """How to give a parameter: by its place, or by name and its default; `inner=...` where it has none."""
+    """How to write a parameter: by position, or by name and default; `inner=...` if it has no default."""
     if parameter.default is not parameter.empty:
         return f"{parameter.name}={parameter.default!r}"
     return f"{parameter.name}=..." if parameter.kind is parameter.KEYWORD_ONLY else parameter.name
 
 
-def _written(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """What one writes in the brackets: where what comes first is given by the program, only the options."""
+def _parameters_to_write(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters that a user writes: only the options if the program passes the first arguments."""
     parameters = list(inspect.signature(function).parameters.values())
-    given = any(p.annotation is not p.empty and p.name in _GIVEN for p in parameters)
+    given = any(p.annotation is not p.empty and p.name in _PASSED for p in parameters)
     return [p for p in parameters if p.kind is p.KEYWORD_ONLY] if given else parameters
 
 
@@ -161,15 +161,15 @@ def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
     return {parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty}
 
 
-def described(family: Family, noun: str, *, by_module: bool = False) -> dict[str, dict[str, Any]]:
-    """Of every member what it needs, its options with their defaults, and the first line of what it says of itself.
+def described(family: Family, kind: str, *, by_module: bool = False) -> dict[str, dict[str, Any]]:
+    """Required arguments, options with their defaults, and first docstring line of each member of a family.
 
-    Or, where it is told by its module what a member is about, of what that says.
+    With `by_module`, the docstring is that of its module.
     """
     found = {}
     for name in family:
-        function = function_named(name, family, noun)
-        parameters = _written(function)
+        function = function_named(name, family, kind)
+        parameters = _parameters_to_write(function)
         found[name] = {
             "needs": [p.name for p in parameters if p.default is p.empty],
             "options": {p.name: repr(p.default) for p in parameters if p.default is not p.empty},
@@ -178,13 +178,13 @@ def described(family: Family, noun: str, *, by_module: bool = False) -> dict[str
     return found
 
 
-def function_named(name: str, family: Family, noun: str) -> Callable[..., Any]:
+def function_named(name: str, family: Family, kind: str) -> Callable[..., Any]:
     """The function of a family's member, or of "module:function"."""
     target = family.get(name, name)
     module, colon, attribute = target.partition(":")
     if not colon:
-        raise UnknownNameError(f"no {noun} is called {quoted(name)}; {suggest(name, family)}")
-    with within(f"{noun} {quoted(name)}"):
+        raise UnknownNameError(f"unknown {kind} {quoted(name)}; {suggest(name, family)}")
+    with within(f"{kind} {quoted(name)}"):
         found = _imported(module)
         if not hasattr(found, attribute):
             raise UnknownNameError(
@@ -201,58 +201,58 @@ def _imported(module: str) -> types.ModuleType:
         return importlib.import_module(module)
     except (ImportError, ValueError, TypeError) as error:
         raise UnknownNameError(f"cannot import {quoted(module)}: {clipped(str(error), 300)}") from None
-    except (Exception, SystemExit) as error:  # anything may happen while a module is imported
-        raise UnknownNameError(f"importing {quoted(module)} raised {_told(error)}{_place(error)}") from error
+    except (Exception, SystemExit) as error:  # importing a module runs its code
+        raise UnknownNameError(f"importing {quoted(module)} raised {_summary(error)}{_place(error)}") from error
 
 
 def _functions(module: types.ModuleType) -> list[str]:
-    """The functions that a module has itself, the first few."""
+    """The first few functions that a module defines."""
     own = [name for name, value in vars(module).items() if inspect.isfunction(value) and not name.startswith("_")]
     return [name for name in own if vars(module)[name].__module__ == module.__name__][:20] or ["none"]
 
 
 def suggest(name: str, known: Mapping[str, Any] | list[str]) -> str:
-    """A sentence that says what was probably meant, and which names exist."""
+    """A sentence with the name that was probably meant and all known names."""
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     meant = f"did you mean {close[0]!r}? " if close else ""
     return f"{meant}known are {', '.join(names)}"
 
 
-def parse_call(text: str, noun: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """`name(1, "a", key=2.5)` as name, positional and keyword arguments; only literals are understood."""
+def parse_call(text: str, kind: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """`name(1, "a", key=2.5)` as name, positional and keyword arguments; only literals are allowed."""
     name, parenthesis, rest = text.partition("(")
     if not parenthesis:
         return text.strip(), [], {}
-    try:  # any name will do, "bert-large" and "package.module:function" too: only what follows it is Python
+    try:  # names such as "bert-large" and "package.module:function" are not Python; what follows is
         node = ast.parse(f"f({rest.strip()}", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         node = None
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-        raise InputError(f"{noun} {quoted(text)} cannot be read; write it like name(2, 8, key='25 Gb/s')")
-    positional = [_literal(argument, text, noun) for argument in node.args]
+        raise InputError(f"{kind} {quoted(text)} cannot be read; write it like name(2, 8, key='25 Gb/s')")
+    positional = [_literal(argument, text, kind) for argument in node.args]
     keywords = {}
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg in keywords:
-            raise InputError(f"{noun} {quoted(text)}: arguments must be named once each")
-        keywords[keyword.arg] = _literal(keyword.value, text, noun)
+            raise InputError(f"{kind} {quoted(text)}: arguments must be named once each")
+        keywords[keyword.arg] = _literal(keyword.value, text, kind)
     return name.strip(), positional, keywords
 
 
-def _literal(node: ast.expr, text: str, noun: str) -> Any:  # noqa: ANN401 - any literal
+def _literal(node: ast.expr, text: str, kind: str) -> Any:  # noqa: ANN401 - any literal
     for inner in ast.walk(node):
         if isinstance(inner, ast.Constant) and isinstance(inner.value, int) and inner.value.bit_length() > _BITS:
             found = clipped(_source(inner), 60)
-            raise InputError(f"{noun} {quoted(text)}: {found} found; less than 2^{_BITS} was expected")
+            raise InputError(f"{kind} {quoted(text)}: {found} found; less than 2^{_BITS} was expected")
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         shown = _source(node)[:60]
-        raise InputError(f"{noun} {quoted(text)}: {shown!r} is not a plain number, text, list or tuple") from None
+        raise InputError(f"{kind} {quoted(text)}: {shown!r} is not a plain number, text, list or tuple") from None
 
 
 def _source(node: ast.expr) -> str:
-    """How an expression is written; Python does not say it of what is nested very deeply."""
+    """The source of an expression; Python cannot unparse very deeply nested ones."""
     try:
         return ast.unparse(node)
     except RecursionError:

@@ -1,6 +1,6 @@
 """Dataclasses to TOML and JSON and back, with errors that carry the path of the wrong key (`stages[2].devices[0]`).
 
-Every file starts with what it is and in which version: `format = "pipesim.plan"`, `version = 1`.
+Every file starts with its format and version: `format = "pipesim.plan"`, `version = 1`.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ def dumps(value: Any, suffix: str) -> str:  # noqa: ANN401 - any of the project'
 
 
 def load(cls: type[T], path: Path, ignore: frozenset[str] = frozenset()) -> T:
-    """Read a dataclass from a .toml or .json file. Keys in `ignore` are derived ones that writing makes anew."""
+    """Read a dataclass from a .toml or .json file. Keys in `ignore` are derived, so they are not read."""
     data = read_data(path)
     with within(str(path)):
         check_header(data, cls.FORMAT, cls.VERSION)  # type: ignore[attr-defined]  # dataclasses with a file form have both
@@ -69,7 +69,7 @@ def parse_data(text: str, suffix: str) -> Data:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise FormatError(f"is not {suffix[1:].upper()}: {reason[:200]}") from None
     if not isinstance(data, dict):
-        raise FormatError(f"holds a {type(data).__name__}; a table of keys and values was expected")
+        raise FormatError(f"contains a {type(data).__name__}; a table of keys and values was expected")
     return data
 
 
@@ -113,10 +113,10 @@ def _without_none(value: Any) -> Any:  # noqa: ANN401 - TOML has no null: a miss
     return value
 
 
-def from_data(cls: type[T], data: Any, path: str = "") -> T:  # noqa: ANN401 - what a file holds is anything
+def from_data(cls: type[T], data: Any, path: str = "") -> T:  # noqa: ANN401 - files may contain anything
     """A dataclass from plain data; unknown, missing and wrongly typed keys are refused with their path.
 
-    A field may name in its metadata a `parse` function for what people write in files ("25 Gb/s").
+    The metadata of a field may have a `parse` function for what users write in files ("25 Gb/s").
     """
     if not isinstance(data, dict):
         raise InputError(f"{path or 'the file'}: {shown(data)} found; a table with keys was expected")
@@ -158,12 +158,12 @@ def _value(kind: Any, value: Any, path: str, parse: Any = None) -> Any:  # noqa:
 
 
 def _parsed(kind: Any, value: Any, path: str, parse: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - any value
-    """What a field's own function makes of a value, checked as if the file had held just that."""
+    """The result of a field's `parse` function, checked as if it were the value in the file."""
     try:
         with within(path):
             parsed = parse(value)
     except (ValueError, OverflowError, RecursionError):
-        raise InputError(f"{path}: {shown(value)} found; a number of common size was expected") from None
+        raise InputError(f"{path}: {shown(value)} found; a smaller number was expected") from None
     return _value(kind, parsed, path)
 
 
@@ -177,7 +177,7 @@ def _items(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[Any, ...]
     return tuple(_value(k, item, f"{path}[{i}]") for i, (k, item) in enumerate(zip(arguments, value, strict=True)))
 
 
-def _scalar(kind: Any, value: Any, path: str) -> Any:  # noqa: ANN401 - text, number or truth value
+def _scalar(kind: Any, value: Any, path: str) -> Any:  # noqa: ANN401 - text, number or Boolean
     right = isinstance(value, kind) if kind in {str, bool} else isinstance(value, int | float if kind is float else int)
     if not right or (isinstance(value, bool) and kind is not bool):
         raise InputError(f"{path}: {shown(value)} found; {_type_name(kind)} was expected")

@@ -26,9 +26,9 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What a column holds: its name, its type, and what stands in for a missing cell.
+    """A column: its name, its type, and the value of missing cells.
 
-    Missing floats are NaN; a column without default must be there. Numbers are finite and not negative.
+    Missing floats are NaN; a column without default is required. Numbers are finite and not negative.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Column:
 
 
 def _missing(column: Column, length: int) -> Array:
-    """The column as it is when a file does not have it."""
+    """The values of a column that a file does not have."""
     if column.default is None and length:
         raise InputError(f"missing column {column.name!r}")
     dtype: Any = object if column.type is str else (np.int64 if column.type is int else np.float64)
@@ -71,12 +71,12 @@ def _as_array(column: Column, values: Any) -> Array:  # noqa: ANN401 - any seque
     if not len(values):
         array = np.zeros(0)
     if array.ndim != 1 or array.dtype.kind not in "iuf":
-        raise InputError(f"column {column.name!r}: holds {array.dtype}; numbers were expected")
+        raise InputError(f"column {column.name!r}: has type {array.dtype}; numbers were expected")
     if array.dtype.kind == "f" and column.default is not None:
         array = np.where(np.isnan(array), column.default, array)
     if column.type is float:
         return _checked_numbers(column, array.astype(np.float64), None)
-    with np.errstate(invalid="ignore"):  # the remainder of an infinity is a NaN, which is not whole either
+    with np.errstate(invalid="ignore"):  # the remainder of an infinity is NaN, which is refused too
         whole = (array % 1 == 0) & (array < _INT64)
     if not whole.all():
         row = int(np.argmin(whole))
@@ -122,7 +122,7 @@ def read_csv(path: Path, columns: Sequence[Column]) -> Table:
 
 
 def read_csv_with_note(path: Path, columns: Sequence[Column]) -> tuple[Table, dict[str, str]]:
-    """As `read_csv`, with what the comment lines say as key=value."""
+    """As `read_csv`, with the key=value pairs in the comment lines."""
     text = files.read_text(path, files.RECORDING)
     comments = itertools.takewhile(lambda line: line.startswith("#"), text.split("\n"))
     words = [word.partition("=") for line in comments for word in line[1:].split()]
@@ -156,7 +156,7 @@ def parse_csv(text: str, columns: Sequence[Column]) -> Table:
 
 
 def _records(reader: Any, width: int, above: int) -> tuple[list[int], list[list[str]]]:  # noqa: ANN401 - a csv.reader
-    """The line and the cells of each record; blank lines are skipped. The first bad one ends the reading."""
+    """The line and the cells of each record; blank lines are skipped. An invalid one is refused."""
     lines: list[int] = []
     records: list[list[str]] = []
     for record in reader:
@@ -175,7 +175,7 @@ def _check_header(names: list[str], columns: Sequence[Column]) -> None:
         if name not in known:
             raise InputError(f"unknown column {name[:60]!r}; known are {', '.join(c.name for c in columns)}")
         if names.count(name) > 1:
-            raise InputError(f"column {name!r} stands twice in the header")
+            raise InputError(f"duplicate column {name!r} in the header")
     for column in columns:
         if column.default is None and column.name not in names:
             raise InputError(f"missing column {column.name!r}; found {', '.join(names)}")
@@ -232,7 +232,7 @@ def _cells(values: Array) -> list[Any]:
 
 
 def write(path: Path, table: Mapping[str, Array], note: Mapping[str, str] | None = None) -> None:
-    """Write a table as the suffix says; `note` goes into a comment line or into the parquet metadata."""
+    """Write a table in the format of the suffix; `note` goes into a comment line or into the parquet metadata."""
     if path.suffix == ".parquet":
         write_parquet(path, table, note or {})
     else:
@@ -282,12 +282,12 @@ def _from_arrow(column: Any) -> Array:  # noqa: ANN401 - pyarrow is optional and
 
 
 def write_parquet(path: Path, table: Mapping[str, Array], note: Mapping[str, str]) -> None:
-    """A parquet file, zstd-compressed; whole numbers as differences, which is what makes timelines small."""
+    """A parquet file, zstd-compressed; whole numbers are stored as differences, which makes timelines small."""
     pa, pq = _pyarrow()
     arrays = {name: pa.array(values, pa.string() if values.dtype == object else None) for name, values in table.items()}
     content = pa.table(arrays).replace_schema_metadata(dict(note))
     whole = [name for name, values in table.items() if values.dtype.kind in "iu"]
-    with files.written_whole(path) as temporary:
+    with files.atomic_write(path) as temporary:
         pq.write_table(
             content,
             temporary,

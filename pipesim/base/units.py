@@ -1,6 +1,6 @@
-"""Conversions at the door: people write "25 Gb/s" and "16 GiB"; inside there are seconds, bytes and bytes/s.
+"""Conversion of quantities that users write, such as "25 Gb/s" and "16 GiB", to seconds, bytes and bytes/s.
 
-Simulated time is a whole number of nanoseconds. Seconds become nanoseconds here and nowhere else.
+Simulated time is a whole number of nanoseconds. Only this module converts seconds to nanoseconds.
 """
 
 import math
@@ -15,7 +15,7 @@ from pipesim.base.errors import InputError, shown
 NS_PER_S = 1e9
 LONGEST_NS = 2.0**62  # times are 64-bit; half of that leaves room to add
 
-# Scales are exact, so that "5us" is the number 5e-6 and not its neighbour.
+# Scales are exact, so that "5us" is the float 5e-6 and not the next one.
 _DECIMAL = {
     prefix: Decimal(10) ** power
     for prefix, power in zip(["", "k", "K", "M", "G", "T", "P"], [0, 3, 3, 6, 9, 12, 15], strict=True)
@@ -40,14 +40,14 @@ _QUANTITY = re.compile(r"\s*+([+-]?(?:[0-9]++\.?+[0-9]*+|\.[0-9]++)(?:[eE][+-]?[
 
 
 def number(text: str) -> float:
-    """The number that text is, or ValueError. Python also reads 1_0 and digits of other scripts; these are refused."""
+    """The number in a text, or ValueError. Unlike `float`, refuses 1_0 and digits of other scripts."""
     if not text.isascii() or "_" in text:
         raise ValueError(text)
     return float(text)
 
 
 def whole(text: str) -> int:
-    """As `number`, for whole numbers."""
+    """The whole number in a text; see `number`."""
     if not text.isascii() or "_" in text:
         raise ValueError(text)
     return int(text)
@@ -94,28 +94,28 @@ def _parse(text: str, scales: dict[str, Decimal], what: str, example: str) -> fl
         raise InputError(f"{shown(text)} is not {what}: unknown unit {shown(unit)}; write it as {example!r}")
     try:
         return float(Decimal(number) * (scales[unit] if unit else 1))
-    except ArithmeticError:  # an exponent beyond all measure
+    except ArithmeticError:  # an exponent out of range
         return math.inf
 
 
 def to_ns(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
     """Whole nanoseconds, to the nearest."""
     if not (seconds <= LONGEST_NS / NS_PER_S).all():
-        raise InputError(f"{np.max(seconds):.3g} s found; at most 146 years were expected of anything")
+        raise InputError(f"{np.max(seconds):.3g} s found; the longest supported duration is 146 years")
     return np.rint(seconds * NS_PER_S).astype(np.int64)
 
 
 def ns_of(seconds: float) -> int:
-    """As `to_ns`, one number: a twentieth of the time that an array of one takes."""
+    """As `to_ns`, of one number: 20 times faster than an array of one."""
     if not seconds <= LONGEST_NS / NS_PER_S:
-        raise InputError(f"{seconds:.3g} s found; at most 146 years were expected of anything")
+        raise InputError(f"{seconds:.3g} s found; the longest supported duration is 146 years")
     return round(seconds * NS_PER_S)
 
 
 def ns_up(nanoseconds: float) -> int:
-    """The first whole nanosecond at which something that takes this long is over.
+    """Nanoseconds rounded up, with a tolerance of a millionth of a nanosecond.
 
-    A millionth of a nanosecond is forgiven, so that 1000.0000000001 from a division is 1000.
+    So 1000.0000000001 from a division becomes 1000.
     """
     return math.ceil(nanoseconds - 1e-6)
 

@@ -1,4 +1,4 @@
-"""The way from every vertex of a graph towards one of them: the fewest hops, and of those the widest."""
+"""Routes from every vertex of a graph to a target: fewest hops first, then greatest bottleneck bandwidth."""
 
 import numpy as np
 
@@ -6,32 +6,33 @@ from pipesim.base.arrays import Floats, Ints
 from pipesim.base.kernels import suited
 
 NOWHERE = -1
-MANY = 1000  # vertices; from here on the compiled kernel pays, as there is a tree for every device
+MANY = 1000  # vertices above which the kernel is compiled: there is one tree per device
 
 
-def turned(first: Ints, there: Ints) -> tuple[Ints, Ints]:
-    """The arcs turned round: who leads to each vertex."""
+def reversed_arcs(first: Ints, head: Ints) -> tuple[Ints, Ints]:
+    """The sources of the arcs into each vertex v: from index first_in[v] on in the second array."""
     source = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    order = np.argsort(there, kind="stable")
-    return np.searchsorted(there[order], np.arange(len(first))).astype(np.int64), source[order]
+    order = np.argsort(head, kind="stable")
+    return np.searchsorted(head[order], np.arange(len(first))).astype(np.int64), source[order]
 
 
 def tree(  # noqa: PLR0917 - a graph in columns
-    first: Ints, there: Ints, wide: Floats, first_before: Ints, before: Ints, target: int
+    first: Ints, head: Ints, bandwidth: Floats, first_in: Ints, tail: Ints, target: int
 ) -> tuple[Ints, Floats]:
-    """For each vertex the arc to take towards the target, and the bottleneck from there on; 0 where none leads.
+    """For each vertex the arc to take towards the target, and the bottleneck bandwidth of its route.
 
-    The arcs that leave vertex v are first[v] to first[v + 1] - 1, in a stated order; arc a leads to there[a]. Where
-    several are equally wide, another digit of the target chooses at each level, so that all parallel paths are used.
+    Arcs first[v] to first[v + 1] - 1 leave vertex v; arc a ends at head[a]. tail[k] for k from first_in[v] on is a
+    vertex with an arc to v. Among equally wide arcs, a different digit of the target decides at each level, so that
+    all parallel paths are used.
     """
-    kernel = suited(grown, large=len(first) > MANY)
-    return kernel(first, there, wide, first_before, before, target)
+    kernel = suited(shortest_widest_tree, large=len(first) > MANY)
+    return kernel(first, head, bandwidth, first_in, tail, target)
 
 
-def grown(  # noqa: C901, PLR0912, PLR0917 - a kernel takes plain values
-    first: Ints, there: Ints, wide: Floats, first_before: Ints, before: Ints, target: int
+def shortest_widest_tree(  # noqa: C901, PLR0917 - a kernel takes plain values
+    first: Ints, head: Ints, bandwidth: Floats, first_in: Ints, tail: Ints, target: int
 ) -> tuple[Ints, Floats]:
-    """Level by level, from the target outwards."""
+    """Breadth-first from the target: the vertices of a level, then their widest arcs to the level before."""
     vertices = len(first) - 1
     hops, width = np.full(vertices, -1, np.int64), np.zeros(vertices)
     arcs = np.full(vertices, NOWHERE, np.int64)
@@ -44,27 +45,25 @@ def grown(  # noqa: C901, PLR0912, PLR0917 - a kernel takes plain values
         stop = size
         for at in range(done, stop):
             vertex = frontier[at]
-            for k in range(first_before[vertex], first_before[vertex + 1]):
-                if hops[before[k]] == -1:
-                    hops[before[k]] = level
-                    frontier[size] = before[k]
+            for k in range(first_in[vertex], first_in[vertex + 1]):
+                if hops[tail[k]] == -1:
+                    hops[tail[k]] = level
+                    frontier[size] = tail[k]
                     size += 1
         done = stop
         for at in range(stop, size):
             source = frontier[at]
             equal = 0
             for a in range(first[source], first[source + 1]):
-                if hops[there[a]] == level - 1:
-                    through = min(wide[a], width[there[a]])
+                if hops[head[a]] == level - 1:
+                    through = min(bandwidth[a], width[head[a]])
                     if through > width[source]:
                         width[source], equal = through, 0
                     if through == width[source]:
                         equal += 1
-            if equal == 0:  # every way has no bandwidth
-                continue
             digit = (target if level % 2 == 1 else target // equal) % equal
             for a in range(first[source], first[source + 1]):
-                if hops[there[a]] == level - 1 and min(wide[a], width[there[a]]) == width[source]:
+                if hops[head[a]] == level - 1 and min(bandwidth[a], width[head[a]]) == width[source]:
                     if digit == 0:
                         arcs[source] = a
                         break

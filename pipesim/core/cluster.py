@@ -220,7 +220,7 @@ class Cluster:
         first = np.searchsorted(source, np.arange(len(self.vertices) + 1)).astype(np.int64)
         wide = np.array([link.bandwidth for link in self.links], np.float64)[link]
         there = np.ascontiguousarray(there)
-        return _Arcs(first, there, wide, link, medium, *widest_paths.turned(first, there))
+        return _Arcs(first, there, wide, link, medium, *widest_paths.reversed_arcs(first, there))
 
     def _tree(self, target: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """For each vertex the arc to take towards this device, and the bottleneck from there on; 0 where none leads."""

@@ -151,7 +151,7 @@ class Trace:
             self.precision,
             optimizers=self.optimizers or None,
         )
-        with files.folder_written_whole(Path(path), "trace.toml") as folder:
+        with files.atomic_folder(Path(path), "trace.toml") as folder:
             serialisation.save(header, folder / "trace.toml")
             tables.write(folder / f"layers{suffix}", _without_empty(self.layers))
             if len(self.transfers["bytes"]):

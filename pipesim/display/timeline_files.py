@@ -67,7 +67,7 @@ def chrome(timeline: Timeline, path: Path | str) -> None:
     path = Path(path)
     if not _ends(path, FORMATS["chrome"].suffixes):
         raise _wrong_suffix(path, "chrome")
-    with files.written_whole(path) as temporary, _opened(temporary, zipped=_ends(path, (".gz",))) as file:
+    with files.atomic_write(path) as temporary, _opened(temporary, zipped=_ends(path, (".gz",))) as file:
         file.write(b'{"displayTimeUnit":"ns","traceEvents":[')
         separator = b"\n"
         for events in _events(timeline):

@@ -50,7 +50,7 @@ def test_a_write_that_fails_leaves_the_old_file_as_it_was(tmp_path):
     files.write_bytes(path, b"old")
 
     def interrupted():
-        with files.written_whole(path) as temporary:
+        with files.atomic_write(path) as temporary:
             temporary.write_bytes(b"half of the ne")
             raise KeyboardInterrupt
 
@@ -71,7 +71,7 @@ def test_a_folder_is_replaced_only_if_it_holds_the_marker(tmp_path):
     folder = tmp_path / "precious"
     folder.mkdir()
     (folder / "thesis.txt").write_text("ten years of work")
-    with pytest.raises(InputError, match=r"not a folder with trace\.toml"), files.folder_written_whole(
+    with pytest.raises(InputError, match=r"not a folder with trace\.toml"), files.atomic_folder(
         folder, "trace.toml"
     ):  # fmt: skip
         pytest.fail("must not get here")
@@ -82,10 +82,10 @@ def test_replacing_a_folder_keeps_other_files_but_not_the_other_form_of_a_table(
     """A README stays; a layers.parquet beside a new layers.csv would be an older truth."""
     folder = tmp_path / "trace"
     for name in ("README.md", "layers.parquet"):
-        with files.folder_written_whole(folder, "trace.toml") as new:
+        with files.atomic_folder(folder, "trace.toml") as new:
             (new / "trace.toml").write_text(name)
             (new / name).write_text(name)
-    with files.folder_written_whole(folder, "trace.toml") as new:
+    with files.atomic_folder(folder, "trace.toml") as new:
         (new / "trace.toml").write_text("new")
         (new / "layers.csv").write_text("new")
     assert {p.name: p.read_text() for p in folder.iterdir()} == {
@@ -98,11 +98,11 @@ def test_replacing_a_folder_keeps_other_files_but_not_the_other_form_of_a_table(
 
 def test_a_folder_that_fails_half_way_leaves_the_old_one(tmp_path):
     folder = tmp_path / "trace"
-    with files.folder_written_whole(folder, "trace.toml") as new:
+    with files.atomic_folder(folder, "trace.toml") as new:
         (new / "trace.toml").write_text("old")
 
     def failing():
-        with files.folder_written_whole(folder, "trace.toml") as new:
+        with files.atomic_folder(folder, "trace.toml") as new:
             (new / "trace.toml").write_text("new")
             raise InputError("a layer is wrong")
 
@@ -144,7 +144,9 @@ def test_a_file_larger_than_its_kind_is_refused_before_it_is_read(tmp_path):
     with path.open("wb") as file:
         file.truncate(files.DOCUMENT + 1)  # a hole: nothing is on the disk
     began = time.perf_counter()
-    with pytest.raises(InputError, match=rf"has {files.DOCUMENT + 1} bytes; at most {files.DOCUMENT} were expected"):
+    with pytest.raises(
+        InputError, match=rf"has {files.DOCUMENT + 1} bytes; the limit for files of this kind is {files.DOCUMENT}"
+    ):
         files.read_bytes(path)
     assert time.perf_counter() - began < 0.1
     assert files.read_bytes(path, 3) == b"\0\0\0"
@@ -154,7 +156,7 @@ def test_a_pipe_to_which_nobody_writes_is_refused(tmp_path, monkeypatch):
     """Opening it waited for ever."""
     monkeypatch.setattr(files, "_WAIT_S", 0.1)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match=r"is a pipe to which nobody wrote within 0\.1 s"):
+    with pytest.raises(InputError, match=r"is a pipe without a writer for 0\.1 s"):
         files.read_bytes(tmp_path / "pipe")
 
 

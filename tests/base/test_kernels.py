@@ -52,7 +52,7 @@ def kept_in(folder):
     return {path.relative_to(folder).parts[0] for path in folder.rglob("*.nbi")}
 
 
-def test_kernels_of_a_read_only_installation_are_kept_with_the_user(read_only, tmp_path):
+def test_kernels_of_a_read_only_installation_are_cached_with_the_user(read_only, tmp_path):
     caches = tmp_path / "caches"
     assert result(read_only, XDG_CACHE_HOME=str(caches)) == "20\n"
     assert kept_in(caches) == {"pipesim"}
@@ -60,7 +60,7 @@ def test_kernels_of_a_read_only_installation_are_kept_with_the_user(read_only, t
     assert result(read_only, XDG_CACHE_HOME=str(caches)) == "50\n"
 
 
-def test_kernels_are_kept_in_a_private_folder_where_there_is_no_home(read_only, tmp_path):
+def test_kernels_are_cached_in_a_private_folder_where_there_is_no_home(read_only, tmp_path):
     """In containers: RuntimeError: cannot cache function ...: no locator available."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -73,7 +73,7 @@ def test_kernels_are_kept_in_a_private_folder_where_there_is_no_home(read_only, 
 
 
 @pytest.mark.parametrize("there", ["a folder of all", "a link", "a file"])
-def test_kernels_are_not_kept_where_others_could_write(there, read_only, tmp_path):
+def test_kernels_are_not_cached_where_others_could_write(there, read_only, tmp_path):
     temporary, other = tmp_path / "temporary", tmp_path / "other"
     temporary.mkdir()
     other.mkdir(mode=0o700)
@@ -88,12 +88,12 @@ def test_kernels_are_not_kept_where_others_could_write(there, read_only, tmp_pat
     done = run(read_only, HOME="/proc", XDG_CACHE_HOME="", TMPDIR=str(temporary))
     assert done.stdout == "20\n"
     assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("compiled code cannot be kept, so that every run compiles again")
+    assert done.stderr.startswith("compiled code cannot be cached, so every run compiles again")
     assert not list(temporary.rglob("*.nbi"))
     assert not list(other.iterdir())
 
 
-def test_kernels_are_kept_where_the_user_says(read_only, tmp_path):
+def test_kernels_are_cached_where_the_user_says(read_only, tmp_path):
     assert result(read_only, NUMBA_CACHE_DIR=str(tmp_path / "stated")) == "20\n"
     assert kept_in(tmp_path / "stated")
 

@@ -163,7 +163,7 @@ def test_older_versions_are_read(version):
     [
         ("{", ".json", "is not JSON"),
         ("a = ", ".toml", "is not TOML"),
-        ("[1]", ".json", "holds a list; a table of keys and values"),
+        ("[1]", ".json", "contains a list; a table of keys and values"),
         ('{"a": NaN}', ".json", "NaN found; numbers must be finite"),
         ('{"a": -Infinity}', ".json", "-Infinity found"),
         ("[" * 100_000, ".json", "is not JSON: nested too deeply"),

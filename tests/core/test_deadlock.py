@@ -1,7 +1,6 @@
 """The quick run of an order agrees with the one that can say why it fails."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,16 +28,3 @@ def test_what_is_kept_and_what_is_not_is_the_same_for_both(plan, data):
     copies = np.array([len(s.devices) if plan.replicas == "split" else 1 for s in plan.stages])
     columns = schedule.stage, schedule.kind, schedule.microbatch, schedule.paired, schedule.starts, cell, copies
     assert compiled(deadlock.runs)(*columns, plan.microbatches) == deadlock.is_kept(schedule, plan, cell)
-
-
-@pytest.mark.parametrize("text", ["fat_tree(4)", "leaf_spine(4, 3, 4, '10GB/s', '40GB/s')", "dgx1_v100(2)"])
-def test_trees_are_the_same_plain_and_compiled(text):
-    from pipesim.base import widest_paths
-    from pipesim.studies.experiment import load_cluster
-
-    cluster = load_cluster(text)
-    arcs = cluster._arcs
-    for target in range(len(cluster.devices)):
-        given_ = arcs.first, arcs.there, arcs.wide, arcs.first_before, arcs.before, target
-        for plain, quick in zip(widest_paths.grown(*given_), compiled(widest_paths.grown)(*given_), strict=True):
-            assert np.array_equal(plain, quick)

@@ -203,7 +203,7 @@ def test_a_comparison_has_a_row_for_each_pair_and_a_failure_stops_nothing():
 
 
 def test_a_name_that_nobody_has_stops_a_comparison_at_once():
-    with pytest.raises(UnknownNameError, match="no planner is called 'ballanced'; did you mean 'balanced'"):
+    with pytest.raises(UnknownNameError, match="unknown planner 'ballanced'; did you mean 'balanced'"):
         next(comparison.compare(even_trace(4), FLAT, ["ballanced"]))
 
 

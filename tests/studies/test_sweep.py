@@ -371,7 +371,7 @@ nodes = [1, 2, -1]
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (FLAT.replace("uniform", "unifrm"), "experiment.toml: no planner is called 'unifrm'; did you mean 'uniform'"),
+        (FLAT.replace("uniform", "unifrm"), "experiment.toml: unknown planner 'unifrm'; did you mean 'uniform'"),
         (FLAT.replace("{gpus}", "{gpu}"), "experiment.toml: grid: {gpu} is used in text, and is no axis; did you mean"),
         (FLAT + "[plot]\nx = 'gpus'", "experiment.toml: plot.kind: missing"),
     ],

@@ -111,7 +111,7 @@ def style() -> Iterator[None]:
 
 def _save(figure: "Figure", path: Path) -> None:
     suffix = path.suffix.lower()
-    with files.written_whole(path) as temporary:
+    with files.atomic_write(path) as temporary:
         figure.savefig(temporary, format=suffix[1:], metadata=_METADATA[suffix])
 
 
