@@ -9,7 +9,7 @@ The pooler stands before the transform; both read the last block.
 
 from pipesim.architectures import operations, transformer
 from pipesim.architectures.presets import of_tokens
-from pipesim.architectures.transformer import Shape, Style
+from pipesim.architectures.transformer import Style, TransformerShape
 from pipesim.core.model import Layer, Model
 
 _SEGMENTS = 2
@@ -36,7 +36,7 @@ def bert(
     norm, then logits for every token with the embedding's matrix, which is counted once, at the embedding. Pooler and
     transform are not divided by tensor parallelism.
     """
-    shape = Shape(microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel)
+    shape = TransformerShape(microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel)
     rows = transformer.checked_positions(positions, sequence)
     body = (
         transformer.embedding(shape, (rows, _SEGMENTS), norm=True),
@@ -51,7 +51,7 @@ def bert(
     return Model(name or f"bert-{layers}x{hidden}", microbatch, parts, precision)
 
 
-def _pooler(shape: Shape) -> Layer:
+def _pooler(shape: TransformerShape) -> Layer:
     """Each sample's first token through a linear map with tanh, then to two classes. Keeps what each map reads."""
     first, hidden = shape.microbatch, shape.hidden
     parameters = operations.linear_parameters(hidden, hidden) + operations.linear_parameters(hidden, _CLASSES)
@@ -65,7 +65,7 @@ def _pooler(shape: Shape) -> Layer:
     )
 
 
-def _transform(shape: Shape, reads: int) -> Layer:
+def _transform(shape: TransformerShape, reads: int) -> Layer:
     """Every token through a linear map with GeLU and a norm. Keeps what each of the three reads."""
     hidden = shape.hidden
     parameters = operations.linear_parameters(hidden, hidden) + operations.norm_parameters(hidden)

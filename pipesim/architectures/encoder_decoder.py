@@ -11,11 +11,13 @@ look up in, and multiply with, the encoder's table, which is counted once.
 from dataclasses import replace
 
 from pipesim.architectures import operations, transformer
-from pipesim.architectures.transformer import Shape, Style
+from pipesim.architectures.transformer import Style, TransformerShape
 from pipesim.core.model import Layer
 
 
-def layers_of(source: Shape, target: Shape, blocks: tuple[int, int], style: Style, *, norms: bool) -> list[Layer]:
+def layers_of(
+    source: TransformerShape, target: TransformerShape, blocks: tuple[int, int], style: Style, *, norms: bool
+) -> list[Layer]:
     """All layers, with so many blocks in encoder and decoder; `norms`: each ends with a norm of its own."""
     operations.check_sizes(encoder_layers=blocks[0], decoder_layers=blocks[1])
     layers = [transformer.embedding(source, dropout=style.dropout)]

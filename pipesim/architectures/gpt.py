@@ -7,7 +7,7 @@ Positions are learned; the norm of attention and mlp stands before the rest.
 
 from pipesim.architectures import operations, transformer
 from pipesim.architectures.presets import of_tokens
-from pipesim.architectures.transformer import Shape, Style
+from pipesim.architectures.transformer import Style, TransformerShape
 from pipesim.core.model import Model
 
 
@@ -32,7 +32,7 @@ def gpt(
     different devices holds it twice.
     """
     operations.check_flags(tied=tied)
-    shape = Shape(microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel)
+    shape = TransformerShape(microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel)
     rows = transformer.checked_positions(positions, sequence)
     parts = (
         transformer.embedding(shape, (rows,)),

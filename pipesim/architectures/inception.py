@@ -14,7 +14,7 @@ stand in the order in which they are put together, each with all of its layers.
 """
 
 from pipesim.architectures import convolutional, operations
-from pipesim.architectures.network import Network, Output
+from pipesim.architectures.network import LayerOutput, NetworkBuilder
 from pipesim.core.model import Model
 
 # A branch is a chain of (channels, kernel, stride); stride 2 is not padded, so it halves an odd side.
@@ -28,8 +28,8 @@ def inception_v3(
     """Inception-V3, with its auxiliary classifier unless told otherwise; that reads the last C and goes nowhere."""
     operations.check_sizes(classes=classes)
     operations.check_flags(auxiliary=auxiliary)
-    network = Network()
-    x = _stem(network, Output(-1, convolutional.pixels(image, microbatch, precision)))
+    network = NetworkBuilder()
+    x = _stem(network, LayerOutput(-1, convolutional.pixels(image, microbatch, precision)))
     for number, pooled in enumerate((32, 64, 64)):
         x = _module_a(network, f"A{number}", x, pooled)
     x = _module_b(network, "B", x)
@@ -45,7 +45,7 @@ def inception_v3(
     return Model("inception-v3", microbatch, tuple(network.layers), precision)
 
 
-def _stem(network: Network, x: Output) -> Output:
+def _stem(network: NetworkBuilder, x: LayerOutput) -> LayerOutput:
     x = network.conv("conv1", x, 32, 3, stride=2, padding=0)
     x = network.conv("conv2", x, 32, 3, padding=0)
     x = network.conv("conv3", x, 64, 3)
@@ -55,7 +55,7 @@ def _stem(network: Network, x: Output) -> Output:
     return network.pool("pool5", x, 3)
 
 
-def _chain(network: Network, name: str, x: Output, *steps: _Step) -> Output:
+def _chain(network: NetworkBuilder, name: str, x: LayerOutput, *steps: _Step) -> LayerOutput:
     """One convolution after the other."""
     for number, (channels, kernel, stride) in enumerate(steps, 1):
         padding = None if stride == 1 else 0
@@ -63,13 +63,13 @@ def _chain(network: Network, name: str, x: Output, *steps: _Step) -> Output:
     return x
 
 
-def _pooled(network: Network, name: str, x: Output, channels: int) -> Output:
+def _pooled(network: NetworkBuilder, name: str, x: LayerOutput, channels: int) -> LayerOutput:
     """The mean of the surroundings of each place, then a convolution."""
     mean = network.pool(f"{name}.pool", x, 3, stride=1, padding=1, maximum=False)
     return network.conv(f"{name}.conv", mean, channels, 1)
 
 
-def _module_a(network: Network, name: str, x: Output, pooled: int) -> Output:
+def _module_a(network: NetworkBuilder, name: str, x: LayerOutput, pooled: int) -> LayerOutput:
     branches = [
         _chain(network, f"{name}.one", x, (64, 1, 1)),
         _chain(network, f"{name}.five", x, (48, 1, 1), (64, 5, 1)),
@@ -79,7 +79,7 @@ def _module_a(network: Network, name: str, x: Output, pooled: int) -> Output:
     return network.concat(f"{name}.concat", branches)
 
 
-def _module_b(network: Network, name: str, x: Output) -> Output:
+def _module_b(network: NetworkBuilder, name: str, x: LayerOutput) -> LayerOutput:
     branches = [
         _chain(network, f"{name}.three", x, (384, 3, 2)),
         _chain(network, f"{name}.double", x, (64, 1, 1), (96, 3, 1), (96, 3, 2)),
@@ -88,7 +88,7 @@ def _module_b(network: Network, name: str, x: Output) -> Output:
     return network.concat(f"{name}.concat", branches)
 
 
-def _module_c(network: Network, name: str, x: Output, narrow: int) -> Output:
+def _module_c(network: NetworkBuilder, name: str, x: LayerOutput, narrow: int) -> LayerOutput:
     long: tuple[_Step, ...] = (
         (narrow, 1, 1), (narrow, _COLUMN, 1), (narrow, _ROW, 1), (narrow, _COLUMN, 1), (192, _ROW, 1)
     )  # fmt: skip
@@ -101,7 +101,7 @@ def _module_c(network: Network, name: str, x: Output, narrow: int) -> Output:
     return network.concat(f"{name}.concat", branches)
 
 
-def _module_d(network: Network, name: str, x: Output) -> Output:
+def _module_d(network: NetworkBuilder, name: str, x: LayerOutput) -> LayerOutput:
     branches = [
         _chain(network, f"{name}.three", x, (192, 1, 1), (320, 3, 2)),
         _chain(network, f"{name}.seven", x, (192, 1, 1), (192, _ROW, 1), (192, _COLUMN, 1), (192, 3, 2)),
@@ -110,7 +110,7 @@ def _module_d(network: Network, name: str, x: Output) -> Output:
     return network.concat(f"{name}.concat", branches)
 
 
-def _module_e(network: Network, name: str, x: Output) -> Output:
+def _module_e(network: NetworkBuilder, name: str, x: LayerOutput) -> LayerOutput:
     """Two branches fork once more at their end, into a row and a column."""
     one = _chain(network, f"{name}.one", x, (320, 1, 1))
     three = _forked(network, f"{name}.three", x, (384, 1, 1))
@@ -118,14 +118,14 @@ def _module_e(network: Network, name: str, x: Output) -> Output:
     return network.concat(f"{name}.concat", [one, *three, *double, _pooled(network, f"{name}.mean", x, 192)])
 
 
-def _forked(network: Network, name: str, x: Output, *steps: _Step) -> list[Output]:
+def _forked(network: NetworkBuilder, name: str, x: LayerOutput, *steps: _Step) -> list[LayerOutput]:
     trunk = _chain(network, name, x, *steps)
     return [
         network.conv(f"{name}.{side}", trunk, 384, kernel) for side, kernel in (("row", (1, 3)), ("column", (3, 1)))
     ]
 
 
-def _classifier(network: Network, x: Output, classes: int) -> None:
+def _classifier(network: NetworkBuilder, x: LayerOutput, classes: int) -> None:
     x = network.pool("auxiliary.pool", x, 5, stride=3, maximum=False)
     x = network.conv("auxiliary.conv1", x, 128, 1)
     x = network.conv("auxiliary.conv2", x, 768, 5, padding=0)

@@ -8,7 +8,7 @@ dropped. Attention is fused by default: at these lengths nobody keeps the scores
 
 from pipesim.architectures import operations, transformer
 from pipesim.architectures.presets import of_tokens
-from pipesim.architectures.transformer import Shape, Style
+from pipesim.architectures.transformer import Style, TransformerShape
 from pipesim.core.model import Model
 
 
@@ -34,7 +34,7 @@ def llama(
     """
     operations.check_flags(tied=tied)
     operations.check_sizes(inner=inner, key_heads=heads if key_heads is None else key_heads)
-    shape = Shape(
+    shape = TransformerShape(
         microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, key_heads or 0, inner=inner
     )
     style = Style(bias=False, norm_vectors=1, dropout=False, fused_attention=fused_attention, activation="swiglu")

@@ -12,7 +12,7 @@ evenly loaded. All experts of a block are on the device that has the block, or d
 
 from pipesim.architectures import operations, transformer
 from pipesim.architectures.presets import of_tokens
-from pipesim.architectures.transformer import Shape, Style
+from pipesim.architectures.transformer import Style, TransformerShape
 from pipesim.base.errors import InputError
 from pipesim.core.model import Layer, Model
 
@@ -50,7 +50,7 @@ def moe(
     )
     if active > experts:
         raise InputError(f"active = {active} found; at most experts = {experts} was expected")
-    shape = Shape(
+    shape = TransformerShape(
         microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, key_heads or 0, inner=inner
     )
     parts = [transformer.embedding(shape, dropout=False)]
@@ -66,7 +66,7 @@ def moe(
     return Model(name or f"moe-{layers}x{hidden}x{experts}", microbatch, tuple(parts), precision)
 
 
-def _mixture(shape: Shape, block: str, experts: int, active: int) -> Layer:
+def _mixture(shape: TransformerShape, block: str, experts: int, active: int) -> Layer:
     """A norm, the router, the experts, the residual sum.
 
     Each token keeps the inputs of the norm and of the router, a score per expert, and for each of its experts the

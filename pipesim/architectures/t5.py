@@ -9,7 +9,7 @@ encoder and of the decoder; all others add the same. It is the T5 of 2019: ReLU 
 
 from pipesim.architectures import encoder_decoder, operations
 from pipesim.architectures.presets import of_tokens
-from pipesim.architectures.transformer import Shape, Style
+from pipesim.architectures.transformer import Style, TransformerShape
 from pipesim.core.model import Model
 
 _DISTANCES = 32
@@ -37,7 +37,7 @@ def t5(
     operations.check_sizes(head_width=head_width, inner=4 * hidden if inner is None else inner)
     sizes = (hidden, heads, vocabulary, precision, tensor_parallel)
     source, written = (
-        Shape(microbatch, length, *sizes, head_width=head_width, inner=inner or 0)
+        TransformerShape(microbatch, length, *sizes, head_width=head_width, inner=inner or 0)
         for length in (sequence, sequence if target is None else target)
     )
     style = Style(bias=False, norm_vectors=1, activation="relu", inner_dropout=True)

@@ -65,7 +65,7 @@ class Style:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TransformerShape:
     """The sizes of a transformer's activations. 0 stands for: as many keys and values as queries, h / a, 4h."""
 
     microbatch: int
@@ -156,7 +156,7 @@ def checked_positions(positions: int | None, sequence: int) -> int:
 
 
 def embedding(
-    shape: Shape,
+    shape: TransformerShape,
     other_rows: tuple[int, ...] = (),
     *,
     norm: bool = False,
@@ -181,7 +181,7 @@ def embedding(
     )
 
 
-def blocks(shape: Shape, count: int, style: Style = GPT_STYLE) -> list[Layer]:
+def blocks(shape: TransformerShape, count: int, style: Style = GPT_STYLE) -> list[Layer]:
     """So many blocks, each attention and mlp."""
     operations.check_sizes(layers=count)
     return [
@@ -192,11 +192,11 @@ def blocks(shape: Shape, count: int, style: Style = GPT_STYLE) -> list[Layer]:
 
 
 def attention(
-    shape: Shape,
+    shape: TransformerShape,
     block: str,
     style: Style = GPT_STYLE,
     *,
-    memory: Shape | None = None,
+    memory: TransformerShape | None = None,
     inputs: tuple[int, ...] | None = None,
 ) -> Layer:
     """Attention of all heads, with its projections, its norm and the residual sum.
@@ -223,12 +223,12 @@ def attention(
     )
 
 
-def _mask_bytes(shape: Shape, style: Style) -> int:
+def _mask_bytes(shape: TransformerShape, style: Style) -> int:
     """What the dropout at the end of a layer keeps."""
     return shape.values * MASK_BYTES if style.dropout else 0
 
 
-def _score_bytes(shape: Shape, style: Style, keys: int) -> int:
+def _score_bytes(shape: TransformerShape, style: Style, keys: int) -> int:
     """What is kept of the scores: the softmax, and of dropout its mask and what it leaves; fused, a sum per row."""
     rows = shape.heads * shape.tokens // shape.tensor_parallel
     if style.fused_attention:
@@ -236,7 +236,7 @@ def _score_bytes(shape: Shape, style: Style, keys: int) -> int:
     return rows * keys * (2 * shape.value + MASK_BYTES if style.dropout else shape.value)
 
 
-def mlp(shape: Shape, block: str, style: Style = GPT_STYLE) -> Layer:
+def mlp(shape: TransformerShape, block: str, style: Style = GPT_STYLE) -> Layer:
     """Two linear maps, wider and back, with an activation between, a norm and the residual sum; perhaps gated."""
     hidden, inner = shape.hidden, shape.inner_width
     matrices, tensors = ACTIVATIONS[style.activation]
@@ -253,7 +253,7 @@ def mlp(shape: Shape, block: str, style: Style = GPT_STYLE) -> Layer:
     )
 
 
-def norm(shape: Shape, style: Style = GPT_STYLE, name: str = "norm") -> Layer:
+def norm(shape: TransformerShape, style: Style = GPT_STYLE, name: str = "norm") -> Layer:
     """A norm that stands by itself."""
     return Layer(
         name=name,
@@ -265,7 +265,7 @@ def norm(shape: Shape, style: Style = GPT_STYLE, name: str = "norm") -> Layer:
     )
 
 
-def head(shape: Shape, *, tied: bool, bias: bool) -> Layer:
+def head(shape: TransformerShape, *, tied: bool, bias: bool) -> Layer:
     """Logits over the vocabulary for every token; the loss keeps them."""
     logits = shape.tokens * shape.words
     own = (0 if tied else shape.hidden * shape.words) + (shape.words if bias else 0)

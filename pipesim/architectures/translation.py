@@ -8,7 +8,7 @@ target and head share one vocabulary and its matrix.
 
 from pipesim.architectures import encoder_decoder, operations
 from pipesim.architectures.presets import of_tokens
-from pipesim.architectures.transformer import Shape, Style
+from pipesim.architectures.transformer import Style, TransformerShape
 from pipesim.core.model import Model
 
 
@@ -34,7 +34,7 @@ def translation(
     operations.check_sizes(hidden=hidden, inner=4 * hidden if inner is None else inner)
     sizes = (hidden, heads, vocabulary, precision, tensor_parallel)
     source, written = (
-        Shape(microbatch, length, *sizes, inner=inner or 0)
+        TransformerShape(microbatch, length, *sizes, inner=inner or 0)
         for length in (sequence, sequence if target is None else target)
     )
     style = Style(fused_attention=fused_attention, activation="relu", inner_dropout=True)

@@ -7,7 +7,7 @@ Positions are learned; the head reads the token of the class alone. Nothing is d
 
 from pipesim.architectures import convolutional, operations, transformer
 from pipesim.architectures.presets import of_patches
-from pipesim.architectures.transformer import Shape, Style
+from pipesim.architectures.transformer import Style, TransformerShape
 from pipesim.core.model import Layer, Model
 
 _CHANNELS = 3
@@ -31,7 +31,7 @@ def vit(
     operations.check_sizes(patch=patch, image=image, classes=classes)
     operations.check_divides("patch", patch, "image", image)
     sequence = (image // patch) ** 2 + 1
-    shape = Shape(microbatch, sequence, hidden, heads, classes, precision, tensor_parallel)
+    shape = TransformerShape(microbatch, sequence, hidden, heads, classes, precision, tensor_parallel)
     style = Style(dropout=False, fused_attention=fused_attention)
     parts = (
         _patches(shape, patch, image),
@@ -42,7 +42,7 @@ def vit(
     return Model(name or f"vit-{layers}x{hidden}-{patch}", microbatch, parts, precision)
 
 
-def _patches(shape: Shape, patch: int, image: int) -> Layer:
+def _patches(shape: TransformerShape, patch: int, image: int) -> Layer:
     """A linear map of each patch; the token of the class is put before them, and all get their positions."""
     pixels = convolutional.pixels(image, shape.microbatch, shape.precision)
     places = shape.microbatch * (shape.sequence - 1)
@@ -57,7 +57,7 @@ def _patches(shape: Shape, patch: int, image: int) -> Layer:
     )
 
 
-def _head(shape: Shape, classes: int) -> Layer:
+def _head(shape: TransformerShape, classes: int) -> Layer:
     """From the token of the class of each sample to the classes. Keeps its input, and the logits for the loss."""
     return Layer(
         name="head",

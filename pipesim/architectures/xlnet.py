@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from pipesim.architectures import operations, transformer
 from pipesim.architectures.presets import of_tokens
-from pipesim.architectures.transformer import Shape, Style
+from pipesim.architectures.transformer import Style, TransformerShape
 from pipesim.core.model import Layer, Model
 
 _SEGMENTS = 2
@@ -38,7 +38,7 @@ def xlnet(
 ) -> Model:
     """An XLNet of so many blocks; the matrix of the head is that of the embedding, and counted there."""
     operations.check_sizes(layers=layers)
-    shape = Shape(microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel)
+    shape = TransformerShape(microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel)
     parts = [transformer.embedding(shape)]
     for block in range(layers):
         parts += [_attention(shape, f"block{block}"), transformer.mlp(shape, f"block{block}", _STYLE)]
@@ -46,7 +46,7 @@ def xlnet(
     return Model(name or f"xlnet-{layers}x{hidden}", microbatch, tuple(parts), precision)
 
 
-def _attention(shape: Shape, block: str) -> Layer:
+def _attention(shape: TransformerShape, block: str) -> Layer:
     """Self-attention with all that distances and segments add to it."""
     plain = transformer.attention(shape, block, _ATTENTION_STYLE)
     hidden, width, distances = shape.hidden, shape.query_width, 2 * shape.sequence

@@ -10,7 +10,7 @@ import click
 from pipesim.cli import options
 
 if TYPE_CHECKING:
-    from pipesim.recorders.layers import Recording
+    from pipesim.recorders.layer_recording import LayerRecording
 
 MUCH = 0.25  # of the median: a forward or backward that scatters more is pointed out
 METHODS = ("loop", "hooks")  # as in `pipesim.recorders`; a test compares them
@@ -69,7 +69,7 @@ def record(factory: str, sizes: tuple[int, ...], output: str, as_json: bool, **g
       pipesim record 'my_models:gpt(depth=12)' -b 4 -b 2 -b 1 --output gpt-12 --threads 2
       pipesim record my_models:vgg --microbatch 8 --output vgg --method hooks --json
     """
-    from pipesim.recorders.guest import require_torch
+    from pipesim.recorders.torch_extra import require_torch
 
     require_torch("recording")
     options.check_free(output, force=given.pop("force"))
@@ -82,8 +82,8 @@ def record(factory: str, sizes: tuple[int, ...], output: str, as_json: bool, **g
         options.wrote(output, "trace")
 
 
-def _record(factory: str, sizes: tuple[int, ...], given: dict[str, Any], *, quiet: bool) -> "Recording":
-    from pipesim.recorders import layers
+def _record(factory: str, sizes: tuple[int, ...], given: dict[str, Any], *, quiet: bool) -> "LayerRecording":
+    from pipesim.recorders import layer_recording
     from pipesim.recorders.measuring import Settings
     from pipesim.recorders.subjects import load_factory
 
@@ -93,10 +93,10 @@ def _record(factory: str, sizes: tuple[int, ...], given: dict[str, Any], *, quie
     about = {name: given[name] for name in ("name", "device", "device_kind")}
     command = shlex.join(["pipesim", *options.words()])
     with options.bar(100 * len(sizes) * settings.passes, "recording", quiet=quiet) as watch:
-        return layers.record(load_factory(factory), sizes, settings, **about, command=command, watch=watch)
+        return layer_recording.record(load_factory(factory), sizes, settings, **about, command=command, watch=watch)
 
 
-def _data(recording: "Recording") -> dict[str, Any]:
+def _data(recording: "LayerRecording") -> dict[str, Any]:
     from pipesim.base import serialisation
     from pipesim.recorders.noise import noise
 
@@ -116,7 +116,7 @@ def _data(recording: "Recording") -> dict[str, Any]:
     }
 
 
-def _text(recording: "Recording") -> str:
+def _text(recording: "LayerRecording") -> str:
     from pipesim.display import text
     from pipesim.recorders.noise import noise
 
@@ -128,7 +128,7 @@ def _text(recording: "Recording") -> str:
     return f"{text.table(headers, rows, left=2)}\n\n{text.facts(_facts(recording))}"
 
 
-def _facts(recording: "Recording") -> list[tuple[str, str]]:
+def _facts(recording: "LayerRecording") -> list[tuple[str, str]]:
     """What was recorded, what was checked, what to be careful with, and what is not there."""
     from pipesim.display import text
     from pipesim.recorders.noise import noise

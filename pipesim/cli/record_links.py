@@ -12,7 +12,7 @@ from pipesim.cli import options
 
 if TYPE_CHECKING:
     from pipesim.recorders.fitting import Fit
-    from pipesim.recorders.link_files import Links
+    from pipesim.recorders.link_files import RecordedLinks
     from pipesim.recorders.links import LinkSettings
 
 PROCESSES = 2
@@ -66,7 +66,7 @@ def record_links(output: str, processes: int, as_json: bool, **given: Any) -> No
       pipesim simulate gpt links/cluster.toml
     """
     from pipesim.recorders import launch
-    from pipesim.recorders.guest import require_torch
+    from pipesim.recorders.torch_extra import require_torch
 
     require_torch("recording links")
     folder = Path(output)
@@ -104,7 +104,7 @@ def _has(folder: Path, names: tuple[str, ...]) -> bool:
     return any((folder / name).is_file() for name in names)
 
 
-def _keep(links: "Links", folder: Path, *, as_json: bool) -> None:
+def _keep(links: "RecordedLinks", folder: Path, *, as_json: bool) -> None:
     from pipesim.base import files, serialisation
     from pipesim.base.errors import RefusedError
     from pipesim.recorders.fitting import cluster_of, fits
@@ -128,7 +128,7 @@ def _keep(links: "Links", folder: Path, *, as_json: bool) -> None:
         options.wrote(str(folder / "cluster.toml"), "cluster")
 
 
-def _data(links: "Links") -> dict[str, Any]:
+def _data(links: "RecordedLinks") -> dict[str, Any]:
     from pipesim.base import serialisation
     from pipesim.recorders.fitting import fits
 
@@ -177,11 +177,11 @@ def _decided(fit: "Fit") -> list[str]:
     return [*lines, *(f"{fit.name}: left out of the table: {one.why}" for one in fit.left_out)]
 
 
-def _all_reduces(links: "Links") -> list[dict[str, Any]]:
+def _all_reduces(links: "RecordedLinks") -> list[dict[str, Any]]:
     """What all-reduces took, beside what a ring over the recorded links would."""
     from pipesim.base import serialisation
     from pipesim.recorders.fitting import INTER, INTRA, fits
-    from pipesim.recorders.points import points
+    from pipesim.recorders.message_times import points
 
     found = fits(links)
     table = links.transfers
@@ -194,7 +194,7 @@ def _all_reduces(links: "Links") -> list[dict[str, Any]]:
     ]
 
 
-def _text(links: "Links") -> str:
+def _text(links: "RecordedLinks") -> str:
     from pipesim.display import text
 
     data = _data(links)

@@ -67,7 +67,7 @@ def replay(files: tuple[str, ...], as_json: bool, **given: Any) -> None:
       pipesim plan recorded-trace 'flat(4, bandwidth="25 Gb/s")'
     """
     from pipesim.display import text
-    from pipesim.importers.kineto.layers import ITERATION
+    from pipesim.importers.kineto.layer_ranges import ITERATION
     from pipesim.importers.kineto.pipelined import recording
     from pipesim.lowering import Options
     from pipesim.studies import experiment, rebuilding

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Literal
 
 from pipesim.base.errors import RefusedError
-from pipesim.recorders.points import LARGE, Point
+from pipesim.recorders.message_times import LARGE, MessageTime
 
 HALF_FROM = 1.5
 MARGIN = 0.15  # nearer to HALF_FROM than this it is not clear
@@ -45,13 +45,13 @@ class Duplex:
         return len(sides) == 1 and abs(self.ratio - HALF_FROM) >= MARGIN
 
 
-def large(recorded: list[Point]) -> list[Point]:
+def large(recorded: list[MessageTime]) -> list[MessageTime]:
     """The points from a sixteenth of the largest size on; two at least."""
     found = [point for point in recorded if point.bytes >= recorded[-1].bytes / LARGE]
     return found if len(found) > 1 else recorded[-2:]
 
 
-def capacity(name: str, recorded: list[Point]) -> float:
+def capacity(name: str, recorded: list[MessageTime]) -> float:
     """Bytes/s by the median of all slopes between two points of the large end (Theil and Sen)."""
     ends = large(recorded)
     slope = median((b.seconds - a.seconds) / (b.bytes - a.bytes) for a, b in combinations(ends, 2))
@@ -65,7 +65,7 @@ def capacity(name: str, recorded: list[Point]) -> float:
     return 1 / slope
 
 
-def duplex(one_way: list[Point], both_ways: list[Point]) -> Duplex:
+def duplex(one_way: list[MessageTime], both_ways: list[MessageTime]) -> Duplex:
     """Compare, round by round, the times of the sizes that were sent both one way and both ways at once."""
     alone = {point.bytes: point for point in one_way}
     pairs = [

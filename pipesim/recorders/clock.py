@@ -15,7 +15,7 @@ Span = tuple[Mark, Mark] | None  # None: nothing was there to run
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class DeviceClock:
     """`mark` notes a moment of the device's work, `settle` waits until it is done, `between` are seconds."""
 
     mark: Callable[[], Mark]
@@ -27,14 +27,14 @@ class Clock:
         return [0.0 if span is None else self.between(*span) for span in spans]
 
 
-def clock_of(device: "torch.device") -> Clock:
+def clock_of(device: "torch.device") -> DeviceClock:
     """The clock of a device."""
     if device.type == "cuda":
         return _cuda_clock(device)
-    return Clock(time.perf_counter_ns, lambda: None, lambda begin, end: units.to_s(end - begin))
+    return DeviceClock(time.perf_counter_ns, lambda: None, lambda begin, end: units.to_s(end - begin))
 
 
-def _cuda_clock(device: "torch.device") -> Clock:
+def _cuda_clock(device: "torch.device") -> DeviceClock:
     """Events stand in the stream between the kernels, so the host may run ahead as it does in training."""
     import torch
 
@@ -43,6 +43,6 @@ def _cuda_clock(device: "torch.device") -> Clock:
         event.record(torch.cuda.current_stream(device))
         return event
 
-    return Clock(
+    return DeviceClock(
         mark, lambda: torch.cuda.synchronize(device), lambda begin, end: float(begin.elapsed_time(end)) / 1e3
     )  # fmt: skip

@@ -19,8 +19,8 @@ from pipesim.base.arrays import Floats
 from pipesim.base.errors import InputError, RefusedError
 from pipesim.core.cluster import Cluster, Device, Link, Points
 from pipesim.recorders.capacity import Duplex, capacity, duplex
-from pipesim.recorders.link_files import BOTH_WAYS, P2P, Links
-from pipesim.recorders.points import LeftOut, Point, points, reliable, rising
+from pipesim.recorders.link_files import BOTH_WAYS, P2P, RecordedLinks
+from pipesim.recorders.message_times import LeftOut, MessageTime, points, reliable, rising
 
 INTRA, INTER = "intra", "inter"
 SWITCH, CORE = "switch", "core"
@@ -31,7 +31,7 @@ class Fit:
     """A class of links: its points, its table, and the mean relative errors of table and straight line."""
 
     name: str
-    points: tuple[Point, ...]
+    points: tuple[MessageTime, ...]
     left_out: tuple[LeftOut, ...]
     table: Points
     bandwidth: float
@@ -68,7 +68,7 @@ class Fit:
         return 2 * (participants - 1) * (link.delay + each)
 
 
-def fits(links: Links) -> dict[str, Fit]:
+def fits(links: RecordedLinks) -> dict[str, Fit]:
     """A fit for each class of links that was timed; refused where any of them could not be."""
     node = {device.name: device.node for device in links.about.devices}
     table = links.transfers
@@ -88,7 +88,7 @@ def fits(links: Links) -> dict[str, Fit]:
     }
 
 
-def fit(name: str, recorded: list[Point], both_ways: list[Point]) -> Fit:
+def fit(name: str, recorded: list[MessageTime], both_ways: list[MessageTime]) -> Fit:
     """The table of a class of links, its capacity, and whether its directions share that."""
     if len(recorded) < 2:
         raise InputError(f"{name} links: {len(recorded)} sizes of messages found; at least two were expected")
@@ -111,7 +111,7 @@ def _line(sizes: Floats, seconds: Floats) -> Floats:
     return line
 
 
-def cluster_of(links: Links, name: str = "recorded") -> Cluster:
+def cluster_of(links: RecordedLinks, name: str = "recorded") -> Cluster:
     """The cluster that was recorded."""
     found = fits(links)
     nodes: dict[str, list[Device]] = {}

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pipesim.base.errors import InputError
-from pipesim.recorders.clock import Clock, Mark, Span
+from pipesim.recorders.clock import DeviceClock, Mark, Span
 from pipesim.recorders.loop import Columns, Way
 from pipesim.recorders.subjects import Subject, run
 from pipesim.recorders.values import Value, start_of_backward, tensors
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     import torch
 
 
-def hooks(subject: Subject, clock: Clock) -> dict[str, Way]:
+def hooks(subject: Subject, clock: DeviceClock) -> dict[str, Way]:
     """The ways of running a microbatch under hooks."""
     return {"whole": partial(_whole, subject, clock), "first": partial(_first, subject, clock)}
 
 
-def _first(subject: Subject, clock: Clock) -> Columns:
+def _first(subject: Subject, clock: DeviceClock) -> Columns:
     for parameter in subject.parameters:
         parameter.grad = None
     return {"backward_first_s": _whole(subject, clock)["backward_s"]}
 
 
-def _whole(subject: Subject, clock: Clock) -> Columns:
+def _whole(subject: Subject, clock: DeviceClock) -> Columns:
     import torch
 
     forward: list[Mark] = []

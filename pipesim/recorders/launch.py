@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipesim.base.errors import InputError, RefusedError
 from pipesim.recorders import pinning
-from pipesim.recorders.link_files import Links
+from pipesim.recorders.link_files import RecordedLinks
 from pipesim.recorders.links import LinkSettings, record_links
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def backend_of(name: str, processes: int) -> str:
     return name
 
 
-def in_started_group(settings: LinkSettings, backend: str) -> Links | None:
+def in_started_group(settings: LinkSettings, backend: str) -> RecordedLinks | None:
     """Record among the processes that torchrun started; None but on rank 0."""
     import torch.distributed as dist
 
@@ -56,7 +56,7 @@ def in_started_group(settings: LinkSettings, backend: str) -> Links | None:
             dist.destroy_process_group()
 
 
-def in_new_processes(processes: int, settings: LinkSettings, backend: str) -> Links:
+def in_new_processes(processes: int, settings: LinkSettings, backend: str) -> RecordedLinks:
     """Start so many processes on this machine, record among them, and end them."""
     import torch.multiprocessing as mp
 
@@ -70,7 +70,7 @@ def in_new_processes(processes: int, settings: LinkSettings, backend: str) -> Li
             raise RefusedError(f"a process failed: {_last_line(str(error))}") from error
         except mp.ProcessExitedException as error:
             raise RefusedError(f"a process ended too early: {_last_line(str(error))}") from error
-        return Links.load(Path(folder))
+        return RecordedLinks.load(Path(folder))
 
 
 def _last_line(text: str) -> str:

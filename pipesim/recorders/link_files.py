@@ -34,7 +34,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Links:
+class RecordedLinks:
     """Transfers as recorded, and where."""
 
     about: About
@@ -46,6 +46,6 @@ class Links:
         serialisation.save(self.about, folder / HEADER)
 
     @classmethod
-    def load(cls, folder: Path) -> "Links":
+    def load(cls, folder: Path) -> "RecordedLinks":
         """Read what `save` writes."""
         return cls(serialisation.load(About, folder / HEADER), tables.read(folder / TRANSFERS, TRANSFER_COLUMNS))

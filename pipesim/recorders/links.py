@@ -25,11 +25,10 @@ from pipesim.base import tables
 from pipesim.base.errors import InputError, RefusedError
 from pipesim.core.cluster import Device
 from pipesim.core.trace import TRANSFER_COLUMNS
-from pipesim.recorders import exchanges, pinning
-from pipesim.recorders import machine as machines
+from pipesim.recorders import exchanges, machine_info, pinning
 from pipesim.recorders.exchanges import Row, Take
-from pipesim.recorders.link_files import ALL_REDUCE, BOTH_WAYS, P2P, About, Links
-from pipesim.recorders.points import LARGE
+from pipesim.recorders.link_files import ALL_REDUCE, BOTH_WAYS, P2P, About, RecordedLinks
+from pipesim.recorders.message_times import LARGE
 from pipesim.recorders.quiet import LIMIT, PAUSE_S, REAL, WINDOW_S, Clocks, Window
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class _Here:
     cores: str
 
 
-def record_links(settings: LinkSettings, device: "torch.device", clocks: Clocks = REAL) -> Links | None:
+def record_links(settings: LinkSettings, device: "torch.device", clocks: Clocks = REAL) -> RecordedLinks | None:
     """Time transfers in the default process group, which must be initialised; None but on rank 0."""
     import torch.distributed as dist
 
@@ -119,11 +118,11 @@ def record_links(settings: LinkSettings, device: "torch.device", clocks: Clocks 
         return None
     # What only one of several rounds found quiet cannot be compared with itself.
     missing = [run for run in runs if times[run.what, run.size] < min(2, settings.rounds)]
-    kind = machines.machine(device, 1)
+    kind = machine_info.machine(device, 1)
     about = About(here.devices, dist.get_backend(), kind, not_measured=_grouped(missing), cores=here.cores)
     cells = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in TRANSFER_COLUMNS]
     columns = {column.name: values for column, values in zip(TRANSFER_COLUMNS, cells, strict=True)}
-    return Links(about, tables.checked(TRANSFER_COLUMNS, columns))
+    return RecordedLinks(about, tables.checked(TRANSFER_COLUMNS, columns))
 
 
 def _here(device: "torch.device") -> _Here:
@@ -137,7 +136,7 @@ def _here(device: "torch.device") -> _Here:
     order = list(dict.fromkeys(hosts))
     places = [(order.index(host), hosts[:r].count(host)) for r, host in enumerate(hosts)]
     noun = "gpu" if device.type == "cuda" else "cpu"
-    kind, memory = machines.device_kind(device), machines.memory(device)
+    kind, memory = machine_info.device_kind(device), machine_info.memory(device)
     devices = tuple(Device(f"node{node}.{noun}{local}", kind, f"node{node}", memory) for node, local in places)
     cores = pinning.described([(devices[r].name, node, everyone[r][1]) for r, (node, _) in enumerate(places)])
     return _Here(rank, count, devices, device, places[rank][1] < (os.cpu_count() or 1), cores)

@@ -24,8 +24,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pipesim.base.errors import InputError
-from pipesim.recorders.clock import Clock, Span
-from pipesim.recorders.graph import Node, is_leaf, post_order, roots
+from pipesim.recorders.autograd_nodes import Node, is_leaf, post_order, roots
+from pipesim.recorders.clock import DeviceClock, Span
 from pipesim.recorders.split import split_backward
 from pipesim.recorders.subjects import Subject, failed
 from pipesim.recorders.values import Value, cut, start_of_backward, tensors
@@ -59,27 +59,27 @@ class _Step:
         return [leaving[place] for place in which]
 
 
-def loop(subject: Subject, clock: Clock) -> dict[str, Way]:
+def loop(subject: Subject, clock: DeviceClock) -> dict[str, Way]:
     """The ways of running a microbatch layer by layer."""
     _check_cuts(subject, _forwards(subject, clock)[0])
     ways = {"whole": _whole, "first": _first, "split": _split, "recompute": _recompute}
     return {name: partial(way, subject, clock) for name, way in ways.items()}
 
 
-def _whole(subject: Subject, clock: Clock) -> Columns:
+def _whole(subject: Subject, clock: DeviceClock) -> Columns:
     steps, forward = _forwards(subject, clock)
     backward = [_backward(clock, step.outputs(which), gradients) for step, which, gradients in _backwards(steps)]
     clock.settle()
     return {"forward_s": clock.seconds(forward), "backward_s": clock.seconds(backward[::-1])}
 
 
-def _first(subject: Subject, clock: Clock) -> Columns:
+def _first(subject: Subject, clock: DeviceClock) -> Columns:
     for parameter in subject.parameters:
         parameter.grad = None
     return {"backward_first_s": _whole(subject, clock)["backward_s"]}
 
 
-def _split(subject: Subject, clock: Clock) -> Columns:
+def _split(subject: Subject, clock: DeviceClock) -> Columns:
     steps, _ = _forwards(subject, clock)
     spans = [
         _split_backward(clock, step, step.outputs(which), gradients) for step, which, gradients in _backwards(steps)
@@ -91,7 +91,7 @@ def _split(subject: Subject, clock: Clock) -> Columns:
     }
 
 
-def _recompute(subject: Subject, clock: Clock) -> Columns:
+def _recompute(subject: Subject, clock: DeviceClock) -> Columns:
     steps, _ = _forwards(subject, clock)
     spans: list[Span] = []
     for step, which, gradients in _backwards(steps):
@@ -107,7 +107,7 @@ def _recompute(subject: Subject, clock: Clock) -> Columns:
     return {"recompute_s": clock.seconds(spans[::-1])}
 
 
-def _forwards(subject: Subject, clock: Clock) -> tuple[list[_Step], list[Span]]:
+def _forwards(subject: Subject, clock: DeviceClock) -> tuple[list[_Step], list[Span]]:
     """Every layer's forward, timed, with what it leaves for its backward."""
     steps: list[_Step] = []
     spans: list[Span] = []
@@ -139,7 +139,7 @@ def _backwards(steps: list[_Step]) -> "Iterator[tuple[_Step, list[int], list[tor
         yield step, list(arrived), list(arrived.values())
 
 
-def _backward(clock: Clock, outputs: "list[torch.Tensor]", gradients: "list[torch.Tensor | None]") -> Span:
+def _backward(clock: DeviceClock, outputs: "list[torch.Tensor]", gradients: "list[torch.Tensor | None]") -> Span:
     import torch
 
     if not outputs:
@@ -150,7 +150,7 @@ def _backward(clock: Clock, outputs: "list[torch.Tensor]", gradients: "list[torc
 
 
 def _split_backward(
-    clock: Clock, step: _Step, outputs: "list[torch.Tensor]", gradients: "list[torch.Tensor | None]"
+    clock: DeviceClock, step: _Step, outputs: "list[torch.Tensor]", gradients: "list[torch.Tensor | None]"
 ) -> tuple[Span, Span]:
     """The gradients of the inputs, then those of the parameters; one of them is the whole where there is no other."""
     inputs, weights = step.inputs(), step.weights()

@@ -20,7 +20,7 @@ from pipesim.base import lookup
 from pipesim.base.arrays import Floats
 from pipesim.base.errors import InputError, PipesimError, RefusedError
 from pipesim.recorders import RECORDERS
-from pipesim.recorders.clock import Clock
+from pipesim.recorders.clock import DeviceClock
 from pipesim.recorders.loop import Columns, Way
 from pipesim.recorders.quiet import Clocks, gather, not_quiet, wait_until_quiet
 from pipesim.recorders.subjects import Subject, failed, run
@@ -61,7 +61,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class Measurements:
     """Columns as [sample, layer]; the reference's seconds, one per sample; columns without values, and why; windows."""
 
     columns: dict[str, Floats]
@@ -70,7 +70,9 @@ class Measured:
     lost: list[float]
 
 
-def measure(subject: Subject, clock: Clock, settings: Settings, clocks: Clocks | None, watch: Watch) -> Measured:
+def measure(
+    subject: Subject, clock: DeviceClock, settings: Settings, clocks: Clocks | None, watch: Watch
+) -> Measurements:
     """Run all ways. `clocks` are the gate's; None: no gate. `watch` is told how many percent of a pass are done."""
     method = lookup.function_named(settings.method, RECORDERS, "method")
     ways: dict[str, Way] = {REFERENCE: partial(_reference, subject, clock), **method(subject, clock)}
@@ -92,7 +94,7 @@ def measure(subject: Subject, clock: Clock, settings: Settings, clocks: Clocks |
     return _arranged(taken, failures, lost)
 
 
-def _arranged(taken: dict[str, list[Columns | None]], failures: dict[str, str], lost: list[float]) -> Measured:
+def _arranged(taken: dict[str, list[Columns | None]], failures: dict[str, str], lost: list[float]) -> Measurements:
     """What each way took as columns, where it was quiet all the time."""
     columns = {
         column: np.array([one[column] for one in results if one])
@@ -106,7 +108,7 @@ def _arranged(taken: dict[str, list[Columns | None]], failures: dict[str, str], 
         if column not in columns
     }
     reference = [one["forward_s"][0] + one["backward_s"][0] for one in taken[REFERENCE] if one]
-    return Measured(columns, np.array(reference), missing, lost)
+    return Measurements(columns, np.array(reference), missing, lost)
 
 
 def _tried(ways: dict[str, Way]) -> dict[str, str]:
@@ -123,7 +125,7 @@ def _tried(ways: dict[str, Way]) -> dict[str, str]:
     return failures
 
 
-def _reference(subject: Subject, clock: Clock) -> Columns:
+def _reference(subject: Subject, clock: DeviceClock) -> Columns:
     """A microbatch of the whole model, uninstrumented."""
     import torch
 

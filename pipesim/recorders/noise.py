@@ -11,7 +11,7 @@ from pipesim.core.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class LayerNoise:
     """Of one layer at one microbatch size, in seconds."""
 
     microbatch_size: int
@@ -46,7 +46,7 @@ def scatter(samples: Floats) -> Floats:
     return np.divide(mad(samples), middle, out=np.zeros_like(middle), where=middle > 0)
 
 
-def noise(trace: Trace) -> list[Noise]:
+def noise(trace: Trace) -> list[LayerNoise]:
     """The noise of each layer of a recorded trace, size after size."""
     costs = costs_of(trace)
     found = []
@@ -54,5 +54,5 @@ def noise(trace: Trace) -> list[Noise]:
         forward, backward = (spread.noise(costs, phase, group) for phase in ("forward", "backward"))
         columns = (forward.count, forward.median, forward.mad, backward.median, backward.mad)
         rows = zip(costs.model.layers, *(column.tolist() for column in columns), strict=True)
-        found += [Noise(size, index, layer.name, *values) for index, (layer, *values) in enumerate(rows)]
+        found += [LayerNoise(size, index, layer.name, *values) for index, (layer, *values) in enumerate(rows)]
     return found

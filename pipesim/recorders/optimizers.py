@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from pipesim.core.trace import OptimizerStep
-from pipesim.recorders.clock import Clock
+from pipesim.recorders.clock import DeviceClock
 from pipesim.recorders.subjects import Subject
 from pipesim.recorders.values import nbytes
 
@@ -25,7 +25,7 @@ Gather = Callable[[list[Callable[[], float]]], list[float | None]]
 
 
 def optimizer_steps(
-    subject: Subject, clock: Clock, samples: int, gather: Gather
+    subject: Subject, clock: DeviceClock, samples: int, gather: Gather
 ) -> tuple[list[OptimizerStep], list[str]]:
     """What each optimizer's step takes, and the names of those that could not be measured in quiet.
 
@@ -56,7 +56,7 @@ def _optimizers(parameters: "list[torch.nn.Parameter]") -> "dict[str, torch.opti
     }
 
 
-def _step(optimizer: "torch.optim.Optimizer", clock: Clock) -> float:
+def _step(optimizer: "torch.optim.Optimizer", clock: DeviceClock) -> float:
     begin = clock.mark()
     optimizer.step()
     end = clock.mark()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipesim.base.errors import RefusedError
-from pipesim.recorders.graph import Node, nexts, post_order, roots
+from pipesim.recorders.autograd_nodes import Node, nexts, post_order, roots
 
 if TYPE_CHECKING:
     import torch

@@ -8,8 +8,8 @@ from pipesim.core.cluster import Cluster
 from pipesim.topologies import parts
 from pipesim.topologies.hosts import elements, nccl_machine
 from pipesim.topologies.hosts.choices import Choices, chosen, repeated
-from pipesim.topologies.hosts.fabric import Fabric
 from pipesim.topologies.hosts.machine import Machine
+from pipesim.topologies.hosts.network_fabric import NetworkFabric
 
 
 def nccl_xml(
@@ -43,7 +43,7 @@ def nccl_xml(
     """
     path = parts.path("file", file)
     bandwidth = None if inter is None else parts.bandwidth("inter", inter)
-    fabric = Fabric("core", bandwidth, parts.latency("network_latency", network_latency))
+    fabric = NetworkFabric("core", bandwidth, parts.latency("network_latency", network_latency))
     choices = chosen(
         device,
         kind,

@@ -8,8 +8,8 @@ from pipesim.core.cluster import Cluster
 from pipesim.topologies import parts
 from pipesim.topologies.hosts import matrix, smi_machine
 from pipesim.topologies.hosts.choices import Choices, chosen, repeated
-from pipesim.topologies.hosts.fabric import Fabric
 from pipesim.topologies.hosts.machine import Machine
+from pipesim.topologies.hosts.network_fabric import NetworkFabric
 
 
 def nvidia_smi(
@@ -46,7 +46,7 @@ def nvidia_smi(
     that of each NIC's link to the core, PCIe included: 5 us between nodes.
     """
     path = parts.path("file", file)
-    fabric = Fabric("core", parts.bandwidth("inter", inter), parts.latency("network_latency", network_latency))
+    fabric = NetworkFabric("core", parts.bandwidth("inter", inter), parts.latency("network_latency", network_latency))
     choices = chosen(
         device,
         kind,

@@ -12,7 +12,7 @@ from helpers.places import PROFILES, needs_data
 from pipesim.base.errors import InputError
 from pipesim.core.costs import costs_of
 from pipesim.core.model import model_of
-from pipesim.importers.chakra import chakra, messages
+from pipesim.importers.chakra import chakra, node_messages
 from pipesim.importers.chakra.graph import load
 from pipesim.importers.detect import importer_for
 
@@ -31,7 +31,7 @@ def test_a_node_is_read_with_all_that_it_says(tmp_path):
         7, "mul", et.COMPUTE, micros=12, needs=[3, 900], ctrl=[3], start=5, num_ops=10**12, is_cpu_op=True,
         pg_name="tp", involved_dim=[1, 0, 1], unknown="passed over",
     )  # fmt: skip
-    ((found, needs),) = messages.read(et.write(tmp_path / "a.0.et", [node]))
+    ((found, needs),) = node_messages.read(et.write(tmp_path / "a.0.et", [node]))
     assert (found.id, found.name, found.type, needs) == (7, "mul", 4, (3, 900))
     assert (found.start_us, found.duration_us) == (5, 12)
     assert found.attributes == {"num_ops": 10**12, "is_cpu_op": 1, "pg_name": "tp", "involved_dim": (True, False, True)}
@@ -40,26 +40,26 @@ def test_a_node_is_read_with_all_that_it_says(tmp_path):
 @given(numbers=st.lists(st.integers(0, 2**64 - 1), max_size=6, unique=True), packed=st.booleans())
 def test_lists_of_ids_are_read_packed_or_one_by_one(tmp_path_factory, numbers, packed):
     path = et.write(tmp_path_factory.mktemp("et") / "a.0.et", [et.node(1, "", 4, needs=numbers, packed=packed)])
-    assert [needs for _, needs in messages.read(path)] == [tuple(numbers)]
+    assert [needs for _, needs in node_messages.read(path)] == [tuple(numbers)]
 
 
 @pytest.mark.parametrize("field", [3, 5, 7, 9, 11, 13])
 def test_a_number_is_read_from_whichever_field_its_writer_chose(tmp_path, field):
     node = et.node(1, "send", et.SEND, extra=et.attribute("comm_size", 96, field))
-    ((found, _),) = messages.read(et.write(tmp_path / "a.0.et", [node]))
+    ((found, _),) = node_messages.read(et.write(tmp_path / "a.0.et", [node]))
     assert found.number("comm_size") == 96
 
 
 def test_zigzag_and_negative_numbers_keep_their_sign(tmp_path):
     negative = et.attribute("seq_id", -1, 9) + et.attribute("fw_tid", 3, 17)  # 3 stands for -2 in zigzag
-    ((found, _),) = messages.read(et.write(tmp_path / "a.0.et", [et.node(1, "op", 4, extra=negative)]))
+    ((found, _),) = node_messages.read(et.write(tmp_path / "a.0.et", [et.node(1, "op", 4, extra=negative)]))
     assert (found.number("seq_id"), found.number("fw_tid")) == (-1, -2)
 
 
 def test_fields_of_later_versions_are_passed_over(tmp_path):
     storage = et.data(11, et.number(1, 3)) + et.number(99, 1) + bytes([98 << 3 & 0x7F | 0x80, 6, 0])
     node = et.node(1, "op", 4, micros=3, extra=storage[:-3])
-    ((found, _),) = messages.read(et.write(tmp_path / "a.0.et", [node]))
+    ((found, _),) = node_messages.read(et.write(tmp_path / "a.0.et", [node]))
     assert found.duration_us == 3
 
 
@@ -82,7 +82,7 @@ def test_fields_of_later_versions_are_passed_over(tmp_path):
 def test_a_broken_file_is_refused_with_its_message_and_byte(tmp_path, content, message):
     (tmp_path / "a.0.et").write_bytes(content)
     with pytest.raises(InputError, match=r"a\.0\.et: .*" + message):
-        list(messages.read(tmp_path / "a.0.et"))
+        list(node_messages.read(tmp_path / "a.0.et"))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_broken_file_is_refused_with_its_message_and_byte(tmp_path, content, m
 def test_a_broken_attribute_is_named(tmp_path, attribute, message):
     path = et.write(tmp_path / "a.0.et", [et.node(1, "op", 4, extra=attribute)])
     with pytest.raises(InputError, match=r"a\.0\.et: message 1: " + message):
-        list(messages.read(path))
+        list(node_messages.read(path))
 
 
 # --- the graph -------------------------------------------------------------------------------------------------------

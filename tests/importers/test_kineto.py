@@ -22,7 +22,7 @@ from pipesim.display import text
 from pipesim.importers import IMPORTERS
 from pipesim.importers.detect import importer_for
 from pipesim.importers.kineto import kineto
-from pipesim.importers.kineto.marks import covered_by_label, outermost, owners, union
+from pipesim.importers.kineto.nesting import covered_by_label, outermost, owners, union
 from pipesim.importers.kineto.pipelined import recording
 from pipesim.importers.kineto.reading import read
 from pipesim.studies import experiment

@@ -14,10 +14,21 @@ from pipesim.base.errors import InputError, RefusedError
 from pipesim.cli import main, record
 from pipesim.core.cluster import Cluster, Device
 from pipesim.core.trace import OptimizerStep, Trace
-from pipesim.recorders import RECORDERS, fitting, guest, launch, layers, measuring, noise, pinning, points, quiet
-from pipesim.recorders.link_files import About, Links
+from pipesim.recorders import (
+    RECORDERS,
+    fitting,
+    launch,
+    layer_recording,
+    measuring,
+    message_times,
+    noise,
+    pinning,
+    quiet,
+    torch_extra,
+)
+from pipesim.recorders.link_files import About, RecordedLinks
 from pipesim.recorders.links import LinkSettings
-from pipesim.recorders.measuring import Measured, Settings
+from pipesim.recorders.measuring import Measurements, Settings
 from pipesim.studies import experiment
 
 # --- the gate --------------------------------------------------------------------------------------------------------
@@ -130,13 +141,13 @@ def test_a_column_that_scatters_is_emptied_for_its_layer_with_its_partner():
     steady, wild = [1.0, 1.0, 1.0, 1.0], [1.0, 2.0, 3.0, 4.0]
     both = np.array([steady, wild]).T
     even = np.array([steady, steady]).T
-    measured = Measured(
+    measured = Measurements(
         columns(forward_s=both, backward_s=both, backward_input_s=both, backward_weight_s=even, recompute_s=even),
         np.ones(4),
         {},
         [],
     )
-    found = layers._blank_scattered(SimpleNamespace(names=("a", "b")), measured, 4)
+    found = layer_recording._blank_scattered(SimpleNamespace(names=("a", "b")), measured, 4)
     assert [(one.what, one.layers) for one in found] == [("backward_input_s", ("b",)), ("backward_weight_s", ("b",))]
     for name in ("backward_input_s", "backward_weight_s"):
         assert not np.isnan(measured.columns[name][:, 0]).any()
@@ -161,12 +172,12 @@ def test_a_way_that_was_disturbed_leaves_its_columns_empty_and_says_so():
 @pytest.mark.parametrize(("reference", "passes"), [(3.1, True), (3.2, False), (2.9, True), (2.8, False)])
 def test_layers_that_are_off_by_more_than_five_percent_are_refused(reference, passes):
     """Two layers of 0.5 + 1 s: three seconds in all, against what the model takes as it is."""
-    measured = Measured(columns(forward_s=[[0.5, 0.5]], backward_s=[[1, 1]]), np.array([reference]), {}, [])
+    measured = Measurements(columns(forward_s=[[0.5, 0.5]], backward_s=[[1, 1]]), np.array([reference]), {}, [])
     if passes:
-        assert layers._checked(measured, 4, 0.05).difference == pytest.approx(3 / reference - 1)
+        assert layer_recording._checked(measured, 4, 0.05).difference == pytest.approx(3 / reference - 1)
     else:
         with pytest.raises(RefusedError, match=r"do not add up: .*within 5% was expected"):
-            layers._checked(measured, 4, 0.05)
+            layer_recording._checked(measured, 4, 0.05)
 
 
 @pytest.mark.parametrize(("name", "value"), [("microbatches", 7), ("passes", 1), ("warmup", 0), ("threads", 0)])
@@ -189,7 +200,7 @@ def links_of(devices, rows, missing=()):
     names = ("source", "target", "bytes", "seconds", "kind", "participants", "sample", "round")
     table = {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
     about = About(tuple(Device(name, "cpu", node) for name, node in devices), "gloo", "none", not_measured=missing)
-    return Links(about, table)
+    return RecordedLinks(about, table)
 
 
 def transfers(source, target, seconds, rounds=(1.0, 1.0, 1.0), sizes=SIZES, *, kind="p2p"):
@@ -260,7 +271,7 @@ def test_on_a_straight_line_both_fit():
     [([1, 2, 3], [1, 2, 3]), ([2, 1, 3], [1.5, 1.5, 3]), ([3, 2, 1], [2, 2, 2]), ([1, 5, 4, 3, 9], [1, 4, 4, 4, 9])],
 )
 def test_tables_never_fall(values, expected):
-    assert points.rising(np.array(values, float)).tolist() == expected
+    assert message_times.rising(np.array(values, float)).tolist() == expected
 
 
 def test_one_disturbed_size_does_not_spoil_the_others():
@@ -388,7 +399,7 @@ def test_it_is_said_which_core_a_process_had_or_that_it_had_none_of_its_own():
 
 def test_the_command_says_how_capacity_and_duplex_were_decided_also_in_the_files(tmp_path, capsys, monkeypatch):
     rows = transfers(*PAIR, bucket) + transfers(*PAIR, bucket, (2.0, 2.1, 2.0), SIZES[-3:], kind="both_ways")
-    monkeypatch.setattr(guest, "require_torch", lambda _: None)
+    monkeypatch.setattr(torch_extra, "require_torch", lambda _: None)
     monkeypatch.setattr(launch, "in_new_processes", lambda *_: links_of(TWO, rows))
     main(["record-links", "-o", str(tmp_path / "made")])
     printed = capsys.readouterr().out
@@ -399,7 +410,7 @@ def test_the_command_says_how_capacity_and_duplex_were_decided_also_in_the_files
     ):
         assert words in printed
         assert f"\n# intra: {words}" in text
-        assert any(f"intra: {words}" in line for line in Links.load(tmp_path / "made").about.found)
+        assert any(f"intra: {words}" in line for line in RecordedLinks.load(tmp_path / "made").about.found)
     assert experiment.load_cluster(str(tmp_path / "made" / "cluster.toml")).links[0].duplex == "half"
     main(["record-links", "-o", str(tmp_path / "made"), "--force", "--json"])
     found = json.loads(capsys.readouterr().out)["links"]["intra"]
@@ -408,7 +419,7 @@ def test_the_command_says_how_capacity_and_duplex_were_decided_also_in_the_files
 
 def test_a_recording_that_does_not_repeat_ends_without_a_cluster_and_keeps_its_samples(tmp_path, capsys, monkeypatch):
     rows = transfers(*PAIR, bucket, (1, 9, 4))
-    monkeypatch.setattr(guest, "require_torch", lambda _: None)
+    monkeypatch.setattr(torch_extra, "require_torch", lambda _: None)
     monkeypatch.setattr(launch, "in_new_processes", lambda *_: links_of(TWO, rows))
     with pytest.raises(SystemExit) as ended:
         main(["record-links", "-o", str(tmp_path / "made")])
@@ -443,7 +454,7 @@ def test_a_cluster_is_not_made_of_half_a_recording():
 def test_recorded_links_load_as_they_were_saved(tmp_path):
     links = links_of(TWO, transfers("node0.cpu0", "node0.cpu1", gloo_like), ("all-reduce among 2: 4 bytes",))
     links.save(tmp_path)
-    again = Links.load(tmp_path)
+    again = RecordedLinks.load(tmp_path)
     assert again.about == links.about
     assert all(np.array_equal(again.transfers[name], links.transfers[name]) for name in links.transfers)
 
@@ -490,7 +501,7 @@ def test_a_folder_called_torch_is_not_taken_for_pytorch(monkeypatch):
     """tests/with_torch is such a folder: Python imports it as an empty package where there is no PyTorch."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: SimpleNamespace(origin=None))
     with pytest.raises(Exception, match="needs the extra 'torch'"):
-        guest.require_torch("recording")
+        torch_extra.require_torch("recording")
 
 
 def test_methods_of_the_command_are_those_of_the_family():

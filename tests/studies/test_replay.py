@@ -21,7 +21,7 @@ from pipesim.core.plan import DERIVED_KEYS, Plan
 from pipesim.core.recording import Recording, on_one_clock
 from pipesim.core.schedule import LETTERS, Schedule, parse
 from pipesim.core.trace import Trace
-from pipesim.importers.kineto.actions import action_of
+from pipesim.importers.kineto.action_names import action_of
 from pipesim.importers.kineto.pipelined import recording
 from pipesim.lowering import Options
 from pipesim.studies import experiment, rebuilding

@@ -15,7 +15,7 @@ from torch.utils import checkpoint
 
 from pipesim.base.errors import RefusedError
 from pipesim.core.costs import costs_of
-from pipesim.recorders import layers, quiet, subjects
+from pipesim.recorders import layer_recording, quiet, subjects
 from pipesim.recorders.measuring import Settings
 
 MODELS = Path(__file__).parents[2] / "traces" / "recorded-cpu" / "models.py"
@@ -58,7 +58,7 @@ def test_the_importer_agrees_with_the_recorder_within_five_percent(gpt, tmp_path
     for _ in range(ATTEMPTS):
         try:
             quiet.wait_until_quiet(PATIENCE)
-            recorded = layers.record(gpt, [4], Settings(patience_s=PATIENCE, tolerance=0.2)).trace
+            recorded = layer_recording.record(gpt, [4], Settings(patience_s=PATIENCE, tolerance=0.2)).trace
         except RefusedError as error:
             if "not quiet" not in str(error):
                 raise

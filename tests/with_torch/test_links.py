@@ -17,7 +17,7 @@ from pipesim.base.errors import InputError, RefusedError
 from pipesim.cli import main
 from pipesim.core.cluster import Cluster
 from pipesim.recorders import exchanges, fitting, launch, links, pinning
-from pipesim.recorders.link_files import Links
+from pipesim.recorders.link_files import RecordedLinks
 from pipesim.recorders.links import LinkSettings
 from pipesim.recorders.quiet import Clocks
 from pipesim.studies import experiment
@@ -186,7 +186,7 @@ def test_processes_that_torchrun_started_record_too_and_rank_0_alone_has_the_res
     environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    assert len(Links.load(tmp_path).about.devices) == 2
+    assert len(RecordedLinks.load(tmp_path).about.devices) == 2
 
 
 def test_the_command_writes_transfers_and_a_cluster_that_loads(tmp_path, capsys, monkeypatch, two):
@@ -200,7 +200,7 @@ def test_the_command_writes_transfers_and_a_cluster_that_loads(tmp_path, capsys,
     assert experiment.load_cluster(str(tmp_path / "made" / "cluster.toml")) == serialisation.load(
         Cluster, tmp_path / "made" / "cluster.toml"
     )
-    about = Links.load(tmp_path / "made").about
+    about = RecordedLinks.load(tmp_path / "made").about
     assert about.command == f"pipesim record-links -o {tmp_path / 'made'} --json"
     main(["record-links", "-o", str(tmp_path / "made"), "--force"])
     text = capsys.readouterr().out

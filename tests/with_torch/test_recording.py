@@ -17,13 +17,13 @@ from pipesim.cli import main
 from pipesim.core.costs import costs_of
 from pipesim.core.trace import Trace
 from pipesim.importers.native import native
-from pipesim.recorders import layers, measuring, quiet, steady, subjects, values
+from pipesim.recorders import layer_recording, measuring, quiet, steady, subjects, values
 from pipesim.recorders.clock import clock_of
 from pipesim.recorders.hooks import hooks
 from pipesim.recorders.loop import loop
 from pipesim.recorders.measuring import OPTIONAL, Settings
+from pipesim.recorders.model_sizes import sizes
 from pipesim.recorders.optimizers import optimizer_steps
-from pipesim.recorders.sizes import sizes
 
 CPU = torch.device("cpu")
 LENIENT = Settings(tolerance=10.0)  # other tests may run beside these
@@ -208,7 +208,7 @@ def test_layers_that_hand_on_dicts_have_backwards_of_their_own(method):
 
 def test_every_way_can_be_run_where_outputs_have_no_reader_and_layers_no_gradient():
     for factory in (dicts, stopped):
-        found = layers.record(factory, [4], LENIENT, clocks=None)
+        found = layer_recording.record(factory, [4], LENIENT, clocks=None)
         assert {one.why for one in found.not_measured} <= {"samples scatter by more than 25%"}
 
 
@@ -305,7 +305,7 @@ def test_flops_are_those_of_the_products_attention_included():
 @pytest.fixture(scope="module")
 def recording():
     torch.manual_seed(0)
-    return layers.record(tied, [4, 2], LENIENT, clocks=None, command="as tested")
+    return layer_recording.record(tied, [4, 2], LENIENT, clocks=None, command="as tested")
 
 
 def test_a_recording_holds_every_sample_of_every_column(recording):
@@ -372,7 +372,7 @@ def test_an_optimizer_that_was_never_timed_in_quiet_is_named_not_guessed():
 
 
 def test_hooks_leave_empty_what_they_cannot_tell():
-    found = layers.record(tied, [4], Settings(method="hooks", tolerance=10.0), clocks=None)
+    found = layer_recording.record(tied, [4], Settings(method="hooks", tolerance=10.0), clocks=None)
     assert {one.what for one in found.not_measured} >= {"backward_input_s", "backward_weight_s", "recompute_s"}
     assert all(np.isnan(found.trace.layers[name]).all() for name in OPTIONAL if name != "backward_first_s")
     assert (found.trace.layers["forward_s"] > 0).all()
@@ -393,13 +393,13 @@ def test_threads_and_cores_are_as_before_afterwards():
 
 def test_a_recording_whose_layers_do_not_add_up_is_refused():
     with pytest.raises(RefusedError, match="microbatch size 4: the layers do not add up"):
-        layers.record(tied, [4], Settings(tolerance=1e-9), clocks=None)
+        layer_recording.record(tied, [4], Settings(tolerance=1e-9), clocks=None)
 
 
 def test_without_a_quiet_moment_nothing_is_recorded():
     stolen = quiet.Clocks(cpu=lambda: 0.0)
     with pytest.raises(RefusedError, match="the machine is not quiet"):
-        layers.record(tied, [4], Settings(patience_s=0.0), clocks=stolen)
+        layer_recording.record(tied, [4], Settings(patience_s=0.0), clocks=stolen)
 
 
 def test_what_cannot_do_without_a_quiet_moment_gives_up_when_it_had_none(monkeypatch):
@@ -407,7 +407,7 @@ def test_what_cannot_do_without_a_quiet_moment_gives_up_when_it_had_none(monkeyp
     monkeypatch.setattr(measuring, "wait_until_quiet", lambda *_: 0.0)
     told = []
     with pytest.raises(RefusedError, match="the machine is not quiet"):
-        layers.record(
+        layer_recording.record(
             tied,
             [4],
             Settings(patience_s=0.0),
@@ -422,8 +422,8 @@ def test_a_layer_that_works_in_place_on_its_input_is_for_hooks():
         return [nn.Linear(8, 8), nn.ReLU(inplace=True), nn.Linear(8, 8)], torch.randn(microbatch, 8)
 
     with pytest.raises(InputError, match=r"layer 1 \(relu-1\) forward raised RuntimeError: .*in-place.*method hooks"):
-        layers.record(factory, [4], LENIENT, clocks=None)
-    found = layers.record(factory, [4], Settings(method="hooks", tolerance=10.0), clocks=None)
+        layer_recording.record(factory, [4], LENIENT, clocks=None)
+    found = layer_recording.record(factory, [4], Settings(method="hooks", tolerance=10.0), clocks=None)
     assert found.trace.layer_count == 3
 
 
@@ -461,8 +461,9 @@ def test_what_one_layer_takes_from_another_behind_the_cuts_back_is_for_hooks():
         InputError,
         match=r"layer 3 \(take-3\) works with what layer 1 \(keep-1\) was given or computed, without.*method hooks",
     ):
-        layers.record(factory, [4], LENIENT, clocks=None)
-    assert layers.record(factory, [4], Settings(method="hooks", tolerance=10.0), clocks=None).trace.layer_count == 4
+        layer_recording.record(factory, [4], LENIENT, clocks=None)
+    found = layer_recording.record(factory, [4], Settings(method="hooks", tolerance=10.0), clocks=None)
+    assert found.trace.layer_count == 4
 
 
 class Whole(nn.Module):
@@ -485,8 +486,8 @@ def test_a_model_with_its_own_forward_is_recorded_by_hooks_and_not_by_the_loop()
         return model.parts, torch.randn(microbatch, 8), model
 
     with pytest.raises(InputError, match="returned a model beside its layers"):
-        layers.record(factory, [4], LENIENT, clocks=None)
-    found = layers.record(factory, [4], Settings(method="hooks", tolerance=10.0), clocks=None)
+        layer_recording.record(factory, [4], LENIENT, clocks=None)
+    found = layer_recording.record(factory, [4], Settings(method="hooks", tolerance=10.0), clocks=None)
     assert found.trace.layers["name"][:2].tolist() == ["linear-0", "linear-1"]
     assert found.trace.layers["stash_bytes"][:2].tolist() == [4 * 8 * 4 + 4 * 8 * 4, 4 * 8 * 4]
 
@@ -505,7 +506,7 @@ def test_layers_that_are_not_called_once_each_in_order_are_refused(order, messag
         return model.parts, torch.randn(microbatch, 8), model
 
     with pytest.raises(InputError, match=message):
-        layers.record(factory, [4], Settings(method="hooks"), clocks=None)
+        layer_recording.record(factory, [4], Settings(method="hooks"), clocks=None)
 
 
 def test_a_parameter_used_twice_in_a_layer_leaves_its_split_backward_empty():
@@ -520,7 +521,7 @@ def test_a_parameter_used_twice_in_a_layer_leaves_its_split_backward_empty():
     def factory(*, microbatch):
         return [nn.Linear(8, 8), Twice()], torch.randn(microbatch, 8)
 
-    found = layers.record(factory, [4], LENIENT, clocks=None)
+    found = layer_recording.record(factory, [4], LENIENT, clocks=None)
     missing = {one.what: one.why for one in found.not_measured if not one.layers}
     assert missing == dict.fromkeys(
         ("backward_input_s", "backward_weight_s"), "a parameter is used in several places of one layer"
@@ -531,7 +532,7 @@ def test_a_factory_that_makes_as_many_samples_for_every_microbatch_is_refused():
     with pytest.raises(
         InputError, match=r"microbatch size 2: the example is as large as at 4; factory\(microbatch=n\)"
     ):
-        layers.record(lambda **_: ([nn.Linear(8, 8)], X), [4, 2], LENIENT, clocks=None)
+        layer_recording.record(lambda **_: ([nn.Linear(8, 8)], X), [4, 2], LENIENT, clocks=None)
 
 
 X = torch.zeros(2, 8)
@@ -573,7 +574,7 @@ def bad_forward():
 )
 def test_what_breaks_the_contract_is_said_in_a_sentence(made, message):
     with pytest.raises(InputError, match=message):
-        layers.record(lambda **_: made(), [2], LENIENT, clocks=None)
+        layer_recording.record(lambda **_: made(), [2], LENIENT, clocks=None)
 
 
 @pytest.mark.parametrize("text", ["gpt", "no_such_module:gpt", "json:no_such_function", "json:__name__"])
@@ -605,7 +606,7 @@ def test_a_gpu_that_is_not_there_is_refused():
 @pytest.mark.parametrize("given", [[], [4, 4], [0]])
 def test_microbatch_sizes_that_make_no_sense_are_refused(given):
     with pytest.raises(InputError, match="microbatch"):
-        layers.record(tied, given, LENIENT, clocks=None)
+        layer_recording.record(tied, given, LENIENT, clocks=None)
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

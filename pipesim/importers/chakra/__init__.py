@@ -13,10 +13,10 @@ from pipesim.base import units
 from pipesim.base.errors import FormatError, InputError, shown, within
 from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.importers.chakra.graph import load, named
-from pipesim.importers.chakra.layers import columns, layers, transfers
+from pipesim.importers.chakra.node_layers import columns, layers, transfers
+from pipesim.importers.chakra.node_times import durations
 from pipesim.importers.chakra.phases import NAMES, computing, works
-from pipesim.importers.chakra.replaying import chakra_program
-from pipesim.importers.chakra.timing import durations
+from pipesim.importers.chakra.program_building import chakra_program
 
 __all__ = ["chakra", "chakra_program"]
 

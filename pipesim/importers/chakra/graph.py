@@ -22,8 +22,8 @@ import numpy as np
 from pipesim.base import serialisation
 from pipesim.base.arrays import Ints, Ragged
 from pipesim.base.errors import FormatError, InputError, shown, within
-from pipesim.importers.chakra import messages
-from pipesim.importers.chakra.messages import COLLECTIVE, COLLECTIVES, METADATA, RECEIVE, SEND, Node
+from pipesim.importers.chakra import node_messages
+from pipesim.importers.chakra.node_messages import COLLECTIVE, COLLECTIVES, METADATA, RECEIVE, SEND, Node
 
 Groups = dict[str, tuple[int, ...]]
 
@@ -74,7 +74,7 @@ def load(paths: Sequence[Path], groups: str | None = None) -> Graph:
     needs = array("q")
     for rank, _, path in files:
         offset, waiting = len(nodes), list[tuple[int, ...]]()
-        for node, ids in messages.read(path):
+        for node, ids in node_messages.read(path):
             nodes.append(node)
             waiting.append(ids)
             rank_of.append(rank)

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from pipesim.base.errors import InputError, shown
 from pipesim.importers.chakra.graph import Graph
-from pipesim.importers.chakra.messages import COMPUTE
+from pipesim.importers.chakra.node_messages import COMPUTE
 
 Phase = Literal["forward", "backward", "input", "weight"]
 PHASES: tuple[Phase, ...] = ("forward", "backward", "input", "weight")
@@ -27,7 +27,7 @@ NAMES = (
 _LONGEST_NAME = 300
 
 
-class Work(NamedTuple):
+class LayerPhase(NamedTuple):
     """What a node computes: a layer by its name, and a phase."""
 
     layer: str
@@ -43,14 +43,17 @@ def computing(graph: Graph) -> list[int]:
     )
 
 
-def works(graph: Graph, chosen: Sequence[int], names: str) -> dict[int, Work]:
+def works(graph: Graph, chosen: Sequence[int], names: str) -> dict[int, LayerPhase]:
     """What each of these nodes computes."""
     pattern = _pattern(names)
-    known: dict[Work | None, Work | None] = {}  # equal ones are one object: there are many nodes and few layers
+    known: dict[
+        LayerPhase | None, LayerPhase | None
+    ] = {}  # equal ones are one object: there are many nodes and few layers
     named = {number: known.setdefault(work, work) for number, work in _by_name(graph, chosen, pattern)}
     if any(named.values()):
         return {
-            number: work or Work(_own_name(graph, number, twice=False), "forward") for number, work in named.items()
+            number: work or LayerPhase(_own_name(graph, number, twice=False), "forward")
+            for number, work in named.items()
         }
     operations = _autograd(graph)
     if any(operations[number] for number in chosen):
@@ -60,7 +63,9 @@ def works(graph: Graph, chosen: Sequence[int], names: str) -> dict[int, Work]:
         key = (graph.rank[number], graph.nodes[number].name)
         times[key] = times.get(key, 0) + 1
     return {
-        number: Work(_own_name(graph, number, twice=times[graph.rank[number], graph.nodes[number].name] > 1), "forward")
+        number: LayerPhase(
+            _own_name(graph, number, twice=times[graph.rank[number], graph.nodes[number].name] > 1), "forward"
+        )
         for number in chosen
     }
 
@@ -77,7 +82,9 @@ def _pattern(names: str) -> "re.Pattern[str]":
     return pattern
 
 
-def _by_name(graph: Graph, chosen: Sequence[int], pattern: "re.Pattern[str]") -> Iterator[tuple[int, Work | None]]:
+def _by_name(
+    graph: Graph, chosen: Sequence[int], pattern: "re.Pattern[str]"
+) -> Iterator[tuple[int, LayerPhase | None]]:
     """What the name of each node says, None where the pattern does not match it."""
     for number in chosen:
         name = graph.nodes[number].name
@@ -87,7 +94,7 @@ def _by_name(graph: Graph, chosen: Sequence[int], pattern: "re.Pattern[str]") ->
             continue
         groups = match.groupdict()
         phase = next((phase for phase in PHASES if groups.get(phase)), PHASES[0])
-        yield number, Work(groups["layer"] or _own_name(graph, number, twice=True), phase)
+        yield number, LayerPhase(groups["layer"] or _own_name(graph, number, twice=True), phase)
 
 
 def _own_name(graph: Graph, number: int, *, twice: bool) -> str:
@@ -114,16 +121,16 @@ def _autograd(graph: Graph) -> list[tuple[int, Phase] | None]:
 
 def _by_autograd(
     graph: Graph, chosen: Sequence[int], operations: Sequence[tuple[int, Phase] | None]
-) -> dict[int, Work]:
+) -> dict[int, LayerPhase]:
     """All nodes of one sequence number are one layer, called as the first of them."""
     names: dict[tuple[int, int], str] = {}
     found = {}
     for number in chosen:
         operation = operations[number]
         if operation is None:
-            found[number] = Work(_own_name(graph, number, twice=True), "forward")
+            found[number] = LayerPhase(_own_name(graph, number, twice=True), "forward")
             continue
         sequence, phase = operation
         first = f"{_own_name(graph, number, twice=False)} {sequence}"
-        found[number] = Work(names.setdefault((graph.rank[number], sequence), first), phase)
+        found[number] = LayerPhase(names.setdefault((graph.rank[number], sequence), first), phase)
     return found

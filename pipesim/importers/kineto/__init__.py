@@ -1,11 +1,16 @@
 """PyTorch's profiler (Kineto): one file per rank, .json or .json.gz, as `export_chrome_trace` writes them.
 
-    file ── reading ──> Events ── layers, numbering ──> calls of layers ── work, sizes ──> Measured ── assembly ─> Trace
-                          ├────── transfers ──> what process groups moved ────────────────────────────────┘
-                          └────── actions ──> a Recording of a pipelined run, which `pipesim replay` replays
+The package reads a profile in two ways, which share the upper row:
 
-Record with `profile(record_shapes=True, profile_memory=True)` over several steps, and with ranges around what shall be
-a layer (`with record_function("block3"): ...`), or with `with_modules=True`.
+    files ── ranks, parsing, reading ──> Events ── nesting, layer_ranges, work_pieces, layer_sizes, process_groups
+
+    profile to trace       `kineto`: the layers of an ordinary training run, with samples from its iterations
+                           numbering, data_operators, layer_measurements, assembly ──> Trace
+    run to recording       `pipelined.recording`: which rank ran which action (0F3) when, for `pipesim replay`
+                           action_names, action_times, stages, pipelined ──> Recording, which contains a Trace
+
+Record with `profile(record_shapes=True, profile_memory=True)` over several steps, with ranges around the layers
+(`with record_function("block3"): ...`) or with `with_modules=True`.
 """
 
 from collections.abc import Sequence
@@ -13,12 +18,12 @@ from pathlib import Path
 
 from pipesim.base.errors import InputError, within
 from pipesim.core.trace import ANY_KIND, Trace
-from pipesim.importers.kineto.actions import have_actions
-from pipesim.importers.kineto.assembly import Terms, trace_of
-from pipesim.importers.kineto.layers import AUTO, ITERATION
-from pipesim.importers.kineto.measured import Choice, measured
+from pipesim.importers.kineto.action_names import have_actions
+from pipesim.importers.kineto.assembly import TraceOptions, trace_of
+from pipesim.importers.kineto.layer_measurements import LayerOptions, measured
+from pipesim.importers.kineto.layer_ranges import AUTO, ITERATION
+from pipesim.importers.kineto.process_groups import moved, table
 from pipesim.importers.kineto.ranks import of_ranks, title
-from pipesim.importers.kineto.transfers import moved, table
 
 
 def kineto(
@@ -52,8 +57,8 @@ def kineto(
     a trace is simulated as recorded with recompute `none`; `full` would count those forwards twice.
     """
     choice, terms = (
-        Choice(layers, depth, iteration, microbatches, moves),
-        Terms(samples, backward_factor, device, at_least),
+        LayerOptions(layers, depth, iteration, microbatches, moves),
+        TraceOptions(samples, backward_factor, device, at_least),
     )
     found, seen = [], []
     for rank, events in of_ranks(path):

@@ -12,9 +12,9 @@ from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
 from pipesim.base.tables import Table
 from pipesim.core.trace import Trace
-from pipesim.importers.kineto.layers import WAYS, ranges_there, sort_of
-from pipesim.importers.kineto.measured import Measured
-from pipesim.importers.kineto.work import AGAIN, BACKWARD, FORWARD
+from pipesim.importers.kineto.layer_measurements import LayerMeasurements
+from pipesim.importers.kineto.layer_ranges import WAYS, ranges_there, sort_of
+from pipesim.importers.kineto.work_pieces import AGAIN, BACKWARD, FORWARD
 
 _FEW = 3
 
@@ -57,7 +57,7 @@ class Attribution:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class TraceOptions:
     """What a user says of the trace that is made."""
 
     samples: int
@@ -75,7 +75,7 @@ class Terms:
             raise InputError(f"at_least = {self.at_least} found; a share from 0 to 1 was expected")
 
 
-def attribution_of(found: Sequence[Measured]) -> Attribution:
+def attribution_of(found: Sequence[LayerMeasurements]) -> Attribution:
     """What all ranks together could say."""
     layers, every, optimizer, aside, outside = (
         units.to_s(sum(getattr(one, f"{name}_ns") for one in found))
@@ -97,7 +97,7 @@ def attribution_of(found: Sequence[Measured]) -> Attribution:
     )
 
 
-def trace_of(name: str, found: Sequence[Measured], transfers: Table, terms: Terms) -> Trace:
+def trace_of(name: str, found: Sequence[LayerMeasurements], transfers: Table, terms: TraceOptions) -> Trace:
     """One trace from the layers of all ranks."""
     attribution = attribution_of(found)
     _check_share(attribution, found, terms.at_least)
@@ -116,7 +116,7 @@ def trace_of(name: str, found: Sequence[Measured], transfers: Table, terms: Term
     return Trace(name, f"kineto: {attribution}{note}", terms.samples, layers, transfers, machine)
 
 
-def _check_share(attribution: Attribution, found: Sequence[Measured], at_least: float) -> None:
+def _check_share(attribution: Attribution, found: Sequence[LayerMeasurements], at_least: float) -> None:
     if attribution.all_s == 0:
         raise InputError(f"{found[0].events.path}: nothing works in its iterations; see the option iteration")
     if attribution.share < at_least:
@@ -127,7 +127,7 @@ def _check_share(attribution: Attribution, found: Sequence[Measured], at_least: 
         )
 
 
-def _check_apart(found: Sequence[Measured]) -> None:
+def _check_apart(found: Sequence[LayerMeasurements]) -> None:
     """Ranks call the same layers, or none in common."""
     for one, other in combinations(found, 2):
         common = [name for name in one.names if name in set(other.names)]
@@ -142,7 +142,7 @@ def _check_apart(found: Sequence[Measured]) -> None:
             )
 
 
-def _backward(found: Sequence[Measured], factor: float | None) -> tuple[list[Floats], str]:
+def _backward(found: Sequence[LayerMeasurements], factor: float | None) -> tuple[list[Floats], str]:
     """Seconds of the backward of each rank, [layer, sample], recomputed forwards included; and what is not measured."""
     if any(one.ns[[BACKWARD, AGAIN]].any() for one in found):
         return [(one.ns[BACKWARD] + one.ns[AGAIN]) / units.NS_PER_S for one in found], _again(found)
@@ -155,11 +155,11 @@ def _backward(found: Sequence[Measured], factor: float | None) -> tuple[list[Flo
     return [one.ns[FORWARD] / units.NS_PER_S * times for one in found], f"; {note}"
 
 
-def _again(found: Sequence[Measured]) -> str:
+def _again(found: Sequence[LayerMeasurements]) -> str:
     return "; recomputed forwards are part of the backward" if any(one.ns[AGAIN].any() for one in found) else ""
 
 
-def _rows(one: Measured, backward_s: Floats, first: int, sample: int, device: str) -> Table:
+def _rows(one: LayerMeasurements, backward_s: Floats, first: int, sample: int, device: str) -> Table:
     """One row for each layer and sample of a rank."""
     layer, number = (axis.ravel() for axis in np.indices((len(one.names), one.samples)))
     kinds = [sort_of(name) for name in one.names]

@@ -24,7 +24,7 @@ COMMUNICATION_KERNELS = ("nccl", "rccl", "oneccl")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Memory:
+class MemoryEvents:
     """Every allocation (size above 0) and release (below 0), in order of time."""
 
     time: Ints
@@ -49,7 +49,7 @@ class Events:
     sequence: Ints  # ties a backward operator to its forward; -1 where there is none
     size: Ints  # bytes of the first input; -1 where shapes were not recorded
     details: dict[int, dict[str, Any]]  # row -> what a collective says of itself
-    memory: Memory
+    memory: MemoryEvents
     rank: int | None
     world: int
     device: str  # what the file says of its GPUs

@@ -15,13 +15,13 @@ import numpy as np
 
 from pipesim.base.arrays import Bools, Ints
 from pipesim.base.errors import InputError
-from pipesim.importers.kineto.layers import Calls
+from pipesim.importers.kineto.layer_ranges import Calls
 
 Sequence = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Numbered:
+class NumberedCalls:
     """Calls with their layers and samples; `again` says which recompute a forward for the backward."""
 
     calls: Calls
@@ -35,7 +35,7 @@ class Numbered:
     left_out: int
 
 
-def numbered(calls: Calls, again: Bools, steps: tuple[Ints, Ints], microbatches: int | None) -> Numbered:
+def numbered(calls: Calls, again: Bools, steps: tuple[Ints, Ints], microbatches: int | None) -> NumberedCalls:
     """Number the calls of all iterations that run the most common sequence of layers."""
     step = _step_of(calls.start, steps)
     forward = calls.chosen((step >= 0) & ~again)
@@ -54,7 +54,7 @@ def numbered(calls: Calls, again: Bools, steps: tuple[Ints, Ints], microbatches:
     )
     names = _distinct(common[:period])
     iterations = np.array(used, np.int64)
-    return Numbered(
+    return NumberedCalls(
         calls, layer, sample, is_again, names, len(used) * times, times, iterations, len(sequences) - len(used)
     )
 

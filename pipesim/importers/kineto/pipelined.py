@@ -12,12 +12,12 @@ from pipesim.base.errors import InputError, within
 from pipesim.core.recording import Clocks, Recording, on_one_clock
 from pipesim.core.schedule import FORWARD
 from pipesim.core.trace import ANY_KIND
-from pipesim.importers.kineto.actions import actions_in, pattern_of
-from pipesim.importers.kineto.acts import Acts, acts
-from pipesim.importers.kineto.layers import ITERATION
+from pipesim.importers.kineto.action_names import actions_in, pattern_of
+from pipesim.importers.kineto.action_times import RankActions, acts
+from pipesim.importers.kineto.layer_ranges import ITERATION
+from pipesim.importers.kineto.process_groups import P2P, Communication, moved, table
 from pipesim.importers.kineto.ranks import of_ranks, title
-from pipesim.importers.kineto.stages import STAGES, Part, parts, trace_of_stages
-from pipesim.importers.kineto.transfers import P2P, Moved, moved, table
+from pipesim.importers.kineto.stages import STAGES, StageLayers, parts, trace_of_stages
 
 
 def recording(
@@ -40,9 +40,9 @@ def recording(
     from 0; by default that of median length. The other options are as for `kineto`, `clocks` as for `on_one_clock`.
     """
     pattern = pattern_of(actions)
-    every: list[Acts] = []
-    seen: list[Moved] = []
-    found: list[Part] = []
+    every: list[RankActions] = []
+    seen: list[Communication] = []
+    found: list[StageLayers] = []
     for rank, events in of_ranks(path):
         with within(events.path):
             rows, named = actions_in(events, rank, pattern)
@@ -56,7 +56,7 @@ def recording(
     return on_one_clock(Recording(**columns, cut_bytes=cut_bytes, trace=trace, stops=stops), clocks)
 
 
-def _columns(every: Sequence[Acts], iteration: int) -> dict[str, Any]:
+def _columns(every: Sequence[RankActions], iteration: int) -> dict[str, Any]:
     """One iteration of all ranks."""
     rows = [one.of(iteration) for one in every]
     columns: dict[str, Ints] = {
@@ -79,7 +79,7 @@ def _columns(every: Sequence[Acts], iteration: int) -> dict[str, Any]:
     }
 
 
-def _chosen(every: Sequence[Acts], number: int | None) -> int:
+def _chosen(every: Sequence[RankActions], number: int | None) -> int:
     """The iteration of median length among those that do what most do."""
     count = min(int(one.iteration.max()) + 1 for one in every)
     if number is not None:
@@ -93,12 +93,12 @@ def _chosen(every: Sequence[Acts], number: int | None) -> int:
     return sorted(alike, key=lambda at: (lengths[at], at))[(len(alike) - 1) // 2]
 
 
-def _length(one: Acts, iteration: int) -> int:
+def _length(one: RankActions, iteration: int) -> int:
     rows = one.of(iteration)
     return int(one.end[rows].max() - one.start[rows].min()) if len(rows) else 0
 
 
-def _cut_bytes(every: Sequence[Acts], seen: Sequence[Moved]) -> Floats:
+def _cut_bytes(every: Sequence[RankActions], seen: Sequence[Communication]) -> Floats:
     """Bytes of a microbatch's activations at each boundary: of the messages between its ranks, the most common size."""
     sizes: dict[frozenset[int], Counter[int]] = defaultdict(Counter)
     for one in seen:

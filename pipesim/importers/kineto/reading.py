@@ -24,7 +24,7 @@ from pipesim.importers.kineto.events import (
     OP,
     RANGE,
     Events,
-    Memory,
+    MemoryEvents,
 )
 from pipesim.importers.kineto.parsing import EXPECTED, parsed, without_collecting
 
@@ -250,10 +250,10 @@ def _checked(values: Iterable[float], event: NDArray[np.int64], key: str, most: 
     return column
 
 
-def _memory(columns: _Columns, time: NDArray[np.int64]) -> Memory:
+def _memory(columns: _Columns, time: NDArray[np.int64]) -> MemoryEvents:
     order = np.argsort(time, kind="stable")
     table = np.array([row[1:] for row in columns.memory], np.int64).reshape(-1, 4)[order]
-    return Memory(time[order], table[:, 0], table[:, 1], table[:, 2], table[:, 3] > 0)
+    return MemoryEvents(time[order], table[:, 0], table[:, 1], table[:, 2], table[:, 3] > 0)
 
 
 def _rank(path: Path, info: dict[str, Any]) -> int | None:

@@ -20,20 +20,20 @@ from pipesim.core.schedule import BACKWARD as WHOLE_BACKWARD
 from pipesim.core.schedule import FORWARD as FORWARDS
 from pipesim.core.schedule import INPUT, LETTERS, WEIGHT
 from pipesim.core.trace import Trace
-from pipesim.importers.kineto.acts import Acts
+from pipesim.importers.kineto.action_times import RankActions
 from pipesim.importers.kineto.events import Events
-from pipesim.importers.kineto.layers import Calls, backward_nodes, calls, sort_of
-from pipesim.importers.kineto.marks import Owners, covered_by_label, inside, owners
-from pipesim.importers.kineto.numbering import Numbered
-from pipesim.importers.kineto.sizes import sizes
-from pipesim.importers.kineto.work import BACKWARD, FORWARD, PHASES, all_work, labels, weights
+from pipesim.importers.kineto.layer_ranges import Calls, backward_nodes, calls, sort_of
+from pipesim.importers.kineto.layer_sizes import sizes
+from pipesim.importers.kineto.nesting import Owners, covered_by_label, inside, owners
+from pipesim.importers.kineto.numbering import NumberedCalls
+from pipesim.importers.kineto.work_pieces import BACKWARD, FORWARD, PHASES, all_work, labels, weights
 
 STAGES = "stages"
 KINDS = len(LETTERS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class StageLayers:
     """The layers of one stage on one rank."""
 
     stage: int
@@ -44,7 +44,7 @@ class Part:
     parameters: Ints
 
 
-def parts(events: Events, acts: Acts, how: str, depth: int | None) -> list[Part]:
+def parts(events: Events, acts: RankActions, how: str, depth: int | None) -> list[StageLayers]:
     """The stages of one rank. Sample = iteration * microbatches + microbatch."""
     number = _whole(acts) if how == STAGES else _finer(events, acts, how, depth)
     nodes = backward_nodes(events)
@@ -56,7 +56,7 @@ def parts(events: Events, acts: Acts, how: str, depth: int | None) -> list[Part]
     found = sizes(events, number, owner, on_gpu=all_work(events, owner).on_gpu)
     held = np.array([int(name.partition(":")[0]) for name in number.names], np.int64)
     return [
-        Part(
+        StageLayers(
             stage,
             tuple(name.partition(":")[2] for name, of in zip(number.names, held.tolist(), strict=True) if of == stage),
             ns[:, held == stage],
@@ -68,13 +68,13 @@ def parts(events: Events, acts: Acts, how: str, depth: int | None) -> list[Part]
     ]
 
 
-def _samples(acts: Acts) -> tuple[Ints, int]:
+def _samples(acts: RankActions) -> tuple[Ints, int]:
     """The sample of each action, and how many there are."""
     microbatches = int(acts.microbatch.max()) + 1
     return acts.iteration * microbatches + acts.microbatch, (int(acts.iteration.max()) + 1) * microbatches
 
 
-def _whole(acts: Acts) -> Numbered:
+def _whole(acts: RankActions) -> NumberedCalls:
     """Every forward is a call of its stage."""
     rows = np.flatnonzero(acts.kind == FORWARDS)
     held, layer = np.unique(acts.stage[rows], return_inverse=True)
@@ -84,12 +84,12 @@ def _whole(acts: Acts) -> Numbered:
     return _number(found, layer, sample[rows], names, samples)
 
 
-def _number(found: Calls, layer: Ints, sample: Ints, names: tuple[str, ...], samples: int) -> Numbered:
+def _number(found: Calls, layer: Ints, sample: Ints, names: tuple[str, ...], samples: int) -> NumberedCalls:
     again = np.zeros(len(found.row), bool)
-    return Numbered(found, layer, sample, again, names, samples, 1, np.zeros(1, np.int64), 0)
+    return NumberedCalls(found, layer, sample, again, names, samples, 1, np.zeros(1, np.int64), 0)
 
 
-def _finer(events: Events, acts: Acts, how: str, depth: int | None) -> Numbered:
+def _finer(events: Events, acts: RankActions, how: str, depth: int | None) -> NumberedCalls:
     """The calls of layers inside of the forwards; a stage calls the same ones for each microbatch."""
     found = calls(events, how, depth, weights(events), backward_nodes(events), without=_actions_and_alike(events, acts))
     forwards = np.flatnonzero(acts.kind == FORWARDS)
@@ -106,7 +106,7 @@ def _finer(events: Events, acts: Acts, how: str, depth: int | None) -> Numbered:
     return _numbered(found, by_action, acts)
 
 
-def _numbered(found: Calls, by_action: dict[int, list[int]], acts: Acts) -> Numbered:
+def _numbered(found: Calls, by_action: dict[int, list[int]], acts: RankActions) -> NumberedCalls:
     sequences: dict[int, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for action, held in by_action.items():
         sequences[int(acts.stage[action])][tuple(found.names[call] for call in held)] += 1
@@ -126,7 +126,7 @@ def _numbered(found: Calls, by_action: dict[int, list[int]], acts: Acts) -> Numb
     return _number(found.chosen(np.array(kept)), np.array(layer), np.array(of), tuple(names), samples)
 
 
-def _actions_and_alike(events: Events, acts: Acts) -> NDArray[np.bool_]:
+def _actions_and_alike(events: Events, acts: RankActions) -> NDArray[np.bool_]:
     """Ranges that are no layers: actions, and what else torch.distributed.pipelining writes."""
     found = events.named("PP:")
     found[acts.row] = True
@@ -136,7 +136,7 @@ def _actions_and_alike(events: Events, acts: Acts) -> NDArray[np.bool_]:
 # --- nanoseconds -----------------------------------------------------------------------------------------------------
 
 
-def _owner_by_actions(events: Events, acts: Acts, number: Numbered) -> Owners:
+def _owner_by_actions(events: Events, acts: RankActions, number: NumberedCalls) -> Owners:
     """Whatever runs while an action does, on whatever thread, is that of its stage and microbatch."""
     sample, _ = _samples(acts)
     calls_of = {cell: call for call, cell in enumerate(zip(number.layer.tolist(), number.sample.tolist(), strict=True))}
@@ -148,7 +148,7 @@ def _owner_by_actions(events: Events, acts: Acts, number: Numbered) -> Owners:
     return Owners(dict.fromkeys(np.unique(events.thread).tolist(), steps))
 
 
-def _ns_of_actions(acts: Acts, number: Numbered) -> Ints:
+def _ns_of_actions(acts: RankActions, number: NumberedCalls) -> Ints:
     """[kind, stage, sample] -> how long the action lasts."""
     sample, samples = _samples(acts)
     held = np.unique(acts.stage[acts.kind == FORWARDS])
@@ -159,7 +159,7 @@ def _ns_of_actions(acts: Acts, number: Numbered) -> Ints:
     return ns
 
 
-def _ns_of_work(events: Events, acts: Acts, number: Numbered, owner: Owners) -> Ints:
+def _ns_of_work(events: Events, acts: RankActions, number: NumberedCalls, owner: Owners) -> Ints:
     """[kind, layer, sample] -> the union of its work; of a backward, in actions of that kind."""
     work = all_work(events, owner)
     label = owner.at(work.thread, work.caused)
@@ -180,10 +180,10 @@ def _ns_of_work(events: Events, acts: Acts, number: Numbered, owner: Owners) -> 
 
 
 def trace_of_stages(
-    name: str, found: Sequence[Part], cut_bytes: Floats, transfers: Table, *, samples: int, device: str
+    name: str, found: Sequence[StageLayers], cut_bytes: Floats, transfers: Table, *, samples: int, device: str
 ) -> tuple[Trace, tuple[int, ...]]:
     """One trace with the layers of all stages in order, and where each stage stops."""
-    by_stage: dict[int, list[Part]] = defaultdict(list)
+    by_stage: dict[int, list[StageLayers]] = defaultdict(list)
     for part in found:
         by_stage[part.stage].append(part)
     last = max(by_stage, default=0)
@@ -214,7 +214,7 @@ def trace_of_stages(
     return Trace(name, source, samples, layers, transfers), tuple(stops)
 
 
-def _rows(part: Part, first: int, before: int, handed: float, device: str) -> Table:
+def _rows(part: StageLayers, first: int, before: int, handed: float, device: str) -> Table:
     """One row for each layer and each sample that has a forward."""
     layer, sample = np.nonzero(part.ns[FORWARDS] > 0)
     if len(np.unique(layer)) < len(part.names):

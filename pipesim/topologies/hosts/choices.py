@@ -9,9 +9,9 @@ from pipesim.base.errors import InputError, shown
 from pipesim.core.cluster import Cluster
 from pipesim.topologies import parts
 from pipesim.topologies.hosts import interconnects
-from pipesim.topologies.hosts.fabric import MICROSECOND, Fabric, Placed, cluster_of
-from pipesim.topologies.hosts.interconnects import Rates
+from pipesim.topologies.hosts.interconnects import LinkRates
 from pipesim.topologies.hosts.machine import Machine
+from pipesim.topologies.hosts.network_fabric import MICROSECOND, NetworkFabric, Placed, cluster_of
 
 
 def _quantity(parse: Any) -> Any:  # noqa: ANN401 - a field of a dataclass
@@ -31,7 +31,7 @@ class Choices:
     nics: tuple[str, ...] | None = None
     latency: float = field(default=MICROSECOND, metadata={"parse": units.duration})
 
-    def rates(self, kind: str, cpus: float = interconnects.UPI) -> Rates:
+    def rates(self, kind: str, cpus: float = interconnects.UPI) -> LinkRates:
         """Bytes/s of each class of link, for GPUs of a kind at CPUs that are so joined."""
         return interconnects.rates_of(
             kind,
@@ -90,7 +90,7 @@ def chosen(
     )
 
 
-def repeated(path: Path, machine: Machine, nodes: Any, choices: Choices, fabric: Fabric) -> Cluster:  # noqa: ANN401 - checked here
+def repeated(path: Path, machine: Machine, nodes: Any, choices: Choices, fabric: NetworkFabric) -> Cluster:  # noqa: ANN401 - checked here
     """A cluster of machines that are all alike."""
     nodes = parts.count("nodes", nodes)
     each = len(machine.gpus)

@@ -13,7 +13,7 @@ from pipesim.base.errors import within
 from pipesim.core.cluster import Cluster
 from pipesim.topologies.hosts import machines
 from pipesim.topologies.hosts.choices import Choices
-from pipesim.topologies.hosts.fabric import Fabric, cluster_of
+from pipesim.topologies.hosts.network_fabric import NetworkFabric, cluster_of
 
 SUFFIXES = (".toml", ".json", ".txt", ".xml")
 # As far as a description is looked into to see that it is one.
@@ -43,7 +43,7 @@ def load(path: Path) -> Cluster:
         choices = Choices()
         machine = machines.machine_in(path, choices)
         with within(str(path)):
-            return cluster_of(path.stem or path.name, [choices.placed(machine)], Fabric())
+            return cluster_of(path.stem or path.name, [choices.placed(machine)], NetworkFabric())
     data = serialisation.read_data(path)
     if data.get("format") == machines.Machines.FORMAT:
         return machines.read(path, data)

@@ -74,7 +74,7 @@ def pcie_of(transfers: float, lanes: int, code: tuple[int, int] = (128, 130)) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class LinkRates:
     """Bytes/s of each class of link in one machine. `between_bridges` is None where it is never the bottleneck."""
 
     nvlinks: int
@@ -92,10 +92,10 @@ def rates_of(
     between_bridges: float | str | None,
     between_cpus: float | str | None,
     cpus: float = UPI,
-) -> Rates:
+) -> LinkRates:
     """What the kind of GPU says, in place of which the user may say something else."""
     ports = ports_of(kind)
-    return Rates(
+    return LinkRates(
         ports.nvlinks,
         ports.nvlink if nvlink is None else parts.bandwidth("nvlink", nvlink),
         pcie(ports.pcie) if pcie_ is None else parts.bandwidth("pcie", pcie_),

@@ -22,8 +22,8 @@ from pipesim.base.errors import InputError, within
 from pipesim.core.cluster import Cluster
 from pipesim.topologies import nccl_xml, nvidia_smi, parts
 from pipesim.topologies.hosts.choices import Choices
-from pipesim.topologies.hosts.fabric import Fabric, cluster_of
 from pipesim.topologies.hosts.machine import Machine
+from pipesim.topologies.hosts.network_fabric import NetworkFabric, cluster_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Machines:
     VERSION: ClassVar[int] = 1
 
     nodes: tuple[Nodes, ...]
-    fabric: Fabric = field(default_factory=Fabric)
+    fabric: NetworkFabric = field(default_factory=NetworkFabric)
     name: str = ""
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ _HEADS = {words[0] for words in _AFFINITIES}
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MatrixCell:
     """What a row says of a column: a number of NVLinks, or how far apart they are on PCIe (an index of CLASSES)."""
 
     text: str
@@ -52,7 +52,7 @@ class Matrix:
 
     gpus: tuple[str, ...]
     nics: tuple[str, ...]
-    cells: dict[tuple[int, int], Cell]
+    cells: dict[tuple[int, int], MatrixCell]
     affinity: tuple[str, ...]
 
 
@@ -156,7 +156,7 @@ def _rows(lines: list[str], start: int, names: list[str]) -> tuple[dict[str, lis
     return rows, number
 
 
-def _both(rows: dict[str, list[_Word]], names: list[str], i: int, j: int) -> Cell:
+def _both(rows: dict[str, list[_Word]], names: list[str], i: int, j: int) -> MatrixCell:
     """What both rows say of a pair."""
     one, other = _cell(rows, names, i, j), _cell(rows, names, j, i)
     if (one.nvlinks, one.distance) != (other.nvlinks, other.distance):
@@ -176,15 +176,15 @@ def _check_itself(row: list[_Word], name: str, i: int) -> None:
         )
 
 
-def _cell(rows: dict[str, list[_Word]], names: list[str], row: int, column: int) -> Cell:
+def _cell(rows: dict[str, list[_Word]], names: list[str], row: int, column: int) -> MatrixCell:
     word = rows[names[row]][column + 1]
     text = ALIASES.get(word.text, word.text)
     if text in CLASSES:
-        return Cell(word.text, word.line, word.column, distance=CLASSES.index(text))
+        return MatrixCell(word.text, word.line, word.column, distance=CLASSES.index(text))
     nvlinks = _NVLINK.fullmatch(text)
     between_gpus = all(_GPU.fullmatch(names[i]) for i in (row, column))
     if nvlinks and int(nvlinks[1]) and between_gpus:
-        return Cell(word.text, word.line, word.column, nvlinks=int(nvlinks[1]))
+        return MatrixCell(word.text, word.line, word.column, nvlinks=int(nvlinks[1]))
     expected = f"{', '.join(CLASSES)}{' or NV#, such as NV2,' if between_gpus else ''}"
     raise FormatError(
         f"line {word.line}, column {word.column}: {shown(word.text)} found for {names[row]} and {names[column]}; "

@@ -18,7 +18,7 @@ from pipesim.base.errors import shown
 from pipesim.topologies.hosts import interconnects
 from pipesim.topologies.hosts.choices import Choices
 from pipesim.topologies.hosts.elements import Element
-from pipesim.topologies.hosts.interconnects import LANES, Rates
+from pipesim.topologies.hosts.interconnects import LANES, LinkRates
 from pipesim.topologies.hosts.machine import Branch, Machine
 from pipesim.topologies.parts import MOST_DEVICES
 
@@ -97,7 +97,7 @@ def _between(cpu: Element) -> float:
 # --- the tree --------------------------------------------------------------------------------------------------------
 
 
-def _cpu(cpu: Element, rates: Rates, found: _Found) -> Branch:
+def _cpu(cpu: Element, rates: LinkRates, found: _Found) -> Branch:
     name = f"numa{cpu.whole('numaid', MOST_DEVICES)}"
     below = _inside(cpu, rates.pcie, name, found)
     limit = rates.between_bridges or math.inf
@@ -182,7 +182,7 @@ def _nic(net: Element, found: _Found) -> str:
 # --- NVLinks ---------------------------------------------------------------------------------------------------------
 
 
-def _nvlinks(found: _Found, kind: str, rates: Rates) -> Iterator[tuple[str, str, float]]:
+def _nvlinks(found: _Found, kind: str, rates: LinkRates) -> Iterator[tuple[str, str, float]]:
     """From GPU to GPU, to the NVSwitches as one, or to the GPU's CPU; both ends of a pair must say the same."""
     counts: dict[tuple[str, str], int] = {}
     places: dict[tuple[str, str], Element] = {}
@@ -204,7 +204,7 @@ def _nvlinks(found: _Found, kind: str, rates: Rates) -> Iterator[tuple[str, str,
             yield one, other, count * rates.nvlink
 
 
-def _checked(gpu: Element, kind: str, rates: Rates) -> list[Element]:
+def _checked(gpu: Element, kind: str, rates: LinkRates) -> list[Element]:
     """The NVLinks of a GPU, no more than its kind has."""
     links = gpu.all("nvlink")
     total = sum(link.whole("count", _MOST_NVLINKS) for link in links)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations, count
 
 from pipesim.base.errors import FormatError
-from pipesim.topologies.hosts.interconnects import OTHER, Rates
+from pipesim.topologies.hosts.interconnects import OTHER, LinkRates
 from pipesim.topologies.hosts.machine import Branch, Machine
-from pipesim.topologies.hosts.matrix import CLASSES, Cell, Matrix
+from pipesim.topologies.hosts.matrix import CLASSES, Matrix, MatrixCell
 
 # What a group of things of a class is called.
 _GROUPS = ("pcie", "bridge", "host", "numa")
@@ -42,7 +42,7 @@ def _totals(matrix: Matrix) -> tuple[int, int]:
     return max(total), widest
 
 
-def machine_of(matrix: Matrix, device: str, rates: Rates) -> Machine:
+def machine_of(matrix: Matrix, device: str, rates: LinkRates) -> Machine:
     """GPUs, NICs, PCIe tree and NVLinks. A machine without NICs in the text has one, `nic0`, at its first CPU."""
     forest = _Forest((*matrix.gpus, *matrix.nics), _labels(matrix), rates, [count() for _ in _GROUPS])
     cpus = [_cpu(forest, part) for part in _parts(range(len(forest.names)), forest.labels[_NODE])]
@@ -62,7 +62,7 @@ class _Forest:
 
     names: tuple[str, ...]
     labels: list[list[int]]
-    rates: Rates
+    rates: LinkRates
     numbers: list[Iterator[int]]
 
 
@@ -119,7 +119,7 @@ def _join_by_affinity(matrix: Matrix, labels: list[int]) -> None:
             _join(labels, [(i, j)])
 
 
-def _contradiction(matrix: Matrix, pair: tuple[int, int], cell: Cell, level: int) -> FormatError:
+def _contradiction(matrix: Matrix, pair: tuple[int, int], cell: MatrixCell, level: int) -> FormatError:
     one, other = ([*matrix.gpus, *matrix.nics][i] for i in pair)
     return FormatError(
         f"{cell.place}: {cell.text} found for {one} and {other}; {CLASSES[level]} or nearer was expected, since both "
@@ -138,7 +138,7 @@ def _parts(members: Iterable[int], labels: Sequence[int]) -> list[list[int]]:
 # --- NVLinks ---------------------------------------------------------------------------------------------------------
 
 
-def _nvlinks(matrix: Matrix, device: str, rates: Rates) -> tuple[tuple[str, str, float], ...]:
+def _nvlinks(matrix: Matrix, device: str, rates: LinkRates) -> tuple[tuple[str, str, float], ...]:
     """From GPU to GPU; over a switch where a GPU shows more NVLinks than it has."""
     joined = {pair: cell for pair, cell in matrix.cells.items() if cell.nvlinks}
     for cell in joined.values():
@@ -154,7 +154,7 @@ def _nvlinks(matrix: Matrix, device: str, rates: Rates) -> tuple[tuple[str, str,
     return tuple((matrix.gpus[i], matrix.gpus[j], cell.nvlinks * rates.nvlink) for (i, j), cell in joined.items())
 
 
-def _switched(matrix: Matrix, rates: Rates) -> tuple[tuple[str, str, float], ...]:
+def _switched(matrix: Matrix, rates: LinkRates) -> tuple[tuple[str, str, float], ...]:
     """All GPUs that NVLinks join are at one switch, each with as many links as it shows to any other."""
     labels = list(range(len(matrix.gpus)))
     _join(labels, (pair for pair, cell in matrix.cells.items() if cell.nvlinks))

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from pipesim.base.arrays import Bools, Ints
 from pipesim.importers.kineto.events import DEVICE, LAUNCH, OP, Events
-from pipesim.importers.kineto.layers import optimizer_ranges
-from pipesim.importers.kineto.marks import NOBODY, Owners, inside, outermost, owners, union
-from pipesim.importers.kineto.numbering import Numbered
+from pipesim.importers.kineto.layer_ranges import optimizer_ranges
+from pipesim.importers.kineto.nesting import NOBODY, Owners, inside, outermost, owners, union
+from pipesim.importers.kineto.numbering import NumberedCalls
 
 FORWARD, BACKWARD, AGAIN = range(3)
 PHASES = 3
@@ -27,7 +27,7 @@ OPTIMIZER, ASIDE = -2, -3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class WorkPieces:
     """Pieces of work: when they ran, when they were caused and on which thread (-1 where that is not known)."""
 
     start: Ints
@@ -36,9 +36,9 @@ class Work:
     caused: Ints
     on_gpu: bool
 
-    def chosen(self, which: Bools) -> "Work":
+    def chosen(self, which: Bools) -> "WorkPieces":
         """Only these pieces."""
-        return Work(self.start[which], self.end[which], self.thread[which], self.caused[which], self.on_gpu)
+        return WorkPieces(self.start[which], self.end[which], self.thread[which], self.caused[which], self.on_gpu)
 
 
 def launches(events: Events) -> Ints:
@@ -53,7 +53,7 @@ def launches(events: Events) -> Ints:
     return np.where((wanted >= 0) & (ids[place] == wanted), launched[order][place], NOBODY)
 
 
-def all_work(events: Events, owner: Owners) -> Work:
+def all_work(events: Events, owner: Owners) -> WorkPieces:
     """All work that is not communication: kernels where there are any, else operators, cut where the owner changes."""
     device = events.of(DEVICE)
     if not len(device):
@@ -62,10 +62,10 @@ def all_work(events: Events, owner: Owners) -> Work:
     by, rows = launches(events)[silent], device[silent]
     thread = np.where(by >= 0, events.thread[by], NOBODY)
     caused = np.where(by >= 0, events.start[by], events.start[rows])
-    return Work(events.start[rows], events.end[rows], thread, caused, on_gpu=True)
+    return WorkPieces(events.start[rows], events.end[rows], thread, caused, on_gpu=True)
 
 
-def _cpu_work(events: Events, owner: Owners) -> Work:
+def _cpu_work(events: Events, owner: Owners) -> WorkPieces:
     """Time inside of operators, thread by thread, in pieces of which none belongs to two."""
     rows = np.flatnonzero((events.category == OP) & ~events.communicates)
     rows = rows[outermost(events.thread[rows], events.start[rows], events.end[rows])]
@@ -81,7 +81,7 @@ def _cpu_work(events: Events, owner: Owners) -> Work:
     if not pieces:
         pieces = [(np.zeros(0, np.int64),) * 3]
     start, end, thread = (np.concatenate(column) for column in zip(*pieces, strict=True))
-    return Work(start, end, thread, start, on_gpu=False)
+    return WorkPieces(start, end, thread, start, on_gpu=False)
 
 
 def weights(events: Events, *, without: Bools | None = None) -> NDArray[np.float64]:
@@ -111,7 +111,7 @@ def weights(events: Events, *, without: Bools | None = None) -> NDArray[np.float
 # --- labels ----------------------------------------------------------------------------------------------------------
 
 
-def labels(events: Events, numbered: Numbered, nodes: Ints, steps: Ints, aside: Ints | None = None) -> Owners:
+def labels(events: Events, numbered: NumberedCalls, nodes: Ints, steps: Ints, aside: Ints | None = None) -> Owners:
     """Whose each instant of each thread is: call * PHASES + phase, or the optimizer's, or nobody's.
 
     Rows in `aside` look like layers and are none.

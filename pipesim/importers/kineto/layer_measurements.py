@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from pipesim.base.arrays import Bools, Ints
 from pipesim.base.errors import InputError, PipesimError
-from pipesim.importers.kineto.aside import at_the_ends, repeats
+from pipesim.importers.kineto.data_operators import at_the_ends, repeats
 from pipesim.importers.kineto.events import OP, Events
-from pipesim.importers.kineto.layers import (
+from pipesim.importers.kineto.layer_ranges import (
     AUTO,
     ITERATION,
     OPERATORS,
@@ -27,14 +27,14 @@ from pipesim.importers.kineto.layers import (
     iterations,
     sort_of,
 )
-from pipesim.importers.kineto.marks import covered, covered_by_label, inside
-from pipesim.importers.kineto.numbering import Numbered, numbered
-from pipesim.importers.kineto.sizes import Sizes, sizes
-from pipesim.importers.kineto.work import ASIDE, OPTIMIZER, PHASES, Work, all_work, labels, weights
+from pipesim.importers.kineto.layer_sizes import LayerSizes, sizes
+from pipesim.importers.kineto.nesting import covered, covered_by_label, inside
+from pipesim.importers.kineto.numbering import NumberedCalls, numbered
+from pipesim.importers.kineto.work_pieces import ASIDE, OPTIMIZER, PHASES, WorkPieces, all_work, labels, weights
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LayerOptions:
     """What a user says of how to find layers."""
 
     layers: str = AUTO
@@ -49,13 +49,13 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class LayerMeasurements:
     """What the layers of one file take."""
 
     events: Events
     names: tuple[str, ...]
     ns: Ints  # [phase, layer, sample]
-    sizes: Sizes
+    sizes: LayerSizes
     how: str
     samples: int
     microbatches: int
@@ -69,7 +69,7 @@ class Measured:
     outside_ns: int  # work outside of all iterations
 
 
-def measured(events: Events, choice: Choice) -> Measured:
+def measured(events: Events, choice: LayerOptions) -> LayerMeasurements:
     """Find the layers and their work, the way that was chosen or the first way that finds at least two."""
     if choice.layers != AUTO:
         return _measured(events, choice, choice.layers)
@@ -85,7 +85,7 @@ def measured(events: Events, choice: Choice) -> Measured:
     raise refusals[0]
 
 
-def _measured(events: Events, choice: Choice, how: str) -> Measured:
+def _measured(events: Events, choice: LayerOptions, how: str) -> LayerMeasurements:
     nodes = backward_nodes(events)
     lasting = weights(events)
     found = calls(events, how, choice.depth, lasting, nodes)
@@ -100,7 +100,7 @@ def _measured(events: Events, choice: Choice, how: str) -> Measured:
     work = every.chosen(_inside(every, (steps[0][number.iterations], steps[1][number.iterations])))
     outside = every.chosen(~_inside(every, steps))
     label = owner.at(work.thread, work.caused)
-    result = Measured(
+    result = LayerMeasurements(
         events=events,
         names=number.names,
         ns=_ns(work, label, number),
@@ -120,7 +120,7 @@ def _measured(events: Events, choice: Choice, how: str) -> Measured:
     return result if how not in WAYS else _without_idle(result)
 
 
-def _iterations(events: Events, choice: Choice, how: str, found: Calls) -> tuple[Ints, Ints]:
+def _iterations(events: Events, choice: LayerOptions, how: str, found: Calls) -> tuple[Ints, Ints]:
     """When iterations begin and end: as ranges say, by their names or by what they call, else all of the file."""
     steps = iterations(events, choice.iteration)
     named = any(re.search(ITERATION, name) for name in events.names)
@@ -143,7 +143,7 @@ def _working(aside: Calls, lasting: NDArray[np.float64]) -> tuple[str, ...]:
     return tuple(name for name, time in total.most_common() if time)
 
 
-def _busy(work: Work, which: Bools) -> int:
+def _busy(work: WorkPieces, which: Bools) -> int:
     """How long at least one of these pieces of work ran."""
     return covered(work.start[which], work.end[which])
 
@@ -162,14 +162,14 @@ def _recomputed(events: Events, found: Calls, nodes: Ints) -> tuple[Bools, Bools
     return in_node & numbered_, in_node & ~numbered_
 
 
-def _inside(work: Work, steps: tuple[Ints, Ints]) -> Bools:
+def _inside(work: WorkPieces, steps: tuple[Ints, Ints]) -> Bools:
     """What was caused in one of these iterations."""
     number = np.searchsorted(steps[0], work.caused, side="right") - 1
     found: Bools = (number >= 0) & (work.caused < steps[1][np.maximum(number, 0)])
     return found
 
 
-def _ns(work: Work, label: Ints, number: Numbered) -> Ints:
+def _ns(work: WorkPieces, label: Ints, number: NumberedCalls) -> Ints:
     """[phase, layer, sample] -> nanoseconds during which at least one piece of its work ran, on whatever stream."""
     layers = len(number.names)
     mine = label >= 0
@@ -179,7 +179,7 @@ def _ns(work: Work, label: Ints, number: Numbered) -> Ints:
     return total.reshape(PHASES, layers, number.samples)
 
 
-def _without_idle(found: Measured) -> Measured:
+def _without_idle(found: LayerMeasurements) -> LayerMeasurements:
     """Leave out what never works: views, bookkeeping, ranges around something else."""
     working = np.flatnonzero(found.ns.any(axis=(0, 2)))
     if not len(working):
@@ -189,4 +189,6 @@ def _without_idle(found: Measured) -> Measured:
     output = np.array([next((value for value in reversed(values) if value), 0) for values in handed], np.int64)
     stash = np.add.reduceat(size.stash, working) if len(found.events.memory.time) else output
     names = tuple(found.names[i] for i in working.tolist())
-    return replace(found, names=names, ns=found.ns[:, working], sizes=Sizes(output, stash, size.parameters[working]))
+    return replace(
+        found, names=names, ns=found.ns[:, working], sizes=LayerSizes(output, stash, size.parameters[working])
+    )

@@ -12,13 +12,13 @@ import numpy as np
 
 from pipesim.base.arrays import Ints
 from pipesim.importers.kineto.events import NODE_PREFIX, OP, Events
-from pipesim.importers.kineto.marks import Owners
-from pipesim.importers.kineto.numbering import Numbered
-from pipesim.importers.kineto.work import BACKWARD, PHASES
+from pipesim.importers.kineto.nesting import Owners
+from pipesim.importers.kineto.numbering import NumberedCalls
+from pipesim.importers.kineto.work_pieces import BACKWARD, PHASES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sizes:
+class LayerSizes:
     """Bytes per layer."""
 
     output: Ints
@@ -26,7 +26,7 @@ class Sizes:
     parameters: Ints
 
 
-def sizes(events: Events, numbered: Numbered, owner: Owners, *, on_gpu: bool) -> Sizes:
+def sizes(events: Events, numbered: NumberedCalls, owner: Owners, *, on_gpu: bool) -> LayerSizes:
     """The most that any sample shows, layer by layer."""
     layer, count = numbered.layer, len(numbered.names)
     kept, largest = _outliving(events, numbered, on_gpu=on_gpu)
@@ -37,10 +37,10 @@ def sizes(events: Events, numbered: Numbered, owner: Owners, *, on_gpu: bool) ->
     np.maximum.at(stash, layer, kept)
     if not len(events.memory.time):
         stash = output.copy()
-    return Sizes(output, stash, _parameters(events, numbered, owner))
+    return LayerSizes(output, stash, _parameters(events, numbered, owner))
 
 
-def _outliving(events: Events, numbered: Numbered, *, on_gpu: bool) -> tuple[Ints, Ints]:
+def _outliving(events: Events, numbered: NumberedCalls, *, on_gpu: bool) -> tuple[Ints, Ints]:
     """For each call the bytes of all blocks, and of the largest, that it allocates and does not release."""
     calls, memory = numbered.calls, events.memory
     kept, largest = (np.zeros(len(calls.row), np.int64) for _ in range(2))
@@ -68,7 +68,7 @@ def _released(address: Ints, size: Ints, time: Ints) -> Ints:
     return found
 
 
-def _inputs_of_next(events: Events, numbered: Numbered) -> Ints:
+def _inputs_of_next(events: Events, numbered: NumberedCalls) -> Ints:
     """For each call the bytes that the first operator of the next one reads, -1 where that is not known."""
     calls, found = numbered.calls, np.full(len(numbered.calls.row), -1, np.int64)
     forward = np.flatnonzero(~numbered.again)
@@ -84,7 +84,7 @@ def _inputs_of_next(events: Events, numbered: Numbered) -> Ints:
     return found
 
 
-def _parameters(events: Events, numbered: Numbered, owner: Owners) -> Ints:
+def _parameters(events: Events, numbered: NumberedCalls, owner: Owners) -> Ints:
     """The bytes of gradients that a backward of each layer accumulates; of several samples the most."""
     layers = len(numbered.names)
     chosen = [not name.startswith(NODE_PREFIX) and name.endswith("AccumulateGrad") for name in events.names]

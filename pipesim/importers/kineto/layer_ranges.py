@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pipesim.base.arrays import Bools, Ints
 from pipesim.base.errors import InputError, shown
 from pipesim.importers.kineto.events import MODULE, MODULE_PREFIX, NODE_PREFIX, OP, RANGE, Events
-from pipesim.importers.kineto.marks import inside, outermost, parents
+from pipesim.importers.kineto.nesting import inside, outermost, parents
 
 AUTO, OPERATORS = "auto", "operators"
 WAYS = (AUTO, "ranges", "modules", OPERATORS)

@@ -15,16 +15,16 @@ import numpy as np
 from pipesim.base.arrays import Floats
 from pipesim.base.errors import InputError, RefusedError, within
 from pipesim.core.trace import OptimizerStep, Trace
-from pipesim.recorders import machine as machines
-from pipesim.recorders.clock import Clock, clock_of
-from pipesim.recorders.guest import require_torch
-from pipesim.recorders.measuring import OPTIONAL, Measured, Settings, Watch, measure
+from pipesim.recorders import machine_info
+from pipesim.recorders.clock import DeviceClock, clock_of
+from pipesim.recorders.measuring import OPTIONAL, Measurements, Settings, Watch, measure
+from pipesim.recorders.model_sizes import ModelSizes, sizes
 from pipesim.recorders.noise import scatter
 from pipesim.recorders.optimizers import optimizer_steps
 from pipesim.recorders.quiet import LIMIT, REAL, Clocks, gather
-from pipesim.recorders.sizes import Sizes, sizes
 from pipesim.recorders.steady import steady
 from pipesim.recorders.subjects import Subject, device_of, make_subject
+from pipesim.recorders.torch_extra import require_torch
 from pipesim.recorders.values import nbytes, tensors
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class NotMeasured:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recording:
+class LayerRecording:
     """A trace, the checks that it passed, what is not in it, and of each window how long the core was taken away."""
 
     trace: Trace
@@ -86,7 +86,7 @@ def record(
     command: str = "",
     clocks: Clocks | None = REAL,
     watch: Watch = lambda _: None,
-) -> Recording:
+) -> LayerRecording:
     """Record the model that a factory makes, for each microbatch size; the first is the trace's own.
 
     The factory's contract stands in `pipesim.recorders`. `clocks` are those of the gate on the CPU; None: no gate.
@@ -108,15 +108,15 @@ def record(
         name or _called(factory),
         SOURCE,
         microbatch_sizes[0],
-        _table(parts, device_kind or machines.device_kind(where)),
-        machine=machines.machine(where, settings.threads),
+        _table(parts, device_kind or machine_info.device_kind(where)),
+        machine=machine_info.machine(where, settings.threads),
         command=command,
         precision=parts[0].subject.precision,
         optimizers=tuple(steps),
     )
     not_measured = (*(one for part in parts for one in part.not_measured), *missing)
     all_lost = (*(share for part in parts for share in part.measured.lost), *lost)
-    return Recording(trace, tuple(part.check for part in parts), not_measured, all_lost)
+    return LayerRecording(trace, tuple(part.check for part in parts), not_measured, all_lost)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,8 +125,8 @@ class _Part:
 
     size: int
     subject: Subject
-    sizes: Sizes
-    measured: Measured
+    sizes: ModelSizes
+    measured: Measurements
     check: Check
     not_measured: tuple[NotMeasured, ...]
 
@@ -142,7 +142,7 @@ def _part(
     before: Mapping[int, int],
     *,
     device: "torch.device",
-    clock: Clock,
+    clock: DeviceClock,
     settings: Settings,
     clocks: Clocks | None,
     watch: Watch,
@@ -164,7 +164,7 @@ def _example_bytes(subject: Subject) -> int:
     return sum(map(nbytes, tensors(subject.example)))
 
 
-def _checked(measured: Measured, size: int, tolerance: float) -> Check:
+def _checked(measured: Measurements, size: int, tolerance: float) -> Check:
     """Refuse layers that do not add up to the model as it is."""
     sums = (measured.columns["forward_s"] + measured.columns["backward_s"]).sum(axis=1)
     check = Check(size, float(np.median(measured.reference)), float(np.median(sums)))
@@ -177,7 +177,7 @@ def _checked(measured: Measured, size: int, tolerance: float) -> Check:
     return check
 
 
-def _blank_scattered(subject: Subject, measured: Measured, size: int) -> list[NotMeasured]:
+def _blank_scattered(subject: Subject, measured: Measurements, size: int) -> list[NotMeasured]:
     """Empty the optional columns of layers whose samples scatter too much; both parts of a split go together."""
     found = []
     ways = {way: [c for c, w in OPTIONAL.items() if w == way and c in measured.columns] for way in OPTIONAL.values()}
@@ -191,7 +191,7 @@ def _blank_scattered(subject: Subject, measured: Measured, size: int) -> list[No
 
 
 def _optimizers(
-    subject: Subject, clock: Clock, settings: Settings, clocks: Clocks | None
+    subject: Subject, clock: DeviceClock, settings: Settings, clocks: Clocks | None
 ) -> tuple[list[OptimizerStep], list[NotMeasured], list[float]]:
     lost: list[float] = []
 

@@ -19,8 +19,8 @@ from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError, RefusedError, shown
 from pipesim.core.schedule import LETTERS
 from pipesim.importers.kineto.events import RANGE, Events
-from pipesim.importers.kineto.layers import compiled, ranges_there
-from pipesim.importers.kineto.marks import parents
+from pipesim.importers.kineto.layer_ranges import compiled, ranges_there
+from pipesim.importers.kineto.nesting import parents
 
 _NUMBER = "[0-9]{1,6}"
 _SHORT = re.compile(rf"(?:PP:)?(?P<stage>{_NUMBER})(?P<kind>[FBIW])(?P<microbatch>{_NUMBER})")
@@ -41,7 +41,7 @@ _KINDS = (
 _WORDS = tuple((letter, re.compile(rf"(?<![a-z])(?:{words})(?![a-z])", re.IGNORECASE)) for letter, words in _KINDS)
 
 
-class Named(NamedTuple):
+class NamedAction(NamedTuple):
     """What the name of a range says; without a stage it is that of the rank."""
 
     stage: int | None
@@ -49,7 +49,7 @@ class Named(NamedTuple):
     microbatch: int
 
 
-def action_of(name: str, pattern: re.Pattern[str] | None = None) -> Named | None:
+def action_of(name: str, pattern: re.Pattern[str] | None = None) -> NamedAction | None:
     """The action that a range stands for, if any."""
     if pattern is not None:
         match = pattern.search(name)
@@ -64,10 +64,10 @@ def action_of(name: str, pattern: re.Pattern[str] | None = None) -> Named | None
         return None
     rest = _MICROBATCH.sub(" ", _STAGE.sub(" ", name)).replace("_", " ")
     kind = _kind(rest)
-    return None if kind is None else Named(int(stage[1]) if stage else None, kind, int(microbatch[1]))
+    return None if kind is None else NamedAction(int(stage[1]) if stage else None, kind, int(microbatch[1]))
 
 
-def _from_groups(match: re.Match[str]) -> Named:
+def _from_groups(match: re.Match[str]) -> NamedAction:
     groups = match.groupdict()
     kind = _kind(groups["kind"] or "")
     if kind is None:
@@ -80,7 +80,7 @@ def _from_groups(match: re.Match[str]) -> Named:
         if not (text and re.fullmatch(_NUMBER, text)) and not (text is None and name == "stage"):
             raise InputError(f"actions: {name} {shown(text)} in {shown(match.string)} found; a number was expected")
     stage = groups.get("stage")
-    return Named(None if stage is None else int(stage), kind, int(groups["microbatch"]))
+    return NamedAction(None if stage is None else int(stage), kind, int(groups["microbatch"]))
 
 
 def _kind(text: str) -> int | None:
@@ -101,7 +101,7 @@ def pattern_of(text: str | None) -> re.Pattern[str] | None:
     return pattern
 
 
-def actions_in(events: Events, rank: int, pattern: re.Pattern[str] | None) -> tuple[Ints, list[Named]]:
+def actions_in(events: Events, rank: int, pattern: re.Pattern[str] | None) -> tuple[Ints, list[NamedAction]]:
     """The rows of the ranges that are actions, the innermost where they nest, and what they are."""
     named = [action_of(name, pattern) for name in events.names]
     hit = np.array([one is not None for one in named], bool)
@@ -118,7 +118,7 @@ def actions_in(events: Events, rank: int, pattern: re.Pattern[str] | None) -> tu
     return rows, list(_with_stage(named, events.name[rows].tolist(), rank))
 
 
-def _with_stage(named: list[Named | None], names: list[int], rank: int) -> Iterator[Named]:
+def _with_stage(named: list[NamedAction | None], names: list[int], rank: int) -> Iterator[NamedAction]:
     for name in names:
         one = named[name]
         if one is not None:

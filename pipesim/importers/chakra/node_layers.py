@@ -19,8 +19,8 @@ from pipesim.base.arrays import Ints, Ragged
 from pipesim.base.errors import FormatError, shown
 from pipesim.base.tables import Table
 from pipesim.importers.chakra.graph import Graph, in_order
-from pipesim.importers.chakra.messages import COLLECTIVE, SEND
-from pipesim.importers.chakra.phases import PHASES, Phase, Work
+from pipesim.importers.chakra.node_messages import COLLECTIVE, SEND
+from pipesim.importers.chakra.phases import PHASES, LayerPhase, Phase
 
 # Of the nodes that another one follows on, those that are kept: a layer reads few others.
 _MOST_SOURCES = 64
@@ -33,7 +33,7 @@ _TENSOR = re.compile(r"Tensor\(([^()]{1,40})\)")
 
 
 @dataclass(slots=True)
-class Layer:
+class NodeLayer:
     """What was found of one layer: the nodes that compute it, in topological order, and sizes."""
 
     name: str
@@ -43,14 +43,14 @@ class Layer:
     sources: tuple[int, ...] = ()
 
 
-def layers(graph: Graph, work: Mapping[int, Work]) -> list[Layer]:
+def layers(graph: Graph, work: Mapping[int, LayerPhase]) -> list[NodeLayer]:
     """All layers in topological order."""
     units = [(node,) for node in range(len(graph.nodes))]
     joined = replace(graph, needs=_with_sends(graph))
     order = in_order(joined, units)
     before = _before(joined, order, work)
     stage_of = _stages(joined, order, work, before)
-    found: list[Layer] = []
+    found: list[NodeLayer] = []
     of_node: dict[int, int] = {}
     index: dict[tuple[int, str], int] = {}
     order = [node for node in order if node in work]
@@ -59,7 +59,7 @@ def layers(graph: Graph, work: Mapping[int, Work]) -> list[Layer]:
         key = (stage_of[graph.rank[node]], work[node].layer)
         of_node[node] = index.setdefault(key, len(index))
         if of_node[node] == len(found):
-            found.append(Layer(key[1]))
+            found.append(NodeLayer(key[1]))
         found[of_node[node]].nodes.append(node)
     _add_sources(found, before, of_node, work)
     _add_sizes(joined, found, before, of_node, work)
@@ -74,7 +74,7 @@ def _with_sends(graph: Graph) -> Ragged:
     return Ragged.of_pairs(len(graph.nodes), row, np.concatenate([graph.needs.values, sends]))
 
 
-def _before(graph: Graph, order: Sequence[int], work: Mapping[int, Work]) -> list[tuple[int, ...]]:
+def _before(graph: Graph, order: Sequence[int], work: Mapping[int, LayerPhase]) -> list[tuple[int, ...]]:
     """For each node the computing nodes that it follows on, with none that compute between."""
     found: list[tuple[int, ...]] = [()] * len(graph.nodes)
     for node in order:
@@ -86,26 +86,26 @@ def _before(graph: Graph, order: Sequence[int], work: Mapping[int, Work]) -> lis
 
 
 def _stages(
-    graph: Graph, order: Sequence[int], work: Mapping[int, Work], before: Sequence[tuple[int, ...]]
+    graph: Graph, order: Sequence[int], work: Mapping[int, LayerPhase], before: Sequence[tuple[int, ...]]
 ) -> dict[int, int]:
     """Rank -> the number of its stage: ranks of one stage compute the same at the same depth."""
     depth: dict[int, int] = {}
-    does: dict[int, list[Work]] = {rank: [] for rank in graph.ranks}
+    does: dict[int, list[LayerPhase]] = {rank: [] for rank in graph.ranks}
     for node in (node for node in order if node in work):
         rank = graph.rank[node]
         others = {graph.rank[source] for source in before[node]} - {rank}
         depth.setdefault(rank, max((depth[other] + 1 for other in others), default=0))
         does[rank].append(work[node])
-    kinds: dict[tuple[int, tuple[Work, ...]], int] = {}
+    kinds: dict[tuple[int, tuple[LayerPhase, ...]], int] = {}
     ranks = sorted(depth, key=lambda rank: (depth[rank], rank))
     return {rank: kinds.setdefault((depth[rank], tuple(does[rank])), len(kinds)) for rank in ranks}
 
 
 def _add_sources(
-    found: Sequence[Layer],
+    found: Sequence[NodeLayer],
     before: Sequence[tuple[int, ...]],
     of_node: Mapping[int, int],
-    work: Mapping[int, Work],
+    work: Mapping[int, LayerPhase],
 ) -> None:
     """The layers that each layer reads: those whose forward its own first forward follows on."""
     for number, layer in enumerate(found):
@@ -117,10 +117,10 @@ def _add_sources(
 
 def _add_sizes(
     graph: Graph,
-    found: Sequence[Layer],
+    found: Sequence[NodeLayer],
     before: Sequence[tuple[int, ...]],
     of_node: Mapping[int, int],
-    work: Mapping[int, Work],
+    work: Mapping[int, LayerPhase],
 ) -> None:
     for layer in found:
         outputs = (graph.nodes[node].outputs for node in layer.nodes if work[node].phase == "forward")
@@ -153,9 +153,9 @@ def _tensors(shapes: str, types: str) -> int:
 
 
 def columns(
-    found: Sequence[Layer],
+    found: Sequence[NodeLayer],
     graph: Graph,
-    work: Mapping[int, Work],
+    work: Mapping[int, LayerPhase],
     seconds: Mapping[int, float],
     *,
     backward_factor: float,
@@ -181,9 +181,9 @@ def columns(
 
 
 def _times(
-    found: Sequence[Layer],
+    found: Sequence[NodeLayer],
     graph: Graph,
-    work: Mapping[int, Work],
+    work: Mapping[int, LayerPhase],
     seconds: Mapping[int, float],
     backward_factor: float,
 ) -> tuple[dict[Phase, "array[float]"], Ints]:
@@ -224,7 +224,7 @@ def _samples(
     }
 
 
-def _inputs(found: Sequence[Layer]) -> list[str]:
+def _inputs(found: Sequence[NodeLayer]) -> list[str]:
     """As traces write it; a layer of which nothing is known reads the one before."""
     texts = []
     for number, layer in enumerate(found):

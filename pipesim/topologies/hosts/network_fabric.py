@@ -22,7 +22,7 @@ MICROSECOND = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Fabric:
+class NetworkFabric:
     """How NICs are joined. `bandwidth` is that of each NIC, None for what the machines say of theirs.
 
     `uplink` is that of each link between two switches; None: wide enough never to block. `latency` is that of each link
@@ -58,7 +58,7 @@ class Placed:
     latency: float = MICROSECOND
 
 
-def cluster_of(name: str, places: Sequence[Placed], fabric: Fabric) -> Cluster:
+def cluster_of(name: str, places: Sequence[Placed], fabric: NetworkFabric) -> Cluster:
     """The cluster of these machines, in order node0, node1, ...; a machine alone has no NICs and no network."""
     alone = len(places) == 1
     _check_size(places, fabric)
@@ -81,7 +81,7 @@ def cluster_of(name: str, places: Sequence[Placed], fabric: Fabric) -> Cluster:
     return Cluster(name, tuple(devices), tuple(links))
 
 
-def _check_size(places: Sequence[Placed], fabric: Fabric) -> None:
+def _check_size(places: Sequence[Placed], fabric: NetworkFabric) -> None:
     gpus = sum(len(place.machine.gpus) for place in places)
     nvlinks = sum(len(place.machine.nvlinks) for place in places)
     switches = len(places) * fabric.spines if fabric.topology != "core" else 0
@@ -91,7 +91,7 @@ def _check_size(places: Sequence[Placed], fabric: Fabric) -> None:
         raise InputError(f"nics: node{n} has none on the network; at least one was expected")
 
 
-def _speed(place: Placed, nic: str, fabric: Fabric) -> float:
+def _speed(place: Placed, nic: str, fabric: NetworkFabric) -> float:
     speed = fabric.bandwidth or place.machine.nics[nic]
     if not speed:
         raise InputError(
@@ -101,7 +101,7 @@ def _speed(place: Placed, nic: str, fabric: Fabric) -> float:
     return speed
 
 
-def _switch(fabric: Fabric, node: int, nic: int) -> str:
+def _switch(fabric: NetworkFabric, node: int, nic: int) -> str:
     if fabric.topology == "rails":
         return f"rail{nic}"
     return f"leaf{node // (fabric.nodes_per_leaf or 1)}" if fabric.topology == "leaf_spine" else "core"
@@ -114,7 +114,7 @@ def _uplink(nic: str, between: int, speed: float, latency: float, switch: str) -
     return [Link(a, b, speed, latency if i == last else 0.0) for i, (a, b) in enumerate(pairwise(way))]
 
 
-def _between_switches(places: Sequence[Placed], fabric: Fabric) -> list[Link]:
+def _between_switches(places: Sequence[Placed], fabric: NetworkFabric) -> list[Link]:
     """Each rail or leaf to each spine; nothing where there is one switch only."""
     below: Counter[str] = Counter()
     for n, place in enumerate(places):

@@ -28,9 +28,9 @@ from pipesim.core.sharing import Sharing, sharing_rule
 from pipesim.importers.chakra.collectives import edges
 from pipesim.importers.chakra.graph import Collective, Graph, in_order, load, named
 from pipesim.importers.chakra.lane_order import lane_order
-from pipesim.importers.chakra.messages import COLLECTIVE, COMPUTE, RECEIVE, SEND
+from pipesim.importers.chakra.node_messages import COLLECTIVE, COMPUTE, RECEIVE, SEND
+from pipesim.importers.chakra.node_times import durations
 from pipesim.importers.chakra.phases import NAMES, Phase, works
-from pipesim.importers.chakra.timing import durations
 from pipesim.lowering.messages import Alone, alone
 
 _KINDS: dict[Phase, int] = {"forward": FORWARD, "backward": BACKWARD, "input": INPUT, "weight": WEIGHT}

@@ -30,7 +30,7 @@ QUARTILE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class MessageTime:
     """What one size of message took: the median of its rounds, each round's quartile, and the noise of all samples."""
 
     bytes: int
@@ -58,18 +58,18 @@ class LeftOut:
     why: str
 
 
-def points(table: Table, rows: NDArray[np.bool_]) -> list[Point]:
+def points(table: Table, rows: NDArray[np.bool_]) -> list[MessageTime]:
     """A point of each size, over all pairs of processes."""
     sizes, seconds, rounds = (table[name][rows] for name in ("bytes", "seconds", "round"))
     found = []
     for size in np.unique(sizes).tolist():
         taken, when = seconds[sizes == size], rounds[sizes == size]
         of_rounds = tuple(float(np.quantile(taken[when == number], QUARTILE)) for number in np.unique(when))
-        found.append(Point(size, median(of_rounds), float(mad(taken)), len(taken), of_rounds))
+        found.append(MessageTime(size, median(of_rounds), float(mad(taken)), len(taken), of_rounds))
     return found
 
 
-def reliable(name: str, recorded: list[Point]) -> tuple[list[Point], tuple[LeftOut, ...]]:
+def reliable(name: str, recorded: list[MessageTime]) -> tuple[list[MessageTime], tuple[LeftOut, ...]]:
     """The points for a table, and those that are left out of it; refused if these are too many or among the largest."""
     steady = [point for point in recorded if point.repeats]
     kept = longest_rising(steady)
@@ -85,7 +85,7 @@ def reliable(name: str, recorded: list[Point]) -> tuple[list[Point], tuple[LeftO
     return kept, left_out
 
 
-def _why(point: Point, kept: list[Point]) -> str:
+def _why(point: MessageTime, kept: list[MessageTime]) -> str:
     if not point.repeats:
         return f"{point} does not repeat: half of the rounds within {APART:.0%} of their median was expected"
     faster = next((one for one in kept if one.bytes > point.bytes and _falls(point, one)), None)
@@ -95,13 +95,13 @@ def _why(point: Point, kept: list[Point]) -> str:
     return f"{point} took less than {slower}"
 
 
-def _falls(smaller: Point, larger: Point) -> bool:
+def _falls(smaller: MessageTime, larger: MessageTime) -> bool:
     return larger.seconds < (1 - FALL) * smaller.seconds
 
 
-def longest_rising(recorded: list[Point]) -> list[Point]:
+def longest_rising(recorded: list[MessageTime]) -> list[MessageTime]:
     """As many points as can be kept so that none takes clearly less than the one before; of equals the latest ones."""
-    best: list[list[Point]] = []
+    best: list[list[MessageTime]] = []
     for point in recorded:
         before = [chain for chain in best if not _falls(chain[-1], point)]
         best.append([*max(before, key=len, default=[]), point])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class ModelSizes:
     """For each layer, for a whole microbatch."""
 
     output_bytes: list[int]
@@ -31,10 +31,10 @@ class Sizes:
     forward_flops: list[float]
 
 
-def sizes(subject: Subject) -> Sizes:
+def sizes(subject: Subject) -> ModelSizes:
     """The sizes of a model's layers."""
     output, stash = _outputs_and_saved(subject)
-    return Sizes(output, _parameters(subject), stash, _flops(subject))
+    return ModelSizes(output, _parameters(subject), stash, _flops(subject))
 
 
 def _outputs_and_saved(subject: Subject) -> tuple[list[int], list[int]]:

@@ -15,15 +15,15 @@ import numpy as np
 
 from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError
-from pipesim.importers.kineto.actions import Named
+from pipesim.importers.kineto.action_names import NamedAction
 from pipesim.importers.kineto.events import GROUP_PREFIXES, OP, RANGE, Events
-from pipesim.importers.kineto.layers import iterations
-from pipesim.importers.kineto.marks import Owners
-from pipesim.importers.kineto.work import all_work
+from pipesim.importers.kineto.layer_ranges import iterations
+from pipesim.importers.kineto.nesting import Owners
+from pipesim.importers.kineto.work_pieces import all_work
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Acts:
+class RankActions:
     """The actions of one rank in order of their start."""
 
     rank: int
@@ -48,7 +48,7 @@ class Acts:
         return tuple(sorted(zip(*columns, strict=True)))
 
 
-def acts(events: Events, rank: int, rows: Ints, named: list[Named], pattern: str) -> Acts:
+def acts(events: Events, rank: int, rows: Ints, named: list[NamedAction], pattern: str) -> RankActions:
     """The actions of one file, from the rows of their ranges."""
     steps = iterations(events, pattern)
     number = np.searchsorted(steps[0], events.start[rows], side="right") - 1
@@ -65,7 +65,7 @@ def acts(events: Events, rank: int, rows: Ints, named: list[Named], pattern: str
     stage, kind, microbatch = np.array(cells, np.int64)[order].T
     start, end = start[order], end[order]
     start[1:] = np.maximum(start[1:], np.maximum.accumulate(end)[:-1])  # one lane: what overlaps waits
-    return Acts(
+    return RankActions(
         rank, rows[order], stage, kind, microbatch, iteration[order], start, np.maximum(start, end), step, events.origin
     )
 

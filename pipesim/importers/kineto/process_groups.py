@@ -18,16 +18,16 @@ from pipesim.base import units
 from pipesim.base.arrays import Ints
 from pipesim.base.tables import Table
 from pipesim.importers.kineto.events import DEVICE, GROUP_PREFIXES, OP, RANGE, Events
-from pipesim.importers.kineto.marks import inside
+from pipesim.importers.kineto.nesting import inside
 from pipesim.importers.kineto.reading import BYTES, group_name
-from pipesim.importers.kineto.work import launches
+from pipesim.importers.kineto.work_pieces import launches
 
 P2P = "p2p"
 _MOST_BYTES = 2**50
 _MANY = 8  # digits of a rank
 
 
-class Moved(NamedTuple):
+class Communication(NamedTuple):
     """One message or collective as one rank saw it; start and end in nanoseconds since the epoch."""
 
     kind: str
@@ -42,14 +42,14 @@ class Moved(NamedTuple):
     on_gpu: bool = False
 
 
-def moved(events: Events, rank: int) -> list[Moved]:
+def moved(events: Events, rank: int) -> list[Communication]:
     """What one rank took part in, in order of time."""
     rows = events.of(DEVICE)[events.communicates[events.of(DEVICE)]]
     found = list(_by_kernels(events, rank, rows) if len(rows) else _by_ranges(events, rank))
     return sorted(found, key=lambda one: (one.start, one.end))
 
 
-def _by_kernels(events: Events, rank: int, rows: Ints) -> Iterator[Moved]:
+def _by_kernels(events: Events, rank: int, rows: Ints) -> Iterator[Communication]:
     ranges = np.flatnonzero((events.category == RANGE) & events.named(*GROUP_PREFIXES))
     launched = dict(zip(events.of(DEVICE).tolist(), launches(events).tolist(), strict=True))
     by = np.array([launched[row] for row in rows.tolist()], np.int64)
@@ -66,7 +66,7 @@ def _by_kernels(events: Events, rank: int, rows: Ints) -> Iterator[Moved]:
             yield from _named(events, rank, int(ranges[at]), row)
 
 
-def _told(events: Events, rank: int, row: int, args: dict[str, Any]) -> Iterator[Moved]:
+def _told(events: Events, rank: int, row: int, args: dict[str, Any]) -> Iterator[Communication]:
     """What a kernel says of itself."""
     kind = _kind(str(args["Collective name"]))
     each = BYTES.get(str(args.get("dtype", "")).lower(), 0)
@@ -78,22 +78,22 @@ def _told(events: Events, rank: int, row: int, args: dict[str, Any]) -> Iterator
         here = int(events.start[row]) + events.origin, int(events.end[row]) + events.origin
         if kind != P2P:
             ends = (members[0], members[-1]) if members else (0, several - 1)
-            yield Moved(kind, rank, *ends, size, several, *here, on_gpu=True)
+            yield Communication(kind, rank, *ends, size, several, *here, on_gpu=True)
         elif sender >= 0 or receiver >= 0:
             receives = "recv" in str(args["Collective name"]).lower()
             source, target = (sender if sender >= 0 else rank), (receiver if receiver >= 0 else rank)
-            yield Moved(kind, rank, source, target, size, 2, *here, receives=receives, on_gpu=True)
+            yield Communication(kind, rank, source, target, size, 2, *here, receives=receives, on_gpu=True)
 
 
-def _named(events: Events, rank: int, row: int, kernel: int) -> Iterator[Moved]:
+def _named(events: Events, rank: int, row: int, kernel: int) -> Iterator[Communication]:
     """What the range says that launched a kernel."""
     kind, size = _kind(group_name(events.text(row))), int(events.size[row])
     if size > 0 and kind != P2P:  # a range does not say to whom a message goes
         here = int(events.start[kernel]) + events.origin, int(events.end[kernel]) + events.origin
-        yield Moved(kind, rank, 0, events.world - 1, size, events.world, *here, on_gpu=True)
+        yield Communication(kind, rank, 0, events.world - 1, size, events.world, *here, on_gpu=True)
 
 
-def _by_ranges(events: Events, rank: int) -> Iterator[Moved]:
+def _by_ranges(events: Events, rank: int) -> Iterator[Communication]:
     rows = np.flatnonzero((events.category == RANGE) & events.named(*GROUP_PREFIXES) & (events.size > 0))
     ops = np.flatnonzero((events.category == OP) & events.named("c10d::"))
     around = inside(
@@ -103,12 +103,12 @@ def _by_ranges(events: Events, rank: int) -> Iterator[Moved]:
         name, size = group_name(events.text(row)), int(events.size[row])
         here = int(events.start[row]) + events.origin, int(events.end[row]) + events.origin
         if _kind(name) != P2P:
-            yield Moved(_kind(name), rank, 0, events.world - 1, size, events.world, *here)
+            yield Communication(_kind(name), rank, 0, events.world - 1, size, events.world, *here)
             continue
         peer = _peer_of(events.details.get(int(ops[at]), {})) if at >= 0 else -1
         if peer >= 0:
             source, target = (peer, rank) if "recv" in name else (rank, peer)
-            yield Moved(P2P, rank, source, target, size, 2, *here, receives="recv" in name)
+            yield Communication(P2P, rank, source, target, size, 2, *here, receives="recv" in name)
 
 
 def _peer_of(args: dict[str, Any]) -> int:
@@ -145,9 +145,9 @@ def _kind(name: str) -> str:
 # --- several ranks ---------------------------------------------------------------------------------------------------
 
 
-def table(seen: Sequence[Moved]) -> Table:
+def table(seen: Sequence[Communication]) -> Table:
     """One row for each message and collective, matched over the ranks that were recorded."""
-    groups: dict[tuple[Any, ...], dict[tuple[int, bool], list[Moved]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[tuple[Any, ...], dict[tuple[int, bool], list[Communication]]] = defaultdict(lambda: defaultdict(list))
     for one in seen:
         key = (one.kind, one.source, one.target, one.size, one.participants)
         groups[key][one.rank, one.receives].append(one)
@@ -171,13 +171,13 @@ def table(seen: Sequence[Moved]) -> Table:
     }
 
 
-def _together(by_rank: dict[tuple[int, bool], list[Moved]]) -> Iterator[list[Moved]]:
+def _together(by_rank: dict[tuple[int, bool], list[Communication]]) -> Iterator[list[Communication]]:
     """The n-th of every rank belong together."""
     for number in range(max(map(len, by_rank.values()))):
         yield [found[number] for found in by_rank.values() if number < len(found)]
 
 
-def _seconds(together: list[Moved]) -> float:
+def _seconds(together: list[Communication]) -> float:
     """How long it moved. On a CPU a sender says when it began, not when it was done: the receiver does."""
     receivers = [one for one in together if one.receives]
     if together[0].kind == P2P and receivers and not together[0].on_gpu:

@@ -10,9 +10,9 @@ import numpy as np
 
 from pipesim.base.arrays import Bools, Ints
 from pipesim.importers.kineto.events import DEVICE, RANGE, Events
-from pipesim.importers.kineto.layers import Calls
-from pipesim.importers.kineto.marks import outermost
-from pipesim.importers.kineto.work import weights
+from pipesim.importers.kineto.layer_ranges import Calls
+from pipesim.importers.kineto.nesting import outermost
+from pipesim.importers.kineto.work_pieces import weights
 
 # Moves between host and device or from type to type; new tensors, empty or filled; other views of the same data.
 _MOVES = re.compile(
