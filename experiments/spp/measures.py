@@ -64,7 +64,7 @@ def known(case: Setup) -> tuple[Costs, Cluster]:
     """Costs and a cluster that have the slow devices and links of a scenario for good."""
     costs, cluster = case.costs, case.cluster
     for slow in case.scenario.slow:
-        kind = cluster.devices[cluster.index[slow.device]].kind
+        kind = cluster.device(slow.device).kind
         costs = with_kind(costs, kind, slow.factor)
         devices = tuple(replace(d, kind=AGING) if d.name == slow.device else d for d in cluster.devices)
         cluster = replace(cluster, devices=devices)

@@ -70,7 +70,7 @@ def pipeline_of(plan: Plan, costs: Costs, cluster: Cluster) -> Pipeline:
 
 def stage_ns(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> Ints:
     """Nanoseconds of one microbatch on each stage, at the pace of its slowest replica."""
-    kinds = [{cluster.devices[cluster.index[device]].kind for device in stage.devices} for stage in plan.stages]
+    kinds = [{cluster.device(device).kind for device in stage.devices} for stage in plan.stages]
     seconds = [
         max(costs.seconds(phase, kind, plan.share(n))[stage.start : stage.stop].sum() for kind in kinds[n])
         for n, stage in enumerate(plan.stages)

@@ -15,6 +15,7 @@ import numpy as np
 
 from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints
+from pipesim.base.intervals import covered, union
 from pipesim.core.program import ALL_REDUCE, BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT
 from pipesim.core.timeline import Timeline
 
@@ -85,7 +86,7 @@ def link_busy(timeline: Timeline) -> Ints:
     task, medium = route.row_of_value(), route.values
     return np.array(
         [
-            _covered(timeline.start[task[rows]], timeline.end[task[rows]])
+            covered(timeline.start[task[rows]], timeline.end[task[rows]])
             for rows in _groups(medium, len(timeline.program.media))
         ],
         np.int64,
@@ -95,21 +96,6 @@ def link_busy(timeline: Timeline) -> Ints:
 def _groups(key: Ints, count: int) -> list[Ints]:
     """The rows of each key."""
     return np.split(np.argsort(key, kind="stable"), np.searchsorted(np.sort(key), np.arange(1, count)))[:count]
-
-
-def _union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Intervals that overlap or touch, joined."""
-    order = np.argsort(start, kind="stable")
-    start, reach = start[order], np.maximum.accumulate(end[order])
-    if not len(start):
-        return start, reach
-    first = np.append(True, start[1:] > reach[:-1])
-    return start[first], reach[np.append(first[1:], True)]
-
-
-def _covered(start: Ints, end: Ints) -> int:
-    start, end = _union(start, end)
-    return int((end - start).sum())
 
 
 # --- what is waited for ----------------------------------------------------------------------------------------------
@@ -146,7 +132,7 @@ def exposed_all_reduce(timeline: Timeline) -> Ints:
         ring = reducing & ((program.source == device) | (program.target == device))
         held = np.concatenate([program.stage[lane], program.stage[ring]])
         rows = np.flatnonzero(reducing & np.isin(program.stage, held))
-        start, end = _union(timeline.start[rows], timeline.end[rows])
+        start, end = union(timeline.start[rows], timeline.end[rows])
         working = _work_before(timeline, lane, end) - _work_before(timeline, lane, start)
         exposed[device] = int((end - start - working).sum())
     return exposed

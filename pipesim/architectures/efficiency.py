@@ -16,6 +16,7 @@ fp32 may come above 1: they are counted as direct ones, and libraries take algor
 
 from dataclasses import dataclass
 
+from pipesim.base.checks import check_not_negative
 from pipesim.base.errors import InputError
 
 # Kinds of layers: what runs as convolutions, and what has no products, so that its few FLOPs hide behind its moves.
@@ -36,8 +37,7 @@ class Curve:
         for name in ("product", "convolution", "memory"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name} = {getattr(self, name)} found; a finite number, more than 0, was expected")
-        if not 0 <= self.start_s < float("inf"):
-            raise InputError(f"start_s = {self.start_s} found; a finite number, not negative, was expected")
+        check_not_negative("start_s", self.start_s)
 
     def __str__(self) -> str:
         return (

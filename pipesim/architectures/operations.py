@@ -5,6 +5,7 @@ activation functions, dropout, biases and residual sums inside such a layer take
 their arithmetic. Layers that have nothing else (sums, pools, norms, embeddings) count it.
 """
 
+from pipesim.base.checks import check_whole
 from pipesim.base.errors import InputError, shown
 
 PRECISIONS = {"fp16": 2, "bf16": 2, "fp32": 4, "tf32": 4}
@@ -29,7 +30,7 @@ def value_bytes(precision: str) -> int:
     return PRECISIONS[precision]
 
 
-MOST = 2**40
+MOST_SIZE = 2**40
 MOST_LAYERS = 2**16
 """A model of more layers would be made for hours."""
 
@@ -37,11 +38,7 @@ MOST_LAYERS = 2**16
 def check_sizes(**sizes: object) -> None:
     """Refuse a size that is not a whole number of at least 1, or larger than that of any model, by its name."""
     for name, value in sizes.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} = {shown(value)} found; a whole number, at least 1, was expected")
-        most = MOST_LAYERS if name.endswith("layers") else MOST
-        if value > most:
-            raise InputError(f"{name} = {shown(value)} found; at most {most} was expected")
+        check_whole(name, value, 1, MOST_LAYERS if name.endswith("layers") else MOST_SIZE)
 
 
 def check_flags(**flags: object) -> None:

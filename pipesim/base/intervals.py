@@ -1,13 +1,14 @@
-"""Overlapping spans assigned to tracks, so that spans on a track do not overlap.
+"""Intervals of time: their union, how much time they cover, and tracks on which none overlaps another.
 
-    spans      a |-----|                 track 0   a |-----|  c |-----|
+    spans      a |-----|                 track 0   a |-----|  c |-----|        union   |----------------|
                b    |------|             track 1   b    |------|
                c          |-----|
 
-Spans that only touch can share a track.
+Intervals that touch are joined in a union, and may share a track.
 """
 
 import heapq
+from itertools import pairwise
 
 import numpy as np
 
@@ -42,3 +43,27 @@ def _assigned(begins: list[int], ends: list[int]) -> list[int]:
         heapq.heappush(busy, (end, track))
         assigned.append(track)
     return assigned
+
+
+def union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Intervals that overlap or touch, joined, in order of time."""
+    if not len(start):
+        return start, end
+    order = np.argsort(start, kind="stable")
+    start, reach = start[order], np.maximum.accumulate(end[order])
+    first = np.append(True, start[1:] > reach[:-1])
+    return start[first], reach[np.append(first[1:], True)]
+
+
+def covered(start: Ints, end: Ints) -> int:
+    """For how long at least one of the intervals lasts."""
+    start, end = union(start, end)
+    return int((end - start).sum())
+
+
+def covered_by_label(label: Ints, start: Ints, end: Ints, count: int) -> Ints:
+    """For each label 0, 1, ..., count - 1: for how long at least one of its intervals lasts."""
+    order = np.argsort(label, kind="stable")
+    label, start, end = label[order], start[order], end[order]
+    bounds = np.searchsorted(label, np.arange(count + 1))
+    return np.array([covered(start[a:b], end[a:b]) for a, b in pairwise(bounds.tolist())], np.int64)

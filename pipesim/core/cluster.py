@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base import units, widest_paths
+from pipesim.base.checks import check_one_of
 from pipesim.base.errors import InputError, within
 
 if TYPE_CHECKING:
@@ -76,8 +77,7 @@ class Link:
             _check_name(self.target)
             if self.source == self.target:
                 raise InputError("must join two different vertices")
-            if self.duplex not in DUPLEX:
-                raise InputError(f"duplex {self.duplex!r} found; one of {', '.join(DUPLEX)} was expected")
+            check_one_of("duplex", self.duplex, DUPLEX)
             if not 0 < self.bandwidth < np.inf:
                 raise InputError(f"bandwidth {self.bandwidth} found; more than 0 bytes/s was expected")
             if not 0 <= self.latency < np.inf:
@@ -178,6 +178,10 @@ class Cluster:
     def index(self) -> dict[str, int]:
         """Position of each device."""
         return {device.name: position for position, device in enumerate(self.devices)}
+
+    def device(self, name: str) -> Device:
+        """The device of this name, which must exist."""
+        return self.devices[self.index[name]]
 
     @cached_property
     def has_tables(self) -> bool:

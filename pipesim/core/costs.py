@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
+from pipesim.base.checks import check_one_of
 from pipesim.base.errors import InputError
 from pipesim.core.model import Model, model_of
 from pipesim.core.trace import ANY_KIND, Trace
@@ -152,10 +153,8 @@ def costs_of(
     Where only whole backwards were recorded, `weight_share` of each is taken as the gradient of the weights. `scaling`
     says how long a share of a microbatch takes: as `recorded`, or its share of the whole (`linear`).
     """
-    if scaling not in SCALINGS:
-        raise InputError(f"scaling {scaling!r} found; one of {', '.join(SCALINGS)} was expected")
-    if statistic not in STATISTICS:
-        raise InputError(f"statistic {statistic!r} found; one of {', '.join(STATISTICS)} was expected")
+    check_one_of("scaling", scaling, SCALINGS)
+    check_one_of("statistic", statistic, STATISTICS)
     if not 0 <= weight_share <= 1:
         raise InputError(f"weight_share {weight_share} found; 0 to 1 was expected")
     model = model_of(trace, microbatch_size)

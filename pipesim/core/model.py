@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from pipesim.base.arrays import Floats
+from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError
 from pipesim.core.trace import Trace
 
@@ -47,8 +48,7 @@ class Model:
     precision: str = field(default="")
 
     def __post_init__(self) -> None:
-        if self.microbatch_size < 1:
-            raise InputError(f"microbatch_size = {self.microbatch_size} found; at least 1 was expected")
+        check_at_least("microbatch_size", self.microbatch_size)
         if not self.layers:
             raise InputError("a model needs at least one layer")
         for index, layer in enumerate(self.layers):
@@ -114,8 +114,7 @@ def model_of(trace: Trace, microbatch_size: int | None = None) -> Model:
     Bytes and FLOPs are taken from the recorded size that is nearest, scaled in proportion.
     """
     size = trace.microbatch_size if microbatch_size is None else microbatch_size
-    if size < 1:
-        raise InputError(f"microbatch size {size} found; at least 1 was expected")
+    check_at_least("microbatch_size", size)
     table = trace.layers
     recorded = np.unique(table["microbatch_size"])
     nearest = recorded[np.argmin(np.abs(recorded - size))]

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from pipesim.base.errors import InputError, PlanError, shown
+from pipesim.base.checks import check_at_least, check_one_of
+from pipesim.base.errors import InputError, PlanError
 from pipesim.core.cluster import Cluster
 from pipesim.core.model import Model
 
 Replicas = Literal["split", "whole"]
-MOST = 2**63 - 1  # of anything that is counted: columns of numbers have 64 bits
 REPLICAS: tuple[Replicas, ...] = ("split", "whole")
 
 # Keys that a plan's JSON shows beside its own: made anew by whoever writes it, not part of the plan.
@@ -60,8 +60,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         check_at_least("microbatches", self.microbatches, 1, PlanError)
-        if self.replicas not in REPLICAS:
-            raise PlanError(f"replicas {self.replicas!r} found; one of {', '.join(REPLICAS)} was expected")
+        check_one_of("replicas", self.replicas, REPLICAS, PlanError)
         if not self.stages:
             raise PlanError("stages: a plan needs at least one")
         expected = 0
@@ -148,11 +147,3 @@ def check_stages(stages: int | None, model: Model, cluster: Cluster) -> int:
 def check_microbatches(microbatches: int) -> None:
     """Refuse a number of microbatches that nothing can be planned for."""
     check_at_least("microbatches", microbatches, 1)
-
-
-def check_at_least(name: str, value: int, least: int, error: type[InputError] = InputError) -> None:
-    """Refuse an option's value that is too small, or that no column of numbers has room for."""
-    if value < least:
-        raise error(f"{name} = {value} found; at least {least} was expected")
-    if value > MOST:
-        raise error(f"{name} = {shown(value)} found; at most {MOST} was expected")

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from pipesim.base import files, serialisation, units
 from pipesim.base.arrays import Floats, Ints, Ragged
+from pipesim.base.checks import check_one_of
 from pipesim.base.errors import InputError, shown, within
 from pipesim.core.scenario import STEADY, Speeds, finish_time
 from pipesim.core.sharing import SHARING_RULES, SHARINGS, Sharing, SharingRule
@@ -228,8 +229,7 @@ def _check_order(program: Program) -> None:
 
 def _check_scalars(program: Program) -> None:
     for name, allowed in (("sharing", SHARINGS), ("transfers", TRANSFERS)):
-        if getattr(program, name) not in allowed:
-            raise InputError(f"{name}: {shown(getattr(program, name))} found; one of {', '.join(allowed)} was expected")
+        check_one_of(name, getattr(program, name), allowed)
     if program.microbatches < 1 or program.samples < 0:
         raise InputError(
             f"microbatches, samples: {program.microbatches}, {program.samples} found; 1 and 0 are the least"

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
+from pipesim.base.checks import check_one_of
 from pipesim.base.errors import InputError
 from pipesim.core.schedule import FORWARD, LETTERS, WEIGHT, Action
 from pipesim.core.trace import Trace
@@ -114,8 +115,7 @@ def on_one_clock(recording: Recording, clocks: Clocks = "auto") -> Recording:
     exchanges with, from rank to rank. `auto` does so only for ranks whose clock as recorded is impossible. Afterwards
     the first action starts at 0.
     """
-    if clocks not in CLOCKS:
-        raise InputError(f"clocks = {clocks!r} found; one of {', '.join(CLOCKS)} was expected")
+    check_one_of("clocks", clocks, CLOCKS)
     count = len(recording.ranks)
     shift, doubt = np.zeros(count, np.int64), np.zeros(count, np.int64)
     if clocks != "recorded":

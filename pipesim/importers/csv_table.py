@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipesim.base import files, lookup, units
+from pipesim.base.checks import check_not_negative, check_whole
 from pipesim.base.errors import FormatError, InputError, shown, within
 from pipesim.base.tables import Table
 from pipesim.core.trace import LAYER_COLUMNS, Trace
@@ -59,12 +60,9 @@ def csv_table(
 def _check_options(delimiter: str, samples: int, backward_factor: float | None) -> None:
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise InputError(f"delimiter = {shown(delimiter)} found; one character such as ',' or ';' was expected")
-    if isinstance(samples, bool) or not 1 <= samples < 2**63:
-        raise InputError(f"samples = {shown(samples)} found; a whole number, at least 1, was expected")
-    if backward_factor is not None and not 0 <= backward_factor < np.inf:
-        raise InputError(
-            f"backward_factor = {shown(backward_factor)} found; a finite number, not negative, was expected"
-        )
+    check_whole("samples", samples)
+    if backward_factor is not None:
+        check_not_negative("backward_factor", backward_factor)
 
 
 def _unit(read: Callable[[str], float], what: str, name: str) -> float:

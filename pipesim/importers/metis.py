@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pipesim.base import files, serialisation, units
+from pipesim.base.checks import check_not_negative, check_whole
 from pipesim.base.errors import FormatError, InputError, shown, within
 from pipesim.base.tables import Table
 from pipesim.core.trace import ANY_KIND, Trace
@@ -59,7 +60,9 @@ def metis(
     backward is taken to be as large as its output. The times of the optimizer, of all-reduces and of loading data, and
     the memory, are ignored: they are those of a whole iteration.
     """
-    _check_options(backward_factor, samples)
+    check_not_negative("backward_factor", backward_factor)
+    if samples is not None:
+        check_whole("samples", samples)
     with within("output_bytes"):
         outputs = None if output_bytes is None else units.size(output_bytes)
     paths = [path] if isinstance(path, Path) else list(path)
@@ -72,15 +75,6 @@ def metis(
     with within(", ".join(str(profile.path) for profile in chosen)[:200]):
         layers = _columns(chosen, backward_factor, outputs)
         return Trace(chosen[0].model, "metis", min(profile.batch for profile in chosen), layers)
-
-
-def _check_options(backward_factor: float, samples: int | None) -> None:
-    if isinstance(backward_factor, bool) or not 0 <= backward_factor < np.inf:
-        raise InputError(
-            f"backward_factor = {shown(backward_factor)} found; a finite number, not negative, was expected"
-        )
-    if samples is not None and (isinstance(samples, bool) or not 1 <= samples < _MOST):
-        raise InputError(f"samples = {shown(samples)} found; a whole number, at least 1, was expected")
 
 
 def _check_fit(profiles: list[_Profile]) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipesim.base import files, units
 from pipesim.base.arrays import Floats
+from pipesim.base.checks import check_not_negative, check_whole
 from pipesim.base.errors import FormatError, InputError, shown, within
 from pipesim.base.tables import Table
 from pipesim.core.trace import ANY_KIND, Trace
@@ -19,7 +20,6 @@ from pipesim.core.trace import ANY_KIND, Trace
 # No model has more layers: a longer vector holds something else.
 _MOST_LAYERS = 10_000
 _MOST_NUMBERS = 1_000_000
-_MOST = 2**63
 _LONGEST_HEADER = 10_000
 _NUMBER = re.compile(r"[<>=|]?(f[248]|[iu][1248])")
 
@@ -42,12 +42,8 @@ def npy(
     large as its output. Several files are further samples of the same layers, or, with one `device_kind` for each of
     them, other devices.
     """
-    if isinstance(backward_factor, bool) or not 0 <= backward_factor < np.inf:
-        raise InputError(
-            f"backward_factor = {shown(backward_factor)} found; a finite number, not negative, was expected"
-        )
-    if isinstance(samples, bool) or not 1 <= samples < _MOST:
-        raise InputError(f"samples = {shown(samples)} found; a whole number, at least 1, was expected")
+    check_not_negative("backward_factor", backward_factor)
+    check_whole("samples", samples)
     paths = [path] if isinstance(path, Path) else list(path)
     kinds = _kinds(device_kind, len(paths))
     second = 1 / _unit(time_unit)

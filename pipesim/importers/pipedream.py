@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from pipesim.base import files, units
-from pipesim.base.errors import FormatError, InputError, shown, within
+from pipesim.base.checks import check_whole
+from pipesim.base.errors import FormatError, within
 from pipesim.base.tables import Table
 from pipesim.core.trace import NO_INPUTS, Trace
 
@@ -55,8 +56,7 @@ def pipedream(path: Path, *, samples: int | None = None) -> Trace:
     if samples is None:
         named = _PROFILED_BATCH.search(path.stem)
         samples = max(1, int(named[1])) if named else 1
-    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-        raise InputError(f"samples = {shown(samples)} found; a whole number, at least 1, was expected")
+    check_whole("samples", samples)
     text = files.read_text(path, files.RECORDING)
     with within(str(path)):
         nodes, edges = _parse(text)

@@ -60,7 +60,7 @@ def _assemble(tasks: Tasks, setup: Setup) -> Program:
     media = tuple(name for name, _ in tasks.channels) if on_channels else setup.cluster.media
     per_second = np.array(setup.cluster.media_bandwidth, np.float64)
     capacity = np.array([rate for _, rate in tasks.channels]) if on_channels else per_second / units.NS_PER_S
-    devices = [setup.cluster.devices[setup.cluster.index[name]] for name in setup.plan.devices]
+    devices = [setup.cluster.device(name) for name in setup.plan.devices]
     model = setup.costs.model
     program = Program(
         sharing=setup.options.sharing,

@@ -30,7 +30,7 @@ def add_all_reduces(tasks: Tasks, setup: Setup) -> None:
 
 def in_ring(devices: Sequence[str], cluster: Cluster) -> list[str]:
     """Node after node, so that a ring enters each once; otherwise in the order of the plan."""
-    nodes = [cluster.devices[cluster.index[name]].node for name in devices]
+    nodes = [cluster.device(name).node for name in devices]
     first = {node: place for place, node in reversed(list(enumerate(nodes)))}
     return [name for _, name in sorted(zip(nodes, devices, strict=True), key=lambda pair: first[pair[0]])]
 

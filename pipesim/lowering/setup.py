@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
+from pipesim.base.checks import check_not_negative, check_one_of
 from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -49,12 +50,11 @@ class Options:
             ("transfers", TRANSFERS),
             ("recompute", RECOMPUTES),
         ):
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} {getattr(self, name)!r} found; one of {', '.join(allowed)} was expected")
+            check_one_of(name, getattr(self, name), allowed)
         for name in ("optimizer_s_per_byte", "optimizer_state", "pair_factor"):
             value = getattr(self, name)
-            if value is not None and not 0 <= value < np.inf:
-                raise InputError(f"{name} {value} found; a finite number, not negative, was expected")
+            if value is not None:
+                check_not_negative(name, value)
 
     def pair_ns(self, first: Floats, second: Floats) -> Ints:
         """Nanoseconds of two actions that are one."""
@@ -172,7 +172,7 @@ class Setup:
 
     def kind(self, rank: int) -> str:
         """The device kind of a rank."""
-        return self.cluster.devices[self.cluster.index[self.plan.devices[rank]]].kind
+        return self.cluster.device(self.plan.devices[rank]).kind
 
     def parameter_bytes(self, stage: int) -> float:
         """Bytes of a stage's parameters, on each replica."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipesim.base.checks import check_at_least
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -57,8 +58,8 @@ def annealing(
     where a smaller one stops. Ignores plans whose replicas take whole microbatches, and several chunks per device.
     """
     plans.check_microbatches(microbatches)
-    plans.check_at_least("evaluations", evaluations, 1)
-    plans.check_at_least("seed", seed, 0)
+    check_at_least("evaluations", evaluations, 1)
+    check_at_least("seed", seed, 0)
     judge = abstract_cost(costs, cluster, evaluations) if cost is None else cost
     known: dict[State, float] = {}
 

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipesim.base.checks import check_one_of
 from pipesim.base.errors import InputError, RefusedError
 from pipesim.recorders import pinning
 from pipesim.recorders.link_files import RecordedLinks
@@ -33,8 +34,7 @@ def backend_of(name: str, processes: int) -> str:
         enough = torch.cuda.is_available() and torch.cuda.device_count() >= processes and dist.is_nccl_available()
         return "nccl" if enough else "gloo"
     known = {"nccl": dist.is_nccl_available(), "gloo": dist.is_gloo_available()}
-    if name not in known:
-        raise InputError(f"backend {name!r} found; one of auto, {', '.join(known)} was expected")
+    check_one_of("backend", name, ("auto", *known))
     if not known[name]:
         raise RefusedError(f"this PyTorch was built without {name}")
     return name

@@ -18,6 +18,7 @@ import numpy as np
 
 from pipesim.base import lookup
 from pipesim.base.arrays import Floats
+from pipesim.base.checks import check_at_least, check_not_negative
 from pipesim.base.errors import InputError, PipesimError, RefusedError
 from pipesim.recorders import RECORDERS
 from pipesim.recorders.clock import DeviceClock
@@ -54,10 +55,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, least in LEAST.items():
-            if getattr(self, name) < least:
-                raise InputError(f"{name} {getattr(self, name)} found; at least {least} was expected")
-        if not 0 <= self.patience_s < np.inf or not 0 < self.tolerance < np.inf:
-            raise InputError("patience and tolerance must be finite numbers, not negative")
+            check_at_least(name, getattr(self, name), least)
+        check_not_negative("patience", self.patience_s)
+        check_not_negative("tolerance", self.tolerance)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pipesim.base import lookup
+from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, PipesimError, shown
 from pipesim.recorders.values import Value, mapped, tensors
 
@@ -84,8 +85,7 @@ def device_of(name: str) -> "torch.device":
 
 def make_subject(factory: Callable[..., Any], microbatch: int, device: "torch.device") -> Subject:
     """Call the factory, check what it returned, and move it to the device."""
-    if microbatch < 1:
-        raise InputError(f"microbatch {microbatch} found; at least 1 sample was expected")
+    check_at_least("microbatch", microbatch)
     try:
         made = factory(microbatch=microbatch)
     except Exception as error:  # anything may happen in a user's function

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pipesim.base.errors import InputError, MissingExtraError, ScheduleError
+from pipesim.base.checks import check_at_least
+from pipesim.base.errors import MissingExtraError, ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.members import SchedulerInfo
@@ -41,8 +42,8 @@ def exact(
     count = len(kinds) * board.stages * board.microbatches
     if count > LARGEST:
         raise ScheduleError(f"{count} actions found; exact orders {LARGEST} at most")
-    if limit is not None and limit < 1:
-        raise InputError(f"limit = {limit} found; at least 1 was expected")
+    if limit is not None:
+        check_at_least("limit", limit)
     try:
         from ortools.sat.python import cp_model  # noqa: PLC0415 - an extra
     except ImportError:

@@ -3,8 +3,8 @@
 import numpy as np
 
 from pipesim.base.arrays import Ints
+from pipesim.base.checks import check_at_least
 from pipesim.base.errors import ScheduleError
-from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.members import SchedulerInfo
@@ -35,7 +35,7 @@ def interleaved(
     count = check_shape(plan, "loop", "interleaved")
     lanes = groups_of(plan)
     size = len(lanes) if group is None else group
-    plans.check_at_least("group", size, 1)
+    check_at_least("group", size, 1)
     if plan.replicas == "whole" and max(plan.replication) > 1:
         raise ScheduleError(
             "the plan gives whole microbatches to its replicas; interleaved orders plans that split them"

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, ScheduleError, shown
 from pipesim.base.lookup import suggest
 from pipesim.core.cluster import Cluster
@@ -33,8 +34,8 @@ def list_schedule(
     """
     if priority not in PRIORITIES:
         raise InputError(f"priority {shown(priority)} found; {suggest(priority, list(PRIORITIES))}")
-    if limit is not None and not limit >= 1:
-        raise InputError(f"limit = {limit} found; at least 1 was expected")
+    if limit is not None:
+        check_at_least("limit", limit)
     board = board_of(plan, costs, cluster)
     forward, backward = PRIORITIES[priority](board)
     most = np.full(board.lanes, np.inf if limit is None else float(limit))

@@ -121,5 +121,5 @@ def _chunked(  # noqa: PLR0917 - a problem has its parts
 def _layer_seconds(plan: Plan, costs: Costs, cluster: Cluster, devices: Group) -> Floats:
     """Forward and backward of each layer on the slowest kind of these devices."""
     share = 1 / len(devices) if plan.replicas == "split" else 1.0
-    kinds = sorted({cluster.devices[cluster.index[device]].kind for device in devices})
+    kinds = sorted({cluster.device(device).kind for device in devices})
     return np.max([costs.forward(kind, share) + costs.backward(kind, share) for kind in kinds], axis=0)  # type: ignore[no-any-return]  # an array

@@ -7,6 +7,7 @@ import numpy as np
 
 from pipesim.analysis import metrics
 from pipesim.base import lookup, units
+from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, PipesimError
 from pipesim.core import legality
 from pipesim.core import plan as plans
@@ -76,7 +77,7 @@ def case(  # noqa: PLR0917 - what is explored, in the order in which one asks
     host_memory: HostMemory = None,
 ) -> Setup:
     """A schedule for `stages` devices as a case to simulate; `chunks` stages on each where one may choose."""
-    plans.check_at_least("stages", stages, 1)
+    check_at_least("stages", stages, 1)
     plans.check_microbatches(microbatches)
     scheduler, shape, count = _chunked(scheduler, chunks)
     if stages * count > MOST_STAGES:
@@ -96,7 +97,7 @@ def _chunked(scheduler: str, chunks: int | None) -> tuple[str, bool, int]:
     function = lookup.resolve(scheduler, SCHEDULERS, "scheduler")
     info = info_of(function, SchedulerInfo)
     if info.layout is None:
-        plans.check_at_least("chunks", 1 if chunks is None else chunks, 1)
+        check_at_least("chunks", 1 if chunks is None else chunks, 1)
         return scheduler, (chunks or 1) > 1, chunks or 1
     option, unit = info.chunks_option, info.chunks
     if chunks is not None and option and option not in keywords:
@@ -105,7 +106,7 @@ def _chunked(scheduler: str, chunks: int | None) -> tuple[str, bool, int]:
         keywords[option] = chunks // unit
         scheduler = f"{name}({', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
     count = unit * (lookup.defaults_of(function) | keywords)[option] if option else unit
-    plans.check_at_least(option or "chunks", count, 1)
+    check_at_least(option or "chunks", count, 1)
     if chunks not in {None, count}:
         raise InputError(f"chunks = {chunks} found; {scheduler} has {count}")
     return scheduler, False, count

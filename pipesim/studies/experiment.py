@@ -10,6 +10,7 @@ import numpy as np
 
 from pipesim.analysis import bounds, metrics
 from pipesim.base import files, lookup, serialisation
+from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, quoted
 from pipesim.core import limits
 from pipesim.core import plan as plans
@@ -283,8 +284,7 @@ def check_replay(
 ) -> None:  # fmt: skip
     """Refuse a replay that cannot be drawn, in which nothing would vary, or that draws more at once than fits."""
     limits.check_draws(host_memory, setup.plan.microbatches, len(setup.costs.model))
-    if iterations < 1:
-        raise InputError(f"iterations = {iterations} found; at least 1 was expected")
+    check_at_least("iterations", iterations)
     if not 0 <= jitter <= MOST_JITTER:
         raise InputError(f"jitter = {jitter} found; 0 to {MOST_JITTER:g} was expected (0.05: times vary by 5 %)")
     if seed < 0:

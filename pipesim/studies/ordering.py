@@ -9,6 +9,7 @@ from typing import Any
 
 from pipesim.analysis import metrics
 from pipesim.base import lookup
+from pipesim.base.checks import check_whole
 from pipesim.base.errors import DeadlockError, InputError, ScheduleError, within
 from pipesim.core import limits
 from pipesim.core.cluster import Cluster
@@ -96,10 +97,7 @@ def _called(scheduler: Scheduler | Schedule | str) -> tuple[str, SchedulerInfo, 
 
 def _chunk_units(option: str, keywords: dict[str, Any]) -> int:
     """The value of the option that states how many chunks a device holds; 1 where there is no such option."""
-    count = keywords[option] if option else 1
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise InputError(f"{option} = {count!r} found; a whole number, at least 1, was expected")
-    return count
+    return check_whole(option, keywords[option]) if option else 1
 
 
 def schedule_with(

@@ -104,7 +104,7 @@ def _faster_layers(case: Setup, program: Program, by: float) -> list[Ints]:
 
 
 def _kind(case: Setup, device: str) -> str:
-    return case.cluster.devices[case.cluster.index[device]].kind
+    return case.cluster.device(device).kind
 
 
 def _links(case: Setup, program: Program) -> dict[str, list[int]]:

@@ -3,12 +3,12 @@
 Each check takes the argument's name, so that an error says which one is wrong, what was found and what was expected.
 """
 
-import operator
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pipesim.base import units
+from pipesim.base.checks import check_whole
 from pipesim.base.errors import InputError, UnknownNameError, shown, within
 from pipesim.core.cluster import Device
 from pipesim.core.devices import device_kind
@@ -59,13 +59,7 @@ def path(name: str, value: str | Path) -> Path:
 
 def count(name: str, value: int, least: int = 1, most: int = MOST_DEVICES) -> int:
     """A whole number within limits."""
-    try:
-        whole = operator.index(value)  # numpy's whole numbers too
-    except TypeError:
-        whole = least - 1
-    if isinstance(value, bool) or not least <= whole <= most:
-        raise InputError(f"{name}: {shown(value)} found; a whole number from {least} to {most} was expected")
-    return whole
+    return check_whole(name, value, least, most)
 
 
 def number(name: str, value: float, least: float, most: float) -> float:

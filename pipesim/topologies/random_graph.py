@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base.arrays import Ints
+from pipesim.base.checks import check_one_of
 from pipesim.base.errors import InputError, shown
 from pipesim.core.cluster import Cluster, Link
 from pipesim.topologies import parts
@@ -50,9 +51,7 @@ def random(
 
 def _bandwidths(values: Sequence[float | str], distribution: str) -> list[float]:
     """What is drawn from, in bytes/s."""
-    if not isinstance(distribution, str) or distribution not in get_args(Distribution):
-        allowed = ", ".join(map(repr, get_args(Distribution)))
-        raise InputError(f"distribution: {shown(distribution)} found; one of {allowed} was expected")
+    check_one_of("distribution", distribution, get_args(Distribution))
     if not isinstance(values, list | tuple) or not values:
         raise InputError(f"bandwidths: {shown(values)} found; a list such as ['1 GB/s', '10 GB/s'] was expected")
     found = [parts.bandwidth(f"bandwidths[{i}]", value) for i, value in enumerate(values)]

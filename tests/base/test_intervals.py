@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipesim.base.intervals import tracks
+from pipesim.base.intervals import covered, covered_by_label, tracks, union
 
 spans = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 6)), max_size=25)
 
@@ -54,3 +54,22 @@ def test_no_two_spans_of_a_track_overlap_and_no_more_tracks_are_used_than_spans_
         under_way = [sum(a <= t < b for a, b in mine) for t in range(30)]
         used = {track for (r, _, length), track in zip(rows, found, strict=True) if r == row and length}
         assert len(used) <= max(under_way)
+
+
+def ticks(rows):
+    """The units of time that the intervals cover."""
+    return {tick for start, length in rows for tick in range(start, start + length)}
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 6)), max_size=12))
+def test_a_union_covers_the_same_time_with_intervals_that_do_not_touch(rows):
+    start, length = np.array(rows, np.int64).reshape(-1, 2).T
+    first, last = union(start, start + length)
+    assert ticks(zip(first.tolist(), (last - first).tolist(), strict=True)) == ticks(rows)
+    assert (first[1:] > last[:-1]).all()
+    assert covered(start, start + length) == len(ticks(rows))
+
+
+def test_each_label_covers_the_time_of_its_own_intervals():
+    label, start, end = np.array([[2, 0, 2, 2], [0, 5, 3, 10], [4, 9, 6, 11]])
+    assert covered_by_label(label, start, end, 4).tolist() == [4, 0, 7, 0]

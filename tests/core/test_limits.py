@@ -14,9 +14,9 @@ from helpers.places import TESTS
 from helpers.strategies import even_trace, jobs
 from pipesim.analysis import bounds
 from pipesim.base import lookup
+from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, PlanError, RefusedError
 from pipesim.core import limits
-from pipesim.core import plan as plans
 from pipesim.core.costs import costs_of
 from pipesim.core.members import PlannerInfo, ProblemSize, SchedulerInfo, info_of, infos
 from pipesim.core.plan import Plan, Stage
@@ -322,7 +322,7 @@ def test_counts_fit_64_bits():
     with pytest.raises(PlanError, match="microbatches = 9223372036854775808 found; at most"):
         Plan("any", 1, 2**63, (Stage(0, 1, ("a",)),))
     with pytest.raises(InputError, match="at most"):
-        plans.check_at_least("group", 2**64, 1)
+        check_at_least("group", 2**64, 1)
 
 
 def test_python_takes_it_as_a_keyword():

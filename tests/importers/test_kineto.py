@@ -16,13 +16,14 @@ from helpers.places import PROFILES, ROOT, needs_data
 from helpers.profiles import AUTOGRAD, Profile, training
 from pipesim.base import lookup
 from pipesim.base.errors import InputError, PipesimError
+from pipesim.base.intervals import covered_by_label, union
 from pipesim.cli import cli
 from pipesim.core.costs import costs_of
 from pipesim.display import text
 from pipesim.importers import IMPORTERS
 from pipesim.importers.detect import importer_for
 from pipesim.importers.kineto import kineto
-from pipesim.importers.kineto.nesting import covered_by_label, outermost, owners, union
+from pipesim.importers.kineto.nesting import outermost, owners
 from pipesim.importers.kineto.pipelined import recording
 from pipesim.importers.kineto.reading import read
 from pipesim.studies import experiment

@@ -56,7 +56,7 @@ def test_the_plan_is_the_best_of_all_on_submeshes(trace, cluster, microbatches):
                     each = latencies(costs, cluster, [0, *cuts, layers], groups, microbatches)
                     best = min(best, sum(each) + (microbatches - 1) * max(each))
     plan = plan_of(trace, cluster, microbatches)
-    held = [[cluster.devices[cluster.index[name]] for name in stage.devices] for stage in plan.stages]
+    held = [[cluster.device(name) for name in stage.devices] for stage in plan.stages]
     assert all(is_submesh(group, cluster) for group in held)
     mine = latencies(costs, cluster, [0, *plan.cuts, layers], held, microbatches)
     assert plan.objective_s == pytest.approx(best)

@@ -29,7 +29,7 @@ def slowest_stage(plan, costs, cluster, bounds):
     slowest = 0.0
     for worker in zip(*(stage.devices for stage in plan.stages), strict=True):
         for n, (a, b) in enumerate(pairwise(bounds)):
-            kind = cluster.devices[cluster.index[worker[n]]].kind
+            kind = cluster.device(worker[n]).kind
             seconds = (costs.forward(kind) + costs.backward(kind))[a:b].sum()
             for other, layer in ((n - 1, a - 1), (n + 1, b - 1)):
                 if 0 <= other < len(worker):

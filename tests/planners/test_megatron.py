@@ -27,7 +27,7 @@ def analytic_seconds(plan, costs, cluster):
     blocks, positions, reduces = [], {}, {}
     data = len(plan.stages[0].devices)
     for stage in plan.stages:
-        kinds = {cluster.devices[cluster.index[name]].kind for name in stage.devices}
+        kinds = {cluster.device(name).kind for name in stage.devices}
         layers = slice(stage.start, stage.stop)
         seconds = {kind: (costs.forward(kind) + costs.backward(kind))[layers].sum() for kind in kinds}
         blocks.append(max(seconds.values()))

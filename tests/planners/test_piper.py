@@ -89,7 +89,7 @@ def test_the_plan_is_the_fastest_of_all_that_fit_and_else_the_error_tells_the_le
         bottleneck(costs, cluster, *plan, microbatches) for plan, lacks in zip(every, short, strict=True) if lacks <= 0
     )
     plan = plan_of(trace, cluster, microbatches)
-    held = [[cluster.devices[cluster.index[name]] for name in stage.devices] for stage in plan.stages]
+    held = [[cluster.device(name) for name in stage.devices] for stage in plan.stages]
     bounds = [0, *plan.cuts, len(costs.model)]
     assert plan.objective_s == pytest.approx(least)
     assert bottleneck(costs, cluster, bounds, held, microbatches) == pytest.approx(least)

@@ -93,7 +93,7 @@ def stage_seconds(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> F
         [
             min(
                 costs.seconds(phase, kind, plan.share(n))[s.start : s.stop].sum()
-                for kind in {cluster.devices[cluster.index[device]].kind for device in s.devices}
+                for kind in {cluster.device(device).kind for device in s.devices}
             )
             for n, s in enumerate(plan.stages)
         ]

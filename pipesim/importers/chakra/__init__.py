@@ -5,12 +5,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pipesim.base import units
-from pipesim.base.errors import FormatError, InputError, shown, within
+from pipesim.base.checks import check_not_negative, check_whole
+from pipesim.base.errors import FormatError, within
 from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.importers.chakra.graph import load, named
 from pipesim.importers.chakra.node_layers import columns, layers, transfers
@@ -43,7 +43,8 @@ def chakra(
     on a `device` of the data sheets from their operations and bytes, where one is named. `groups` names a JSON file
     with the ranks of process groups, where the traces have none.
     """
-    _check_numbers(samples, backward_factor)
+    check_whole("samples", samples)
+    check_not_negative("backward_factor", backward_factor)
     with within("output_bytes"):
         outputs = round(min(units.size(output_bytes), 2.0**62))
     paths = [path] if isinstance(path, Path) else list(path)
@@ -60,13 +61,6 @@ def chakra(
         table = columns(found, graph, work, seconds, backward_factor=backward_factor, output_bytes=outputs)
         table["device_kind"] = np.full(len(table["layer"]), device or ANY_KIND, object)
         return Trace(_model(paths), "chakra", samples, table, transfers(graph), precision=precision if device else "")
-
-
-def _check_numbers(samples: Any, backward_factor: Any) -> None:  # noqa: ANN401 - whatever was given
-    if not isinstance(samples, int) or isinstance(samples, bool) or not 1 <= samples < 2**62:
-        raise InputError(f"samples = {shown(samples)} found; a whole number, at least 1, was expected")
-    if not isinstance(backward_factor, int | float) or not 0 <= backward_factor < np.inf:
-        raise InputError(f"backward_factor = {shown(backward_factor)} found; a number, not negative, was expected")
 
 
 def _model(paths: Sequence[Path]) -> str:

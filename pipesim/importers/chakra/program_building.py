@@ -20,7 +20,8 @@ import numpy as np
 
 from pipesim.base import units
 from pipesim.base.arrays import Ragged
-from pipesim.base.errors import InputError, RefusedError, shown, within
+from pipesim.base.checks import check_whole
+from pipesim.base.errors import InputError, RefusedError, within
 from pipesim.core import program as programs
 from pipesim.core.cluster import Cluster
 from pipesim.core.program import ACTIVATION, ALL_REDUCE, BACKWARD, FORWARD, INPUT, WEIGHT, Program, Transfers
@@ -81,13 +82,12 @@ def chakra_program(
         return builder.program(sharing, transfers, samples)
 
 
-def _check_options(sharing: Sharing, transfers: Transfers, samples: Any) -> None:  # noqa: ANN401 - whatever was given
+def _check_options(sharing: Sharing, transfers: Transfers, samples: int) -> None:
     if transfers == "blocking":
         raise RefusedError("an execution trace says itself what a send holds back; use eager or rendezvous transfers")
     if not sharing_rule(sharing).has_links:
         raise RefusedError(f"sharing {sharing!r} has a channel between stages, which an execution trace does not have")
-    if not isinstance(samples, int) or isinstance(samples, bool) or not 0 <= samples < 2**62:
-        raise InputError(f"samples = {shown(samples)} found; a whole number, at least 0, was expected")
+    check_whole("samples", samples, 0)
 
 
 @dataclass(slots=True)

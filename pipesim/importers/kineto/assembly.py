@@ -9,6 +9,7 @@ import numpy as np
 
 from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints
+from pipesim.base.checks import check_not_negative, check_whole
 from pipesim.base.errors import InputError
 from pipesim.base.tables import Table
 from pipesim.core.trace import Trace
@@ -66,11 +67,9 @@ class TraceOptions:
     at_least: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 1:
-            raise InputError(f"samples = {self.samples!r} found; a whole number, at least 1, was expected")
-        factor = self.backward_factor
-        if factor is not None and not 0 <= factor < np.inf:
-            raise InputError(f"backward_factor = {factor} found; 0 or more was expected")
+        check_whole("samples", self.samples)
+        if self.backward_factor is not None:
+            check_not_negative("backward_factor", self.backward_factor)
         if not 0 <= self.at_least <= 1:
             raise InputError(f"at_least = {self.at_least} found; a share from 0 to 1 was expected")
 

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base.arrays import Bools, Ints
+from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, PipesimError
+from pipesim.base.intervals import covered, covered_by_label
 from pipesim.importers.kineto.data_operators import at_the_ends, repeats
 from pipesim.importers.kineto.events import OP, Events
 from pipesim.importers.kineto.layer_ranges import (
@@ -28,7 +30,7 @@ from pipesim.importers.kineto.layer_ranges import (
     sort_of,
 )
 from pipesim.importers.kineto.layer_sizes import LayerSizes, sizes
-from pipesim.importers.kineto.nesting import covered, covered_by_label, inside
+from pipesim.importers.kineto.nesting import inside
 from pipesim.importers.kineto.numbering import NumberedCalls, numbered
 from pipesim.importers.kineto.work_pieces import ASIDE, OPTIMIZER, PHASES, WorkPieces, all_work, labels, weights
 
@@ -44,8 +46,8 @@ class LayerOptions:
     moves: bool = False
 
     def __post_init__(self) -> None:
-        if self.depth is not None and self.depth < 0:
-            raise InputError(f"depth = {self.depth} found; 0 or more was expected")
+        if self.depth is not None:
+            check_at_least("depth", self.depth, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

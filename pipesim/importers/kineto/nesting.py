@@ -6,7 +6,6 @@ owner       a a a b b b b b a a a c c c a a      -1 where there is none
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,27 +96,3 @@ def inside(thread: Ints, time: Ints, around: tuple[Ints, Ints, Ints]) -> Ints:
     """For each instant the number of the innermost of the intervals (thread, start, end) around it, or -1."""
     lanes, start, end = around
     return owners(lanes, start, end, np.arange(len(start))).at(thread, time)
-
-
-def union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Intervals that overlap or touch, joined."""
-    if not len(start):
-        return start, end
-    order = np.argsort(start, kind="stable")
-    start, reach = start[order], np.maximum.accumulate(end[order])
-    first = np.append(True, start[1:] > reach[:-1])
-    return start[first], reach[np.append(first[1:], True)]
-
-
-def covered(start: Ints, end: Ints) -> int:
-    """How long at least one of the intervals lasts."""
-    start, end = union(start, end)
-    return int((end - start).sum())
-
-
-def covered_by_label(label: Ints, start: Ints, end: Ints, count: int) -> Ints:
-    """For each label 0, 1, ... how long at least one of its intervals lasts."""
-    order = np.argsort(label, kind="stable")
-    label, start, end = label[order], start[order], end[order]
-    bounds = np.searchsorted(label, np.arange(count + 1))
-    return np.array([covered(start[a:b], end[a:b]) for a, b in pairwise(bounds.tolist())], np.int64)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipesim.base.arrays import Bools, Ints
+from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError
 from pipesim.importers.kineto.layer_ranges import Calls
 
@@ -80,8 +81,7 @@ def _times(sequence: Sequence, microbatches: int | None) -> int:
         period = len(sequence) // count
         repeats = period > 1 and sequence == sequence[:period] * count and len(set(sequence[:period])) == period
         return count if repeats else 1
-    if microbatches < 1:
-        raise InputError(f"microbatches = {microbatches} found; at least 1 was expected")
+    check_at_least("microbatches", microbatches)
     period, rest = divmod(len(sequence), microbatches)
     if rest or sequence != sequence[:period] * microbatches:
         raise InputError(

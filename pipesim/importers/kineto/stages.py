@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
+from pipesim.base.intervals import covered_by_label
 from pipesim.base.tables import Table
 from pipesim.core.schedule import BACKWARD as WHOLE_BACKWARD
 from pipesim.core.schedule import FORWARD as FORWARDS
@@ -24,7 +25,7 @@ from pipesim.importers.kineto.action_times import RankActions
 from pipesim.importers.kineto.events import Events
 from pipesim.importers.kineto.layer_ranges import Calls, backward_nodes, calls, sort_of
 from pipesim.importers.kineto.layer_sizes import sizes
-from pipesim.importers.kineto.nesting import Owners, covered_by_label, inside, owners
+from pipesim.importers.kineto.nesting import Owners, inside, owners
 from pipesim.importers.kineto.numbering import NumberedCalls
 from pipesim.importers.kineto.work_pieces import BACKWARD, FORWARD, PHASES, all_work, labels, weights
 

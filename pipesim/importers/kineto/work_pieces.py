@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base.arrays import Bools, Ints
+from pipesim.base.intervals import union
 from pipesim.importers.kineto.events import DEVICE, LAUNCH, OP, Events
 from pipesim.importers.kineto.layer_ranges import optimizer_ranges
-from pipesim.importers.kineto.nesting import NOBODY, Owners, inside, outermost, owners, union
+from pipesim.importers.kineto.nesting import NOBODY, Owners, inside, outermost, owners
 from pipesim.importers.kineto.numbering import NumberedCalls
 
 FORWARD, BACKWARD, AGAIN = range(3)

@@ -10,7 +10,8 @@ cycle order.
 import numpy as np
 
 from pipesim.analysis.channels import execute, pipeline_of
-from pipesim.base.errors import DoesNotFitError, InputError, shown
+from pipesim.base.checks import check_at_least, check_one_of
+from pipesim.base.errors import DoesNotFitError
 from pipesim.base.units import to_s
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
@@ -54,7 +55,7 @@ def spp(
     """
     plans.check_microbatches(microbatches)
     if most_stages is not None:
-        plans.check_at_least("most_stages", most_stages, 1)
+        check_at_least("most_stages", most_stages, 1)
     sequence, name = ordered(cluster, order)
     limit = memory_limit(costs, cluster, sequence, microbatches, memory) if memory else None
     solutions = prm(costs, cluster, sequence, microbatches, most_stages, limit)
@@ -86,8 +87,7 @@ def _pe_time(plan: Plan, costs: Costs, cluster: Cluster) -> int:
 
 def memory_limit(costs: Costs, cluster: Cluster, order: list[int], microbatches: int, schedule: str) -> Memory:
     """What stages must hold under a schedule: its microbatches in flight at the x-th stage from the end."""
-    if schedule not in IN_FLIGHT:
-        raise InputError(f"memory = {shown(schedule)} found; one of {', '.join(IN_FLIGHT)} was expected")
+    check_one_of("memory", schedule, IN_FLIGHT)
     positions = np.arange(len(order) + 1)
     depth = np.minimum(positions, microbatches) if schedule == "one_f_one_b" else np.full_like(positions, microbatches)
     memory = np.array([cluster.devices[i].memory or np.inf for i in order], np.float64)

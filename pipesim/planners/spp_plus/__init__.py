@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from pipesim.analysis.bounds import schedule_bound
+from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, RefusedError
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
@@ -80,8 +81,8 @@ def spp_plus(
     plans.check_microbatches(microbatches)
     if evaluations is None:
         evaluations = next((most for devices, most in EVALUATIONS if len(cluster.devices) <= devices), LESS)
-    plans.check_at_least("evaluations", evaluations, 1)
-    plans.check_at_least("seed", seed, 0)
+    check_at_least("evaluations", evaluations, 1)
+    check_at_least("seed", seed, 0)
     price = estimate or abstract_cost(costs, cluster, evaluations + ANNEALED)
     ways = REPLICAS if estimate else REPLICAS[:1]
     first = spp(model, cluster, costs, microbatches)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipesim.base import lookup
+from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, shown, within
 from pipesim.core import limits
 from pipesim.core.limits import HostMemory
@@ -142,8 +143,7 @@ def _check_end(status: Status, only: str | None, say: Tell) -> None:
 
 def _checked(workers: int | None) -> int:
     count = _cores() if workers is None else workers
-    if count < 1:
-        raise InputError(f"workers = {count} found; at least 1 was expected")
+    check_at_least("workers", count)
     return count
 
 
