@@ -82,7 +82,7 @@ WRONG = {
     "arguments that do not fit": (["plan", "bert-large", "flat(4)"], "missing a required argument: 'bandwidth'"),
     "no such option": (["plan", "bert-large", FLAT, "-p", "uniform(size=3)"], "unexpected keyword argument 'size'"),
     "no microbatches": (["plan", "bert-large", FLAT, "-m", "0"], "microbatches = 0 found"),
-    "a microbatch of nothing": (["plan", "bert-large", FLAT, "--microbatch-size", "0"], "microbatch size 0 found"),
+    "a microbatch of nothing": (["plan", "bert-large", FLAT, "--microbatch-size", "0"], "microbatch_size = 0 found"),
     "no such file": (["simulate", "bert-large", FLAT, "--plan", "none.json"], "none.json: no such file"),
     "no such cluster file": (["show", "none.toml"], "none.toml: no such file"),
     "a picture of no kind": (["simulate", *SMALL, "--gantt", "gantt.bmp"], ".png"),

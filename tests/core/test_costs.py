@@ -261,11 +261,11 @@ def test_only_repeated_samples_make_costs_random():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"statistic": "mode"}, "statistic 'mode' found; one of median, mean"),
+        ({"statistic": "mode"}, "statistic = 'mode' found; one of median, mean"),
         ({"weight_share": 1.5}, "weight_share 1.5 found; 0 to 1"),
         ({"weight_share": float("nan")}, "weight_share nan found"),
-        ({"microbatch_size": 0}, "microbatch size 0 found"),
-        ({"scaling": "cubic"}, "scaling 'cubic' found; one of recorded, linear was expected"),
+        ({"microbatch_size": 0}, "microbatch_size = 0 found"),
+        ({"scaling": "cubic"}, "scaling = 'cubic' found; one of recorded, linear was expected"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):

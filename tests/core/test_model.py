@@ -119,5 +119,5 @@ def test_flops_are_unknown_as_soon_as_one_layer_s_are():
 
 @pytest.mark.parametrize("size", [0, -3])
 def test_a_microbatch_of_no_samples_is_refused(size):
-    with pytest.raises(InputError, match=f"microbatch size {size} found"):
+    with pytest.raises(InputError, match=f"microbatch_size = {size} found"):
         model_of(trace_of(), size)

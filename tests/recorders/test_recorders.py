@@ -182,7 +182,7 @@ def test_layers_that_are_off_by_more_than_five_percent_are_refused(reference, pa
 
 @pytest.mark.parametrize(("name", "value"), [("microbatches", 7), ("passes", 1), ("warmup", 0), ("threads", 0)])
 def test_too_few_measurements_are_refused(name, value):
-    with pytest.raises(InputError, match=f"{name} {value} found; at least {value + 1}"):
+    with pytest.raises(InputError, match=f"{name} = {value} found; at least {value + 1}"):
         Settings(**{name: value})
 
 

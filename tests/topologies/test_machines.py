@@ -110,7 +110,7 @@ def test_leaves_join_all_nics_of_some_machines(machines):
         ('file = "dgx1.txt"', "", r"nodes\[0\]: neither file nor text found; one was expected"),
         ('file = "dgx1.txt"', 'file = "dgx1.txt"\ntext = "x"', r"nodes\[0\]: both file and text found"),
         ('file = "dgx1.txt"', 'file = "rtx_4090.txt"', r"nodes\[0\]: file: .*rtx_4090.txt: does not say of which kind"),
-        ("count = 2", "count = 0", r"nodes\[0\]: count: 0 found; a whole number from 1"),
+        ("count = 2", "count = 0", r"nodes\[0\]: count = 0 found; a whole number from 1"),
         ("count = 2", "count = 16000", "devices found; at most 16384"),
         ("count = 2", "cuont = 2", r"nodes\[0\].cuont: unknown key"),
         ("count = 2", 'count = 2\nnics = ["mlx5_9"]', r"nodes\[0\]: nics: no NIC is called 'mlx5_9'"),
