@@ -12,8 +12,8 @@ engines only add time.
 Packages, top to bottom. A package imports only those above it; those marked * never each other. Within a package a
 module imports only those that stand before it.
 
-    base        errors units files arrays serialisation lookup formulas tables intervals kernels widest_paths
-                chains moved
+    base        errors checks units files arrays serialisation lookup formulas tables intervals kernels
+                widest_paths chains moved
     core        sharing devices trace model cluster widths costs plan members limits schedule scenario background
                 progress deadlock legality recording program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program

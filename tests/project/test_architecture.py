@@ -19,7 +19,7 @@ PACKAGE = ROOT / "pipesim"
 # Packages from top to bottom. A package imports those above it, but no starred one of its own row. The modules of a
 # package that are named here import only those before them; a package without names is one idea.
 MAP = """
-base: errors units files arrays serialisation lookup formulas tables intervals kernels widest_paths chains moved
+base: errors checks units files arrays serialisation lookup formulas tables intervals kernels widest_paths chains moved
 core: sharing devices trace model cluster widths costs plan members limits schedule scenario background progress
       deadlock legality recording program rates timeline
 lowering
