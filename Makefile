@@ -1,5 +1,5 @@
-# Everything needs only python3 (3.11 or newer) with venv and pip; the environment is made in .venv and made anew only
-# when pyproject.toml changes.
+# Everything needs only python3 (3.11 or newer) with venv and pip; the environment is made in .venv, and updated only
+# when pyproject.toml or constraints.txt changes.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -11,8 +11,12 @@ TORCH  := .venv-torch
 # SimGrid is a package of the system, for the system's Python; tests start that beside their own.
 SIMGRID ?= /usr/bin/python3
 
+# With the versions of constraints.txt, also of what builds the package, so that no release of theirs breaks this.
+INSTALL := -m pip install --quiet --disable-pip-version-check
+PINNED  := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch test-simgrid check fuzz docs pages lists bench paper traces clean
+.PHONY: help demo test test-torch test-simgrid check fuzz docs pages lists bench paper traces constraints clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -59,6 +63,9 @@ paper: $(DEMO)   ## every figure of the evaluation of SPP, with its rows and wha
 traces: $(DEMO)  ## make the bundled roofline traces anew, byte for byte
 	$(BIN)/python traces/roofline/make.py
 
+constraints: | $(VENV)/bin/python  ## renew the versions in constraints.txt, with the lowest Python that is supported
+	$(BIN)/python .ci/constraints.py
+
 clean:           ## remove the environment and everything made
 	rm -rf $(VENV) $(TORCH) demo fuzz site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -66,19 +73,19 @@ clean:           ## remove the environment and everything made
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(DEMO): pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+$(DEMO): pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PINNED) $(BIN)/python $(INSTALL) -e .
 	touch $@
 
-$(STAMP): pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+$(STAMP): pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PINNED) $(BIN)/python $(INSTALL) -e '.[dev]'
 	touch $@ $(DEMO)
 
 $(SITE): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(PINNED) $(BIN)/python $(INSTALL) -e '.[docs]'
 	touch $@
 
-$(TORCH)/.installed: pyproject.toml
+$(TORCH)/.installed: pyproject.toml constraints.txt
 	test -x $(TORCH)/bin/python || $(PYTHON) -m venv $(TORCH)
-	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[torch,dev]'
+	$(PINNED) $(TORCH)/bin/python $(INSTALL) -e '.[torch,dev]'
 	touch $@
