@@ -103,7 +103,7 @@ WRONG = {
         ["plan", "bert-large", FLAT, "-p", "spp(order=['a'])"],
         "order: ['a'] found; str was expected",
     ),
-    "a function from the shell": (["plan", "bert-large", FLAT, "-p", "annealing(cost=2)"], "given only in Python"),
+    "a function from the shell": (["plan", "bert-large", FLAT, "-p", "annealing(cost=2)"], "passed only from Python"),
     "a planner that is none": (
         ["plan", "bert-large", FLAT, "-p", "textwrap:dedent"],
         "cannot be called with (model, cluster",

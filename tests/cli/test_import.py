@@ -227,11 +227,11 @@ def test_run_replays_what_was_recorded(files, run):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("run.0.et run.1.et nocluster", "no cluster is called 'nocluster'"),
+        ("run.0.et run.1.et nocluster", "unknown cluster 'nocluster'"),
         ("run.0.et run.1.et cluster.json", "rank 1 has no device"),
         ("run.0.et cluster.json", "rank 1 has no file"),
         ("net.txt cluster.json", "net.txt: "),
-        ("run.0.et cluster.json --format kineto", "no format is called 'kineto'"),
+        ("run.0.et cluster.json --format kineto", "unknown format 'kineto'"),
         ("run.0.et cluster.json --format 'chakra(sharing=\"fifo\")'", "sharing is said with --sharing"),
         ("run.0.et cluster.json --links", "--links has no effect without --gantt"),
     ],

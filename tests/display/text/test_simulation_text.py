@@ -4,13 +4,14 @@ import pytest
 
 from pipesim.analysis import metrics
 from pipesim.display import text
+from pipesim.lowering import lower
 from pipesim.studies import documents, experiment
 
 
 @pytest.fixture(scope="module")
 def data():
     case = experiment.make_case("bert-large", 'servers(2, 2, intra="25GB/s", inter="1GB/s")', "gpipe", microbatches=4)
-    return documents.simulation_data(case, experiment.run(case.program()))
+    return documents.simulation_data(case, experiment.run(lower(case)))
 
 
 def test_a_simulation_shows_its_time_critical_path_devices_and_links(data):
@@ -54,4 +55,4 @@ def test_statistics_have_their_confidence_interval():
 
 def test_a_summary_has_all_that_an_imported_run_shows():
     case = experiment.make_case("bert-large", 'flat(2, bandwidth="1GB/s")', "balanced", microbatches=2)
-    assert "tasks" in text.imported_run(metrics.summary(experiment.run(case.program())))
+    assert "tasks" in text.imported_run(metrics.summary(experiment.run(lower(case))))
