@@ -1,7 +1,7 @@
 """Every planner on every model, cluster and number of microbatches: python experiments/planners/run.py.
 
 Rows go to rows.csv as they are made; what is there already is not made again. `--quick` leaves out what takes longest:
-the 64-device cluster, and 64 microbatches. `--bounds` makes only the bounds anew, of the
+the 64-device cluster, and 64 microbatches. `--bounds` computes only the bounds again, of the
 rows that are there.
 """
 
@@ -147,7 +147,7 @@ def main() -> None:
 
 
 def again(path: Path, planner: str | None, clusters: list[str]) -> None:
-    """Write the bound of each row anew, and all of a planner's: what to do when one of them has become better."""
+    """Write the bound of each row again, and all of a planner's: what to do when one of them has become better."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     cases = list(dict.fromkeys((row["model"], row["cluster"], int(row["microbatches"])) for row in rows))

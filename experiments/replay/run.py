@@ -1,4 +1,4 @@
-"""Replay the recordings that are kept here: python experiments/replay/run.py writes expected.csv anew."""
+"""Replay the recordings that are kept here: python experiments/replay/run.py writes expected.csv again."""
 
 from pathlib import Path
 

@@ -68,7 +68,7 @@ def markdown(headers: list[str], rows: list[list[str]]) -> str:
 
 
 def main() -> None:
-    """Make everything anew."""
+    """Make everything again."""
     rows = family()
     with (HERE / "rows.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -199,19 +199,19 @@ def gantts() -> str:
 
 
 def robustness() -> str:
-    """What disturbances cost SPP, and what planning anew wins back."""
+    """What disturbances cost SPP, and what replanning wins back."""
     told = []
     for what in SLOW:
         cost, again = disturbed("SPP", what)
         told.append(
-            f"a {what} makes SPP's p95 {cost:.2f} times as long, and planning anew wins back {100 * (1 - again):.0f} % "
+            f"a {what} makes SPP's p95 {cost:.2f} times as long, and replanning wins back {100 * (1 - again):.0f} % "
             "of an iteration"
         )
     rows = rows_of("robustness")
     most = max(rows, key=lambda r: 1 - float(r["replanned_s"]) / float(r[TIME]))
     share = 100 * (1 - float(most["replanned_s"]) / float(most[TIME]))
     return (
-        f"With times that vary by 10 %, {'; '.join(told)}. The most that planning anew wins back is {share:.0f} % "
+        f"With times that vary by 10 %, {'; '.join(told)}. The most that replanning wins back is {share:.0f} % "
         f"({most['method']} at {most['model']}, {most['disturbance']})."
     )
 
@@ -256,7 +256,7 @@ FIGURES: dict[str, tuple[str, Callable[[], str]]] = {
     "optimum/optimum": ("d. The exact optimum on four devices", optimum),
     "planning/planning": ("e. Planning time against layers and GPUs", planning),
     "gantts/gantts": ("f. One plan under four schedules", gantts),
-    "robustness/robustness robustness/replanning": ("g. Disturbances, and planning anew", robustness),
+    "robustness/robustness robustness/replanning": ("g. Disturbances, and replanning", robustness),
 }
 
 

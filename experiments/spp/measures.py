@@ -1,4 +1,4 @@
-"""What this evaluation measures beside the numbers that every sweep can keep: theorem, optimum, planning anew."""
+"""What this evaluation measures beside the numbers that every sweep can keep: theorem, optimum, replanning."""
 
 import functools
 from dataclasses import replace

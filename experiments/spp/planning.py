@@ -51,7 +51,7 @@ def seconds(planner: str, blocks: int, gpus: int) -> float:
 
 
 def measure() -> None:
-    """Time the sizes of experiment.toml anew, one planner after the other, in one process."""
+    """Time the sizes of experiment.toml again, one planner after the other, in one process."""
     columns, found = sweep.rows(FOLDER / "experiment.toml")
     rows = [dict(zip(columns, row, strict=True)) for row in found]
     for planner in dict.fromkeys(

@@ -65,7 +65,7 @@ def ends(
 
 
 def disturbed(method: str, what: str) -> tuple[float, float]:
-    """p95 over p95 without the disturbance, and an iteration planned anew over one that is not; means of the models."""
+    """p95 over p95 without the disturbance, and a replanned iteration over one that is not; means of the models."""
     rows = [row for row in rows_of("robustness") if row["method"] == method]
     calm = {row["model"]: float(row["replay_p95_s"]) for row in rows if row["disturbance"] == "jitter"}
     mine = [row for row in rows if row["disturbance"] == what]

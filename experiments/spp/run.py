@@ -3,7 +3,7 @@
 Every experiment.toml beside this file is swept, what is in the store already is not computed again, and its rows go to
 rows.csv and its charts to .pdf and .png beside it; of these git keeps the .png. Rows that are not those of expected.csv
 are shown, and end it with 1. The sentences of experiments/README.md are of expected.csv.
-Planning times are measured, and so never the same: planning/times.csv keeps them, and `--times` measures them anew.
+Planning times are measured, and so never the same: planning/times.csv keeps them, and `--times` measures them again.
 
 After a change of planners, schedulers or engines: run.py --fresh --write-expected --times
 """
@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="experiments, by the name of their folder; default: all, and Gantts")
     parser.add_argument("--workers", type=int, help="processes; default: one per core")
     parser.add_argument("--findings", action="store_true", help="only the sentences of experiments/README.md")
-    parser.add_argument("--times", action="store_true", help="measure planning times anew, on a quiet machine")
+    parser.add_argument("--times", action="store_true", help="measure planning times again, on a quiet machine")
     parser.add_argument("--write-expected", action="store_true", help="what comes out is what is expected from now on")
     parser.add_argument(
         "--fresh", action="store_true", help="forget what was computed: planners or engines have changed"
@@ -103,7 +103,7 @@ def told(name: str, maker: Callable[[], str], *, write: bool) -> int:
     state = f"{len(differing)} rows differ" if differing else "as expected"
     if write and differing:
         files.write_text(expected, text)
-        state += "; expected.csv is written anew"
+        state += "; expected.csv is written again"
     print(f"{name}: {time.perf_counter() - began:.0f} s, {state}", *differing[:5], sep="\n  ", flush=True)  # noqa: T201 - a script
     return 0 if write else len(differing)
 

@@ -23,7 +23,7 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("seed", ["1", "2"])
-def test_making_the_traces_anew_gives_the_same_bytes(tmp_path, seed):
+def test_making_the_traces_again_gives_the_same_bytes(tmp_path, seed):
     """Traces and README, tables included, whatever the seed of Python's hashes."""
     command = [sys.executable, str(FOLDER / "make.py"), "--output", str(tmp_path / "made")]
     subprocess.run(command, check=True, env=os.environ | {"PYTHONHASHSEED": seed})

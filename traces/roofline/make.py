@@ -18,7 +18,7 @@ PRECISION = "fp16"
 EFFICIENCY = 0.5
 MICROBATCH = {"bert-large": 4, "gpt2-xl": 1, "gpt3-6.7b": 1, "vgg-19": 32, "resnet-152": 32}
 
-# The tables stand in the README between these two lines.
+# The tables are in the README between these two lines.
 BEGIN, END = "<!-- tables: made by make.py -->", "<!-- end of tables -->"
 
 
@@ -41,7 +41,7 @@ def make(name: str, microbatch: int) -> Trace:
 
 
 def with_tables(text: str, traces: list[Trace]) -> str:
-    """The README with the tables made anew."""
+    """The README with new tables."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{models_table(traces)}\n{devices_table()}\n{END}{after}"
