@@ -60,7 +60,7 @@ bench: $(STAMP)  ## measure; prints the tables that benchmarks/README.md keeps
 paper: $(DEMO)   ## every figure of the evaluation of SPP, with its rows and what drifted (minutes, resumable)
 	$(BIN)/python experiments/spp/run.py
 
-traces: $(DEMO)  ## make the bundled roofline traces anew, byte for byte
+traces: $(DEMO)  ## make the bundled roofline traces again, byte for byte
 	$(BIN)/python traces/roofline/make.py
 
 constraints: | $(VENV)/bin/python  ## renew the versions in constraints.txt, with the lowest Python that is supported

@@ -1,6 +1,6 @@
 """How long it takes to import a file of PyTorch's profiler of 200 MB, and how much memory.
 
-`python benchmarks/bench_kineto.py` makes such a file in a temporary folder, imports it, and says how that compares with
+`python benchmarks/bench_kineto.py` makes such a file in a temporary folder, imports it, and compares that with
 the bars; `python benchmarks/bench_kineto.py FILE` keeps the file that it makes.
 """
 

@@ -1,13 +1,13 @@
 /* The loop of the compiled engine in C, for links that carry one transfer at a time: what a machine can do.
 
    ends        a heap of (time, task): what is over next
-   finished    tasks that are over now, to be told to those that wait for them
+   finished    tasks that are over now, to be reported to those that wait for them
    asking      transfers that have become ready now
-   lines       one queue per link, ordered by (ready time, task); a transfer begins when it stands first in the queue of
+   lines       one queue per link, ordered by (ready time, task); a transfer begins when it is first in the queue of
                every link of its route and all of those are free
 
    at each time, again and again:  all that ends now is finished, and what that sets free begins;
-                                   then links are granted; then time goes on
+                                   then links are granted; then time advances
 
    Columns are those of a Program: row t of a ragged column is values[starts[t]] .. values[starts[t + 1] - 1]. */
 
@@ -145,8 +145,8 @@ static void line_up(Link *link, int64_t ready, int32_t task) {
     link->line[at] = (Waiting){ready, task};
 }
 
-/* One that has just become ready begins if nobody is before it on any link, else it lines up on all of them: perhaps
-   before others that became ready now, so that it may be its turn at once. Says whether it begins. */
+/* One that has just become ready begins if no other is before it on any link, else it queues on all of them: perhaps
+   before others that became ready now, so that it may start immediately. Returns whether it begins. */
 static bool arrive(Run *run, int32_t task) {
     int32_t from = run->tasks[task].first_medium, to = run->tasks[task + 1].first_medium;
     bool may = true;

@@ -174,11 +174,11 @@ def main() -> None:
     parser.add_argument("--profiles", type=Path, default=PROFILES, help="folder with pipedream/ and dapple/ in it")
     folder = parser.parse_args().profiles
     if not folder.is_dir():
-        parser.error(f"no profiles in {folder}; README.md says where they are published")
+        parser.error(f"no profiles in {folder}; see README.md for where they are published")
     try:
         print(tables(folder))  # noqa: T201 - a script
     except PipesimError as error:
-        parser.error(f"{error}; README.md says where the profiles are published")
+        parser.error(f"{error}; see README.md for where the profiles are published")
 
 
 if __name__ == "__main__":

@@ -55,8 +55,8 @@ def models() -> str:
 def bandwidth() -> str:
     """Above the bound, at the ends."""
     low, high = ends("bandwidth", "rate", lambda row: float(row[TIME]) / float(row["bound_s"]))
-    said = speed_ups("bandwidth", "model", "rate")
-    return f"{said} SPP is {low:.2f} times the bound over 1 Gb/s and {high:.2f} times over 400 Gb/s."
+    speed_up = speed_ups("bandwidth", "model", "rate")
+    return f"{speed_up} SPP is {low:.2f} times the bound over 1 Gb/s and {high:.2f} times over 400 Gb/s."
 
 
 def microbatches() -> str:
@@ -72,9 +72,9 @@ def gpus() -> str:
     """What 16 times the GPUs bring."""
     low, high = ends("gpus", "gpus", lambda row: float(row[TIME]))
     least, most = ends("gpus", "gpus", lambda row: float(row["bound_s"]))
-    said = speed_ups("gpus", "model", "gpus")
+    speed_up = speed_ups("gpus", "model", "gpus")
     return (
-        f"{said} From 4 to 64 GPUs SPP becomes {low / high:.1f} times as fast; the bound allows "
+        f"{speed_up} From 4 to 64 GPUs SPP becomes {low / high:.1f} times as fast; the bound allows "
         f"{least / most:.1f} times, and perfect scaling would be 16. SPP is {low / least:.2f} times the bound on 4 "
         f"GPUs and {high / most:.2f} times on 64."
     )
@@ -91,11 +91,11 @@ def heterogeneity() -> str:
     for method in ("SPP", "DAPPLE", "PipeDream", "GPipe"):
         low, high = ends("heterogeneity", "spread", lambda row: float(row[TIME]), chosen=method)
         spread[method] = high / low
-    told = ", ".join(f"{method} {value:.2f}" for method, value in spread.items())
-    said = speed_ups("heterogeneity", "spread", "draw")
+    parts = ", ".join(f"{method} {value:.2f}" for method, value in spread.items())
+    speed_up = speed_ups("heterogeneity", "spread", "draw")
     even, uneven = ends("heterogeneity", "spread", lambda row: float(row[TIME]) / float(row["bound_s"]))
     return (
-        f"{said} A spread of 16 times multiplies the time of an iteration by: {told}. "
+        f"{speed_up} A spread of 16 times multiplies the time of an iteration by: {parts}. "
         f"SPP is {even:.2f} times the bound where all links are alike, and {uneven:.2f} times at a spread of 16."
     )
 
@@ -104,12 +104,12 @@ def orders() -> str:
     """What the order of devices matters."""
     rows = rows_of("orders")
     places = {(r["model"], r["spread"], r["draw"]): float(r[TIME]) for r in rows if r["order"] == "RDO"}
-    told = []
+    parts = []
     for order in ("hierarchical", "as given", "random"):
         mine = [r for r in rows if r["order"] == order and r["spread"] == "16"]
         ratio = mean(float(r[TIME]) / places[r["model"], r["spread"], r["draw"]] for r in mine)
-        told.append(f"{order} {100 * (ratio - 1):+.0f} %")
-    return f"At a spread of 16 times, other orders than RDO's change the time of an iteration by: {', '.join(told)}."
+        parts.append(f"{order} {100 * (ratio - 1):+.0f} %")
+    return f"At a spread of 16 times, other orders than RDO's change the time of an iteration by: {', '.join(parts)}."
 
 
 def partitions() -> str:
@@ -121,11 +121,11 @@ def schedules() -> str:
     """PE against the rest."""
     rows = rows_of("schedules")
     base = {row["model"]: float(row[TIME]) for row in rows if row["order"] == "PE"}
-    told = []
+    parts = []
     for order in dict.fromkeys(row["order"] for row in rows if row["order"] != "PE"):
         ratio = mean(float(row[TIME]) / base[row["model"]] for row in rows if row["order"] == order)
-        told.append(f"{order} {100 * (ratio - 1):+.0f} %")
-    return f"On SPP's own plans, against PE (geometric mean of eight models): {', '.join(told)}."
+        parts.append(f"{order} {100 * (ratio - 1):+.0f} %")
+    return f"On SPP's own plans, against PE (geometric mean of eight models): {', '.join(parts)}."
 
 
 def channel() -> str:
@@ -136,12 +136,12 @@ def channel() -> str:
     fast = max(v for (_, _, rate), v in wrong.items() if float(rate) >= 100)
     some = max(v for (n, _, rate), v in wrong.items() if n == OWN_NIC and float(rate) == 25)
     shared = max(v for (n, _, rate), v in wrong.items() if n != OWN_NIC and float(rate) == 25)
-    told = [
+    parts = [
         f"{mean(v for (n, _, _), v in wrong.items() if n == network):.2f} ({network})"
         for network in dict.fromkeys(r["network"] for r in rows)
     ]
     return (
-        f"In the geometric mean the contended network takes {', '.join(told)} times as long as the abstract one, "
+        f"In the geometric mean the contended network takes {', '.join(parts)} times as long as the abstract one, "
         f"and at most {wrong[worst]:.1f} times ({worst[1]} over {worst[2]} Gb/s, {worst[0]}). So it holds on fast "
         f"networks (from 100 Gb/s on within {100 * (fast - 1):.0f} %), and at 25 Gb/s where each GPU of a server has a "
         f"NIC of its own (within {100 * (some - 1):.0f} %; elsewhere it is up to {100 * (shared - 1):.0f} % off). It "
@@ -151,7 +151,7 @@ def channel() -> str:
 
 def gap() -> str:
     """Above the certified bound."""
-    told = []
+    parts = []
     rows = rows_of("gap")
     for network in dict.fromkeys(row["network"] for row in rows):
         both = [
@@ -160,8 +160,8 @@ def gap() -> str:
             )
             for method in OURS
         ]
-        told.append(f"{both[0]:.2f} and {both[1]:.2f} ({network})")
-    return f"SPP and SPP+ are, in the geometric mean of eight models, {', '.join(told)} times the certified bound."
+        parts.append(f"{both[0]:.2f} and {both[1]:.2f} ({network})")
+    return f"SPP and SPP+ are, in the geometric mean of eight models, {', '.join(parts)} times the certified bound."
 
 
 def theorem() -> str:
@@ -191,19 +191,19 @@ def gantts() -> str:
     """One plan, four schedules."""
     with (HERE / "gantts" / "expected.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    told = ", ".join(
+    parts = ", ".join(
         f"{r['schedule']} {1000 * float(r[TIME]):.0f} ms and {int(r['peak_memory_bytes']) / 2**30:.1f} GiB"
         for r in rows
     )
-    return f"One plan of BERT-large, two servers of two GPUs, 8 microbatches: {told}."
+    return f"One plan of BERT-large, two servers of two GPUs, 8 microbatches: {parts}."
 
 
 def robustness() -> str:
     """What disturbances cost SPP, and what replanning wins back."""
-    told = []
+    parts = []
     for what in SLOW:
         cost, again = disturbed("SPP", what)
-        told.append(
+        parts.append(
             f"a {what} makes SPP's p95 {cost:.2f} times as long, and replanning wins back {100 * (1 - again):.0f} % "
             "of an iteration"
         )
@@ -211,7 +211,7 @@ def robustness() -> str:
     most = max(rows, key=lambda r: 1 - float(r["replanned_s"]) / float(r[TIME]))
     share = 100 * (1 - float(most["replanned_s"]) / float(most[TIME]))
     return (
-        f"With times that vary by 10 %, {'; '.join(told)}. The most that replanning wins back is {share:.0f} % "
+        f"With times that vary by 10 %, {'; '.join(parts)}. The most that replanning wins back is {share:.0f} % "
         f"({most['method']} at {most['model']}, {most['disturbance']})."
     )
 
@@ -220,11 +220,11 @@ def planning() -> str:
     """What planning costs."""
     found = planning_rows()
     powers = {by: {m: power_law(*zip(*of[by], strict=True))[0] for m, of in found.items()} for by in times.PANELS}
-    told = []
+    parts = []
     for by, slopes in powers.items():
         most = max(slopes, key=slopes.__getitem__)
         ours = ", ".join(f"{slopes[m]:z.1f} ({m})" for m in OURS)
-        told.append(
+        parts.append(
             f"the number of {by} to the power of {ours}, of all the steepest being {slopes[most]:z.1f} ({most})"
         )
     lasts = "; ".join(
@@ -233,13 +233,13 @@ def planning() -> str:
     )
     row = times.times()[0]
     return (
-        f"Planning time grows with {', and with '.join(told)}. {lasts}. This is processor time, measured with Python "
+        f"Planning time grows with {', and with '.join(parts)}. {lasts}. This is processor time, measured with Python "
         f"{row['python']} on {row['cores']} cores, of which planners use one: unlike all else here, it differs from "
         "run to run. Sizes for which a planner takes more than 10 s are left out, and so is brute force."
     )
 
 
-# Figures -> what they show, and the function that says what is found.
+# Figures -> what they show, and the function that describes what is found.
 FIGURES: dict[str, tuple[str, Callable[[], str]]] = {
     "models/models": ("a. Every planner on eight models, four servers of four V100", models),
     "gpus/gpus": ("b. Number of GPUs", gpus),

@@ -27,7 +27,7 @@ def pe_over_work(case: Setup, _: Timeline) -> float:
 
 
 def theorem_over_work(case: Setup, _: Timeline) -> float:
-    """What the theorem says that PE never exceeds, over the same."""
+    """The bound of the theorem, which PE never exceeds, over the same."""
     pipeline = channels.pipeline_of(case.plan, case.costs, case.cluster)
     return channels.theorem_bound(pipeline) / channels.work_bound(pipeline)
 

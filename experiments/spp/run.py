@@ -59,8 +59,8 @@ def drift(text: str, expected: Path) -> list[str]:
         return [f"{expected}: is missing"]
     was = list(csv.reader(expected.read_text(encoding="utf-8").splitlines()))
     now = list(csv.reader(text.splitlines()))
-    told = [f"{len(now) - 1} rows; {len(was) - 1} were expected"] if len(now) != len(was) else []
-    return told + [
+    lines = [f"{len(now) - 1} rows; {len(was) - 1} were expected"] if len(now) != len(was) else []
+    return lines + [
         f"line {line}: {','.join(new)} found; {','.join(old)} was expected"
         for line, (old, new) in enumerate(zip(was, now, strict=False), 1)
         if old != new
@@ -90,12 +90,12 @@ def main() -> int:
     wrong = 0
     for name, maker in {} if options.findings else makers.items():
         if not options.names or name in options.names:
-            wrong += told(name, maker, write=options.write_expected)
+            wrong += report(name, maker, write=options.write_expected)
     findings.write()
     return 1 if wrong else 0
 
 
-def told(name: str, maker: Callable[[], str], *, write: bool) -> int:
+def report(name: str, maker: Callable[[], str], *, write: bool) -> int:
     """Make an experiment and say how that went; returns how many rows are not as expected."""
     began, expected = time.perf_counter(), HERE / name / "expected.csv"
     text = maker()

@@ -124,9 +124,9 @@ def test_what_came_out_is_expected_from_now_on_where_that_is_asked_for(tmp_path,
     monkeypatch.setattr(run, "HERE", tmp_path)
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "expected.csv").write_text("a\n1\n", encoding="utf-8")
-    assert run.told("one", lambda: "a\n2\n", write=False) == 1
+    assert run.report("one", lambda: "a\n2\n", write=False) == 1
     assert (tmp_path / "one" / "expected.csv").read_text(encoding="utf-8") == "a\n1\n"
-    assert run.told("one", lambda: "a\n2\n", write=True) == 0
+    assert run.report("one", lambda: "a\n2\n", write=True) == 0
     assert (tmp_path / "one" / "expected.csv").read_text(encoding="utf-8") == "a\n2\n"
     assert "2 found; 1 was expected" in capsys.readouterr().out
 
