@@ -39,7 +39,7 @@ check: $(STAMP)  ## ruff, formatting, mypy --strict, architecture test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest tests/project/test_architecture.py
+	$(BIN)/python -m pytest tests/project/test_architecture.py tests/project/test_words.py
 
 fuzz: $(STAMP)   ## attack it with drawn input for an hour (MINUTES=5: for five; resumable), and say what was covered
 	$(BIN)/python tests/fuzz/driver.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(PROCESSES),--processes $(PROCESSES))
