@@ -90,10 +90,12 @@ def _record(factory: str, sizes: tuple[int, ...], given: dict[str, Any], *, quie
     sys.path.insert(0, str(Path.cwd()))  # as for `python -m`: the user's module may lie here
     names = ("method", "microbatches", "passes", "warmup", "threads")
     settings = Settings(**{name: given[name] for name in names}, patience_s=given["patience"])
-    about = {name: given[name] for name in ("name", "device", "device_kind")}
     command = shlex.join(["pipesim", *options.words()])
+    labels = layer_recording.TraceLabels(given["name"], given["device_kind"], command)
     with options.bar(100 * len(sizes) * settings.passes, "recording", quiet=quiet) as watch:
-        return layer_recording.record(load_factory(factory), sizes, settings, **about, command=command, watch=watch)
+        return layer_recording.record(
+            load_factory(factory), sizes, settings, device=given["device"], labels=labels, watch=watch
+        )
 
 
 def _data(recording: "LayerRecording") -> dict[str, Any]:

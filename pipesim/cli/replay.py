@@ -69,6 +69,7 @@ def replay(files: tuple[str, ...], as_json: bool, **given: Any) -> None:
     from pipesim.display import text
     from pipesim.importers.kineto.layer_ranges import ITERATION
     from pipesim.importers.kineto.pipelined import recording
+    from pipesim.importers.kineto.stages import TimedFor
     from pipesim.lowering import Options
     from pipesim.studies import experiment, rebuilding
 
@@ -91,7 +92,7 @@ def replay(files: tuple[str, ...], as_json: bool, **given: Any) -> None:
             iteration=given["iteration_name"] or ITERATION,
             number=given["number"],
             clocks=given["clocks"],
-            samples=given["microbatch_size"],
+            timed_for=TimedFor(given["microbatch_size"]),
         )
     made = rebuilding.rebuilt(found, cluster, Options(given["sharing"], given["transfers"]), given["engine"])
     _save(made, given, quiet=as_json)

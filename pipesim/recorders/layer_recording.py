@@ -75,15 +75,25 @@ class LayerRecording:
         return sum(share > LIMIT for share in self.lost)
 
 
+@dataclass(frozen=True, slots=True)
+class TraceLabels:
+    """What a trace states about its origin; by default the factory's name and the name of the device."""
+
+    name: str = ""
+    device_kind: str = ""
+    command: str = ""
+
+
+NO_LABELS = TraceLabels()
+
+
 def record(
     factory: Callable[..., Any],
     microbatch_sizes: Sequence[int],
     settings: Settings = DEFAULTS,
     *,
-    name: str = "",
     device: str = "auto",
-    device_kind: str = "",
-    command: str = "",
+    labels: TraceLabels = NO_LABELS,
     clocks: Clocks | None = REAL,
     watch: Watch = lambda _: None,
 ) -> LayerRecording:
@@ -105,12 +115,12 @@ def record(
                 parts.append(run(size, {part.example_bytes: part.size for part in parts}))
         steps, missing, lost = _optimizers(parts[0].subject, clock, settings, gate)
     trace = Trace(
-        name or _called(factory),
+        labels.name or _factory_name(factory),
         SOURCE,
         microbatch_sizes[0],
-        _table(parts, device_kind or machine_info.device_kind(where)),
+        _table(parts, labels.device_kind or machine_info.device_kind(where)),
         machine=machine_info.machine(where, settings.threads),
-        command=command,
+        command=labels.command,
         precision=parts[0].subject.precision,
         optimizers=tuple(steps),
     )
@@ -235,6 +245,6 @@ def _part_table(part: _Part, kind: str) -> dict[str, Any]:
     }
 
 
-def _called(factory: Callable[..., Any]) -> str:
+def _factory_name(factory: Callable[..., Any]) -> str:
     """The factory's own name."""
     return str(getattr(factory.func if isinstance(factory, partial) else factory, "__name__", "model"))

@@ -399,7 +399,7 @@ def test_an_iteration_may_be_any_range(imported):
             made.range(f"layer{layer}", t0 + 100 * layer, t0 + 100 * layer + 50)
             made.kernel(t0 + 100 * layer + 1, t0 + 600 + 10 * layer, t0 + 605 + 10 * layer + t0 // 1000)
     assert micro(imported(made, iteration="measure"), "forward_s") == [[6, 7], [6, 7]]
-    with pytest.raises(InputError, match=r"iteration = 'epoch': no range is called so"):
+    with pytest.raises(InputError, match=r"iteration = 'epoch': no range has a matching name"):
         imported(made, iteration="epoch")
 
 
@@ -513,7 +513,7 @@ def test_ranks_that_share_some_layers_only_are_refused(imported):
 
 
 def test_two_files_of_one_rank_are_refused(imported):
-    with pytest.raises(InputError, match=r"part1\.json: is of rank 0, and so is part0\.json"):
+    with pytest.raises(InputError, match=r"part1\.json: is of rank 0, as is part0\.json"):
         imported(training(0), training(0))
 
 

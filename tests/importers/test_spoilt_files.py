@@ -169,7 +169,7 @@ def test_a_file_of_nothing_but_small_pieces_is_refused_before_they_are_made(piec
     path = tmp_path / "rank0.json"
     path.write_text('{"traceEvents": [' + ",".join([piece] * (2**21 // (len(piece) + 1))) + "]}")
     found, peak = outcome(lambda: open_trace([path]), path)
-    assert "is made of pieces too small for events" in str(found)
+    assert "consists of objects too small for events" in str(found)
     assert peak <= TIMES * path.stat().st_size
 
 

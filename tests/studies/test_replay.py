@@ -218,7 +218,7 @@ def test_gpipe_of_torch_names_no_stage_and_its_rank_is_the_stage(run):
 def test_a_users_own_names_are_read_by_a_regular_expression(run):
     words = {"F": "vor", "B": "bwd"}
     paths, _ = run(GPIPE, name=lambda s, k, m: f"<{m}|{words[k]}|{s}>".replace("vor", "forward"))
-    with pytest.raises(InputError, match=r"rank0\.json: no range is called like an action.*say how they") as caught:
+    with pytest.raises(InputError, match=r"rank0\.json: no range has the name of an action.*option actions") as caught:
         recording(paths)
     assert str(caught.value).count("rank0.json") == 1, "the path is named once"
     pattern = r"<(?P<microbatch>\d+)\|(?P<kind>\w+)\|(?P<stage>\d+)>"
@@ -231,11 +231,9 @@ def test_a_users_own_names_are_read_by_a_regular_expression(run):
         recording(paths, actions=r"<\d\|(?P<microbatch>(?P<kind>forward|bwd))")
 
 
-def test_a_forward_and_a_backward_in_one_range_cannot_be_told_apart(run):
+def test_a_forward_and_a_backward_in_one_range_are_refused(run):
     paths, _ = run(GPIPE, name=lambda s, k, m: f"PP:({s}{k}{m};{s}B0)OVERLAP_F_B")
-    with pytest.raises(
-        RefusedError, match=r"rank0\.json: 'PP:\(0F0;0B0\)OVERLAP_F_B': .* overlap cannot be told apart"
-    ):
+    with pytest.raises(RefusedError, match=r"rank0\.json: 'PP:\(0F0;0B0\)OVERLAP_F_B': .* overlap cannot be separated"):
         recording(paths)
 
 
@@ -296,7 +294,7 @@ def test_the_iteration_of_median_length_is_replayed_and_all_are_samples(tmp_path
         assert found.trace.layers["forward_s"].tolist() == pytest.approx([90e-6, 300e-6, 10e-6, 70e-6, 120e-6])
         assert found.source == "kineto, iteration 0"
         assert recording(path, number=3).source == "kineto, iteration 3"
-        with pytest.raises(InputError, match="number = 5 found; 5 iterations were recorded, from 0 on"):
+        with pytest.raises(InputError, match="number = 5 found; 0 to 4 was expected"):
             recording(path, number=5)
 
 

@@ -305,7 +305,9 @@ def test_flops_are_those_of_the_products_attention_included():
 @pytest.fixture(scope="module")
 def recording():
     torch.manual_seed(0)
-    return layer_recording.record(tied, [4, 2], LENIENT, clocks=None, command="as tested")
+    return layer_recording.record(
+        tied, [4, 2], LENIENT, clocks=None, labels=layer_recording.TraceLabels(command="as tested")
+    )
 
 
 def test_a_recording_holds_every_sample_of_every_column(recording):

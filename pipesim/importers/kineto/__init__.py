@@ -20,10 +20,10 @@ from pipesim.base.errors import InputError, within
 from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.importers.kineto.action_names import have_actions
 from pipesim.importers.kineto.assembly import TraceOptions, trace_of
-from pipesim.importers.kineto.layer_measurements import LayerOptions, measured
+from pipesim.importers.kineto.layer_measurements import LayerOptions, measure_layers
 from pipesim.importers.kineto.layer_ranges import AUTO, ITERATION
-from pipesim.importers.kineto.process_groups import moved, table
-from pipesim.importers.kineto.ranks import of_ranks, title
+from pipesim.importers.kineto.process_groups import communications, transfer_table
+from pipesim.importers.kineto.ranks import events_by_rank, title
 
 
 def kineto(
@@ -41,33 +41,33 @@ def kineto(
 ) -> Trace:
     """The trace in the files of one or several ranks, or in all files of a folder.
 
-    `layers` says what is a layer: `ranges` (record_function), `modules` (with_modules=True), `operators`, `auto` (the
+    `layers` defines the layers: `ranges` (record_function), `modules` (with_modules=True), `operators`, `auto` (the
     first of these that finds two), or a regular expression for the names of any of them, whose group `layer`, or first
-    group, is the layer's name. `depth` opens so many levels of nested ranges, in place of those that hold most of the
-    work. `iteration` is a regular expression for the ranges that are iterations; each becomes a sample, or several
-    where it runs `microbatches` (counted where layers have distinct names). Where none is called so, and operators are
-    the layers, ranges that all call the same operators are iterations. What lies outside of iterations does not count;
-    nor do operators around the model that only move or make data (parameters that go to the device, random inputs),
-    unless `moves` takes them as layers too. `samples` is the size of a microbatch.
-    Where no backward was recorded it is taken as `backward_factor` times the forward. `device` is the kind of device
-    that the times hold for. Refused where less than `at_least` of the work is that of layers.
+    group, is the layer's name. `depth` is the number of levels of nested ranges to open; by default those with most of
+    the work are opened. `iteration` is a regular expression for the ranges that are iterations; each becomes a sample,
+    or several where it runs `microbatches` (counted where layers have distinct names). If no range matches and
+    operators are the layers, ranges that all call the same operators are iterations. Work outside iterations does not
+    count; nor do operators before and after the model that only move or create data (copies of parameters to the
+    device, random inputs), unless `moves` makes them layers too. `samples` is the size of a microbatch. If no backward
+    was recorded, it is `backward_factor` times the forward. `device` is the kind of device that was measured. A trace
+    is refused if less than `at_least` of the work is that of layers.
 
-    Ranks that call the same layers (data parallelism) give more samples; ranks that call others give more layers.
-    A forward that runs again for the backward (checkpointing) counts as part of the backward, as its memory does: such
-    a trace is simulated as recorded with recompute `none`; `full` would count those forwards twice.
+    Ranks that call the same layers (data parallelism) add samples; ranks that call different layers add layers.
+    A forward that is recomputed for the backward (checkpointing) is part of the backward, as is its memory: simulate
+    such a trace with recompute `none`; `full` would count those forwards twice.
     """
     choice, terms = (
         LayerOptions(layers, depth, iteration, microbatches, moves),
         TraceOptions(samples, backward_factor, device, at_least),
     )
     found, seen = [], []
-    for rank, events in of_ranks(path):
+    for rank, events in events_by_rank(path):
         with within(events.path):
             if layers == AUTO and have_actions(events):
                 raise InputError(
                     "was recorded in a pipelined run (it has ranges such as PP:0F3): rebuild it from the files of all "
-                    "ranks, with pipesim replay FILES -o TRACE, or say what is a layer (layers)"
+                    "ranks, with pipesim replay FILES -o TRACE, or define the layers (option layers)"
                 )
-            found.append(measured(events, choice))
-            seen += moved(events, rank)
-    return trace_of(title(path), found, table(seen), terms)
+            found.append(measure_layers(events, choice))
+            seen += communications(events, rank)
+    return trace_of(title(path), found, transfer_table(seen), terms)

@@ -2,8 +2,8 @@
 
     PP:0F3                              torch.distributed.pipelining: interleaved, zero-bubble, V schedules
     Forward 3, Backward 3               torch.distributed.pipelining: GPipe, whose only stage is its rank
-    0F3, 2I1, 2W1                       as on a schedule
-    forward stage 0 microbatch 3        words in any order, with what separates them: bwd_stage1_mb2, stage0.F.mb3
+    0F3, 2I1, 2W1                       as in a schedule
+    forward stage 0 microbatch 3        words in any order and with any separator: bwd_stage1_mb2, stage0.F.mb3
     a regex                             groups `stage` (without it: the rank), `kind` and `microbatch`
 
 A kind is F (forward, fwd), B (backward, bwd), I (input gradient, backward_input, dgrad) or W (weight gradient, wgrad).
@@ -19,7 +19,7 @@ from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError, RefusedError, shown
 from pipesim.core.schedule import LETTERS
 from pipesim.importers.kineto.events import RANGE, Events
-from pipesim.importers.kineto.layer_ranges import compiled, ranges_there
+from pipesim.importers.kineto.layer_ranges import compiled_pattern, ranges_there
 from pipesim.importers.kineto.nesting import parents
 
 _NUMBER = "[0-9]{1,6}"
@@ -29,7 +29,7 @@ _STAGE = re.compile(rf"stage[\W_]*({_NUMBER})", re.IGNORECASE)
 _MICROBATCH = re.compile(rf"(?:micro[\W_]*batch|(?<![a-z])mb)[\W_]*({_NUMBER})", re.IGNORECASE)
 _TOGETHER = re.compile(r"PP:\(.*\)OVERLAP_F_B")
 _MOVES = re.compile(r"send|recv|receive|wait", re.IGNORECASE)
-# What people call a kind, tried in this order: "backward weight" is not a backward.
+# Names of kinds in use, tried in this order: "backward weight" is not a backward.
 _KINDS = (
     ("W", r"weights?|wgrad|(?:full_)?backward[\W_]*w(?:eights?)?"),
     ("I", r"inputs?|dgrad|backward[\W_]*i(?:nputs?)?"),
@@ -42,7 +42,7 @@ _WORDS = tuple((letter, re.compile(rf"(?<![a-z])(?:{words})(?![a-z])", re.IGNORE
 
 
 class NamedAction(NamedTuple):
-    """What the name of a range says; without a stage it is that of the rank."""
+    """The action that a range is named after; `stage` is None where the name has none: the rank is the stage."""
 
     stage: int | None
     kind: int
@@ -50,7 +50,7 @@ class NamedAction(NamedTuple):
 
 
 def action_of(name: str, pattern: re.Pattern[str] | None = None) -> NamedAction | None:
-    """The action that a range stands for, if any."""
+    """The action that a range of this name is, or None."""
     if pattern is not None:
         match = pattern.search(name)
         return _from_groups(match) if match else None
@@ -58,7 +58,7 @@ def action_of(name: str, pattern: re.Pattern[str] | None = None) -> NamedAction 
     if match:
         return _from_groups(match)
     if _TOGETHER.fullmatch(name):
-        raise RefusedError(f"{shown(name)}: a forward and a backward that overlap cannot be told apart in a recording")
+        raise RefusedError(f"{shown(name)}: a forward and a backward that overlap cannot be separated in a recording")
     microbatch, stage = _MICROBATCH.search(name), _STAGE.search(name)
     if microbatch is None or _MOVES.search(name):
         return None
@@ -91,7 +91,7 @@ def pattern_of(text: str | None) -> re.Pattern[str] | None:
     """A user's own regular expression, with the groups that it must have."""
     if text is None:
         return None
-    pattern = compiled(text, "actions")
+    pattern = compiled_pattern(text, "actions")
     missing = {"kind", "microbatch"} - set(pattern.groupindex)
     if missing:
         raise InputError(
@@ -102,15 +102,15 @@ def pattern_of(text: str | None) -> re.Pattern[str] | None:
 
 
 def actions_in(events: Events, rank: int, pattern: re.Pattern[str] | None) -> tuple[Ints, list[NamedAction]]:
-    """The rows of the ranges that are actions, the innermost where they nest, and what they are."""
+    """The rows of the ranges that are actions (the innermost where they nest), and the actions."""
     named = [action_of(name, pattern) for name in events.names]
     hit = np.array([one is not None for one in named], bool)
     rows = events.of(RANGE)
     rows = rows[hit[events.name[rows]] & ~events.communicates[rows]]
     if not len(rows):
         raise InputError(
-            f"no range is called like an action, such as PP:0F3 or 'forward stage 0 microbatch 3'; "
-            f"{ranges_there(events)}; say how they are called (actions)"
+            f"no range has the name of an action, such as PP:0F3 or 'forward stage 0 microbatch 3'; "
+            f"{ranges_there(events)}; describe the names with a regular expression (option actions)"
         )
     above = parents(events.thread[rows], events.start[rows], events.end[rows])
     rows = np.delete(rows, above[above >= 0])
@@ -126,5 +126,5 @@ def _with_stage(named: list[NamedAction | None], names: list[int], rank: int) ->
 
 
 def have_actions(events: Events) -> bool:
-    """Whether a file was recorded in a pipelined run: it has ranges as torch.distributed.pipelining writes them."""
+    """Whether a file was recorded in a pipelined run of torch.distributed.pipelining, by the names of its ranges."""
     return any(name.startswith("PP:") and _SHORT.fullmatch(name) for name in events.names)

@@ -1,11 +1,11 @@
-"""When each action of a rank was at work.
+"""When each action of a rank worked.
 
     range      |-------------- PP:1F2 --------------|             on the thread that runs the schedule
     GPU           . waits .  |kernel|kernel| |kernel|             action: from its first kernel to the end of its last
     CPU        |- recv ends -|operators ...  send|  |             action: from the last receive in it to the send, or
                                                                           to its end
 
-Kernels that communicate are no part of an action. What lies between its kernels is: the rank does nothing else then.
+Kernels that communicate are not part of an action. The time between its kernels is, since the rank is idle then.
 """
 
 from collections import defaultdict
@@ -42,19 +42,21 @@ class RankActions:
         return np.flatnonzero(self.iteration == iteration)
 
     def cells(self, iteration: int) -> tuple[tuple[int, int, int], ...]:
-        """What an iteration does, in whatever order."""
+        """The (stage, kind, microbatch) of an iteration's actions, sorted."""
         rows = self.of(iteration)
         columns = (self.stage[rows].tolist(), self.kind[rows].tolist(), self.microbatch[rows].tolist())
         return tuple(sorted(zip(*columns, strict=True)))
 
 
-def acts(events: Events, rank: int, rows: Ints, named: list[NamedAction], pattern: str) -> RankActions:
+def rank_actions(events: Events, rank: int, rows: Ints, named: list[NamedAction], pattern: str) -> RankActions:
     """The actions of one file, from the rows of their ranges."""
     steps = iterations(events, pattern)
     number = np.searchsorted(steps[0], events.start[rows], side="right") - 1
     inside = (number >= 0) & (events.start[rows] < steps[1][np.maximum(number, 0)])
     if not inside.any():
-        raise InputError("no action begins inside of an iteration; see the option iteration")
+        raise InputError(
+            "no action begins inside an iteration; name the ranges of iterations with the option iteration"
+        )
     rows, number = rows[inside], number[inside]
     cells = [(one.stage or 0, one.kind, one.microbatch) for one, kept in zip(named, inside, strict=True) if kept]
     alone = len(steps[0]) == 1
@@ -64,14 +66,16 @@ def acts(events: Events, rank: int, rows: Ints, named: list[NamedAction], patter
     order = np.lexsort((end, start))
     stage, kind, microbatch = np.array(cells, np.int64)[order].T
     start, end = start[order], end[order]
-    start[1:] = np.maximum(start[1:], np.maximum.accumulate(end)[:-1])  # one lane: what overlaps waits
+    start[1:] = np.maximum(
+        start[1:], np.maximum.accumulate(end)[:-1]
+    )  # one lane: an action that overlaps the one before waits
     return RankActions(
         rank, rows[order], stage, kind, microbatch, iteration[order], start, np.maximum(start, end), step, events.origin
     )
 
 
 def _repeats(cells: list[tuple[int, int, int]]) -> Ints:
-    """Which time each action comes: without ranges for them, that is its iteration."""
+    """How many times each action occurred before: its iteration, where iterations have no ranges."""
     seen: dict[tuple[int, int, int], int] = defaultdict(int)
     found = []
     for cell in cells:
@@ -81,7 +85,7 @@ def _repeats(cells: list[tuple[int, int, int]]) -> Ints:
 
 
 def _at_work(events: Events, rows: Ints) -> tuple[Ints, Ints]:
-    """From when to when each of these ranges works."""
+    """The first and the last instant at which each of these ranges works."""
     work = all_work(events, Owners({}))
     order = np.argsort(work.caused, kind="stable")
     caused, start, end = work.caused[order], work.start[order], work.end[order]
@@ -99,7 +103,7 @@ def _at_work(events: Events, rows: Ints) -> tuple[Ints, Ints]:
 def _on_cpu(
     events: Events, rows: Ints, work: tuple[Ints, Ints], first: Ints, last: Ints
 ) -> tuple[Ints, Ints]:  # fmt: skip
-    """From the end of the last receive, or where none are recorded from the first operator, to the send behind it."""
+    """From the end of the last receive (if none is recorded: from the first operator) to the send that follows."""
     begin, end, some = events.start[rows].copy(), events.end[rows].copy(), last > first
     moves = (events.category == RANGE) & events.named(*GROUP_PREFIXES)
     done = np.sort(events.end[moves & events.containing("recv")])

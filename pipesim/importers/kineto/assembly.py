@@ -1,4 +1,4 @@
-"""From what the layers of every rank take to one Trace, with a sentence that says how much of the work it holds."""
+"""From the measurements of all ranks to one Trace, with a sentence about how much of the work it covers."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from pipesim.base.errors import InputError
 from pipesim.base.tables import Table
 from pipesim.core.trace import Trace
 from pipesim.importers.kineto.layer_measurements import LayerMeasurements
-from pipesim.importers.kineto.layer_ranges import WAYS, ranges_there, sort_of
+from pipesim.importers.kineto.layer_ranges import WAYS, kind_of, ranges_there
 from pipesim.importers.kineto.work_pieces import AGAIN, BACKWARD, FORWARD
 
 _FEW = 3
@@ -47,7 +47,7 @@ class Attribution:
         return f"{100 * self.share:.1f} % of the work is that of layers ({ways}); {iterations}{self._not_counted()}"
 
     def _not_counted(self) -> str:
-        """What is neither work of layers nor missing from them."""
+        """Work that is neither that of layers nor missing from them."""
         found = []
         if self.aside_s:
             names = ", ".join(self.aside[:_FEW]) + (", ..." if len(self.aside) > _FEW else "")
@@ -59,7 +59,7 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """What a user says of the trace that is made."""
+    """The options for the trace itself; `kineto` describes them."""
 
     samples: int
     backward_factor: float | None
@@ -75,7 +75,7 @@ class TraceOptions:
 
 
 def attribution_of(found: Sequence[LayerMeasurements]) -> Attribution:
-    """What all ranks together could say."""
+    """The attribution over all ranks."""
     layers, every, optimizer, aside, outside = (
         units.to_s(sum(getattr(one, f"{name}_ns") for one in found))
         for name in ("layers", "all", "optimizer", "aside", "outside")
@@ -117,17 +117,19 @@ def trace_of(name: str, found: Sequence[LayerMeasurements], transfers: Table, te
 
 def _check_share(attribution: Attribution, found: Sequence[LayerMeasurements], at_least: float) -> None:
     if attribution.all_s == 0:
-        raise InputError(f"{found[0].events.path}: nothing works in its iterations; see the option iteration")
+        raise InputError(
+            f"{found[0].events.path}: its iterations contain no work; define them with the option iteration"
+        )
     if attribution.share < at_least:
         raise InputError(
-            f"{found[0].events.path}: {attribution}; at least {100 * at_least:g} % was expected. Say what is a layer "
-            "(layers, depth) and an iteration (iteration), or accept less (at_least), as in --format "
+            f"{found[0].events.path}: {attribution}; at least {100 * at_least:g} % was expected. Define layers "
+            "(layers, depth) and iterations (iteration), or accept less (at_least), as in --format "
             f"'kineto(at_least={int(100 * attribution.share) / 100:g})'; {ranges_there(found[0].events)}"
         )
 
 
 def _check_apart(found: Sequence[LayerMeasurements]) -> None:
-    """Ranks call the same layers, or none in common."""
+    """Refuse ranks with some layers in common, but not the same ones."""
     for one, other in combinations(found, 2):
         common = [name for name in one.names if name in set(other.names)]
         if common:
@@ -136,13 +138,13 @@ def _check_apart(found: Sequence[LayerMeasurements]) -> None:
             raise InputError(
                 f"{one.events.path} and {other.events.path} have layers in common, such as {common[0]!r} "
                 f"({len(common)} in all), and {differ}; ranks with the same layers (more samples), or with different "
-                f"ones (parts of one model), were expected. Say what is a layer so that it is either, such as "
+                f"ones (parts of one model), were expected. Define layers so that it is either, such as "
                 f'--format "kineto(layers={"|".join(map(re.escape, common[:2]))!r})", or import each file by itself'
             )
 
 
 def _backward(found: Sequence[LayerMeasurements], factor: float | None) -> tuple[list[Floats], str]:
-    """Seconds of the backward of each rank, [layer, sample], recomputed forwards included; and what is not measured."""
+    """Seconds of the backward of each rank, [layer, sample], with recomputed forwards; and a note on its origin."""
     if any(one.ns[[BACKWARD, AGAIN]].any() for one in found):
         return [(one.ns[BACKWARD] + one.ns[AGAIN]) / units.NS_PER_S for one in found], _again(found)
     times = factor or 0.0
@@ -161,7 +163,7 @@ def _again(found: Sequence[LayerMeasurements]) -> str:
 def _rows(one: LayerMeasurements, backward_s: Floats, first: int, sample: int, device: str) -> Table:
     """One row for each layer and sample of a rank."""
     layer, number = (axis.ravel() for axis in np.indices((len(one.names), one.samples)))
-    kinds = [sort_of(name) for name in one.names]
+    kinds = [kind_of(name) for name in one.names]
     sizes = one.sizes
     return {
         "layer": layer + first,

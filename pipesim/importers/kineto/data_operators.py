@@ -1,7 +1,7 @@
-"""Operators that are no layers although no other called them: what moves or makes data before and behind the model.
+"""Operators that move or create data before and after the model, and are not layers.
 
 operators   to to rand | conv relu to conv linear | item
-layers                   conv relu to conv linear           between operators that compute a move is part of the way
+layers                   conv relu to conv linear           `to` between operators that compute is part of the model
 """
 
 import re
@@ -12,9 +12,9 @@ from pipesim.base.arrays import Bools, Ints
 from pipesim.importers.kineto.events import DEVICE, RANGE, Events
 from pipesim.importers.kineto.layer_ranges import Calls
 from pipesim.importers.kineto.nesting import outermost
-from pipesim.importers.kineto.work_pieces import weights
+from pipesim.importers.kineto.work_pieces import caused_work
 
-# Moves between host and device or from type to type; new tensors, empty or filled; other views of the same data.
+# Moves between host and device or between types; new tensors, empty or filled; other views of the same data.
 _MOVES = re.compile(
     r"aten::(_?to|_to_copy|_?copy_?|clone|contiguous|detach_?|alias|_?pin_memory|lift_fresh|item|_local_scalar_dense"
     r"|(new_)?(empty|zeros|ones|full|rand|randn|randint|randperm|arange|linspace|eye|tensor)(_like|_strided)?"
@@ -25,30 +25,30 @@ _MOVES = re.compile(
 
 
 def computing(events: Events, rows: Ints) -> Bools:
-    """Which of these operators do more than to move or to make data."""
+    """Which of these operators do more than move or create data."""
     named = np.array([_MOVES.fullmatch(name) is not None for name in events.names], bool)[events.name[rows]]
     if not len(events.of(DEVICE)):
         return ~named
     copies = events.named("Memcpy", "Memset", "memcpy", "memset") & (events.category == DEVICE)
-    return ~named & (weights(events, without=copies)[rows] > 0)
+    return ~named & (caused_work(events, without=copies)[rows] > 0)
 
 
-def at_the_ends(events: Events, calls: Calls, steps: tuple[Ints, Ints]) -> Bools:
-    """Calls before the first and behind the last one of their iteration that computes."""
+def is_data_movement(events: Events, calls: Calls, steps: tuple[Ints, Ints]) -> Bools:
+    """Which calls are before the first or after the last call of their iteration that computes."""
     step = np.searchsorted(steps[0], calls.start, side="right") - 1
     computes = computing(events, calls.row)
-    aside = np.zeros(len(calls.row), bool)
+    outside = np.zeros(len(calls.row), bool)
     for number in np.unique(step[computes]).tolist():
         first, last = np.flatnonzero(computes & (step == number))[[0, -1]]
-        aside |= (step == number) & ((np.arange(len(step)) < first) | (np.arange(len(step)) > last))
-    return aside
+        outside |= (step == number) & ((np.arange(len(step)) < first) | (np.arange(len(step)) > last))
+    return outside
 
 
-def repeats(events: Events, calls: Calls) -> tuple[Ints, Ints] | None:
-    """Iterations, where ranges all call the same operators, and together all that compute; else None.
+def repeated_ranges(events: Events, calls: Calls) -> tuple[Ints, Ints] | None:
+    """Iterations, if there are ranges that call the same operators and together all that compute; else None.
 
-    As in a benchmark that runs its model within a range for the warm-up and another one for the measurement. An
-    iteration lasts until the next one begins, with the backward behind its range.
+    A benchmark may run its model in one range for the warm-up and in another for the measurement. An iteration lasts
+    until the next one begins, with the backward after its range.
     """
     calls = calls.chosen(computing(events, calls.row))
     rows = events.of(RANGE)

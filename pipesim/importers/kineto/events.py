@@ -1,10 +1,10 @@
-"""A profiler's file in columns: what ran on which thread or stream, from when to when.
+"""A profiler's file in columns: what ran on which thread or stream, with start and end.
 
     row         one event with a duration; rows are sorted by thread, then start, the longer of two first
     category    OP a CPU operator, RANGE a record_function, MODULE a call of a module (with_modules),
                 LAUNCH a call of the CUDA (HIP, XPU) runtime, DEVICE a kernel, copy or memset on a stream
 
-Times are whole nanoseconds from the first event of the file on; `origin` says when that was.
+Times are whole nanoseconds since the first event of the file; `origin` is the time of that event.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from pipesim.base.arrays import Bools, Ints
 OP, RANGE, MODULE, LAUNCH, DEVICE = range(5)
 NODE_PREFIX = "autograd::engine::evaluate_function: "
 MODULE_PREFIX = "nn.Module: "
-# How ranges and operators of process groups start, and what kernels that communicate have in their names.
+# How the names of ranges and operators of process groups begin, and what the names of communication kernels contain.
 GROUP_PREFIXES = ("nccl:", "rccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:")
 COMMUNICATION = (*GROUP_PREFIXES, "c10d::", "_c10d_functional::", "record_param_comms")
 COMMUNICATION_KERNELS = ("nccl", "rccl", "oneccl")
@@ -45,14 +45,14 @@ class Events:
     thread: Ints  # number of a (process, thread), or of a (device, stream)
     start: Ints
     end: Ints
-    correlation: Ints  # ties a DEVICE row to the LAUNCH row that caused it; -1 where there is none
-    sequence: Ints  # ties a backward operator to its forward; -1 where there is none
+    correlation: Ints  # links a DEVICE row to the LAUNCH row that caused it; -1 where there is none
+    sequence: Ints  # links a backward operator to its forward; -1 where there is none
     size: Ints  # bytes of the first input; -1 where shapes were not recorded
-    details: dict[int, dict[str, Any]]  # row -> what a collective says of itself
+    details: dict[int, dict[str, Any]]  # row -> the arguments of a communication
     memory: MemoryEvents
     rank: int | None
     world: int
-    device: str  # what the file says of its GPUs
+    device: str  # the name of the GPUs in the file
     origin: int  # ns
     host: str = ""
     has_shapes: bool = field(default=False)
@@ -69,7 +69,7 @@ class Events:
         return self._which([name.startswith(starts) for name in self.names])
 
     def containing(self, *parts: str) -> Bools:
-        """Rows whose name has one of these in it, in whatever case."""
+        """Rows whose name contains one of these, whatever the case."""
         return self._which([any(part in name.lower() for part in parts) for name in self.names])
 
     def _which(self, chosen: list[bool]) -> Bools:
@@ -78,7 +78,7 @@ class Events:
 
     @property
     def communicates(self) -> Bools:
-        """Rows that stand for communication: kernels, ranges and operators of process groups."""
+        """Rows that are communication: kernels, ranges and operators of process groups."""
         kernels = (self.category == DEVICE) & self.containing(*COMMUNICATION_KERNELS)
         found: Bools = kernels | ((self.category != DEVICE) & self.named(*COMMUNICATION))
         return found

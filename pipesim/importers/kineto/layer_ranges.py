@@ -1,15 +1,15 @@
-"""Which ranges of a file are layers, which call of which layer each is, and in which sample.
+"""Which ranges of a file are layers, and the calls of these layers.
 
-    how             what is taken as a layer
+    how             what a layer is
     ranges          record_function ranges (user_annotation)
     modules         calls of modules (with_modules=True)
-    operators       operators that no other called, without those around the model that only move or make data
-    a regex         ranges, modules and operators whose name it matches; a group `layer` (or the first one) is the name
-    auto            ranges if there are at least two that work, else modules, else operators
+    operators       operators that no other operator called, but for data movement before and after the model
+    a regex         ranges, modules and operators with a matching name; the group `layer` (or the first) is the name
+    auto            ranges if at least two of them work, else modules, else operators
 
-Ranges nest. A range whose parts are layers is opened, and its parts take what lies between them:
+Ranges nest. A range whose parts are layers is opened, and the time between its parts is added to them:
 
-    ranges      |------------------ forward ------------------|          opened: it has most of all time
+    ranges      |------------------ forward ------------------|          opened: it has most of the time
                    |-- block0 --|  |-- block1 --| |- head -|             its parts: the layers
     layers      |--- block0 ------|--- block1 -----|-- head --|
 """
@@ -31,16 +31,16 @@ from pipesim.importers.kineto.nesting import inside, outermost, parents
 AUTO, OPERATORS = "auto", "operators"
 WAYS = (AUTO, "ranges", "modules", OPERATORS)
 ITERATION = r"ProfilerStep#?\s*\d+"
-# Ranges that PyTorch writes itself, and what people call those around everything but the forward.
+# Ranges that PyTorch writes itself, and usual names of ranges around the optimizer and the backward.
 _OWN = re.compile(r"ProfilerStep|enumerate\(DataLoader\)|PyTorch Profiler|## Call CompiledFx")
 _OPTIMIZER = re.compile(r"Optimizer\.|\W*(optimizer|optim|zero_grad)(\W?step)?\W*$", re.IGNORECASE)
 _BACKWARD = re.compile(r"\W*(loss\W)?(backward|bwd)(\W?pass)?\W*$", re.IGNORECASE)
-_MOST_OF_IT = 0.5
+_MOST = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calls:
-    """Calls of layers in order of time: the row of each, when it begins and ends, and what it is called."""
+    """Calls of layers in order of time: row, begin, end and name of each."""
 
     row: Ints
     start: Ints
@@ -53,7 +53,7 @@ class Calls:
         return Calls(self.row[rows], self.start[rows], self.end[rows], tuple(self.names[i] for i in rows.tolist()))
 
 
-def compiled(pattern: str, option: str) -> re.Pattern[str]:
+def compiled_pattern(pattern: str, option: str) -> re.Pattern[str]:
     """A regular expression that a user wrote."""
     try:
         return re.compile(pattern)
@@ -62,14 +62,14 @@ def compiled(pattern: str, option: str) -> re.Pattern[str]:
 
 
 def iterations(events: Events, pattern: str) -> tuple[Ints, Ints]:
-    """When each iteration begins and ends: the innermost ranges of this name, or all of the file."""
-    expression = compiled(pattern, "iteration")
+    """When each iteration begins and ends: the innermost ranges with a matching name, or the whole file."""
+    expression = compiled_pattern(pattern, "iteration")
     hit = np.array([bool(expression.search(name)) for name in events.names], bool)
     rows = events.of(RANGE)
     rows = rows[hit[events.name[rows]]]
     if not len(rows):
         if pattern != ITERATION:
-            raise InputError(f"iteration = {shown(pattern)}: no range is called so; {ranges_there(events)}")
+            raise InputError(f"iteration = {shown(pattern)}: no range has a matching name; {ranges_there(events)}")
         return events.start.min(keepdims=True), events.end.max(keepdims=True) + 1
     above = parents(events.thread[rows], events.start[rows], events.end[rows])
     rows = np.delete(rows, above[above >= 0])
@@ -80,7 +80,7 @@ def iterations(events: Events, pattern: str) -> tuple[Ints, Ints]:
 
 
 def ranges_there(events: Events, most: int = 8) -> str:
-    """Which ranges a file has, for messages."""
+    """The ranges of a file, for error messages."""
     names = Counter(events.text(row) for row in events.of(RANGE).tolist())
     listed = [repr(name[:40]) for name, _ in names.most_common(most)]
     return f"its ranges are {', '.join(listed)}{', ...' if len(names) > most else ''}" if names else "it has no ranges"
@@ -104,11 +104,11 @@ def _which(events: Events, pattern: re.Pattern[str]) -> Bools:
     return np.array([pattern.match(name) is not None for name in events.names], bool)[events.name]
 
 
-# --- which -----------------------------------------------------------------------------------------------------------
+# --- candidates ------------------------------------------------------------------------------------------------------
 
 
 def candidates(events: Events, how: str, nodes: Ints) -> tuple[Ints, tuple[str, ...]]:
-    """The rows that may be layers, and what they are called."""
+    """The rows that can be layers, and their names."""
     own = _which(events, _OWN) | _which(events, _OPTIMIZER) | _which(events, _BACKWARD) | events.communicates
     if how == "ranges":
         rows = np.flatnonzero((events.category == RANGE) & ~own)
@@ -125,7 +125,7 @@ def candidates(events: Events, how: str, nodes: Ints) -> tuple[Ints, tuple[str, 
 
 
 def _operators(events: Events, own: Bools, nodes: Ints) -> Ints:
-    """Operators that no other called, and that autograd did not run; those of the optimizer are no layers."""
+    """Operators that neither another operator nor autograd nor the optimizer called."""
     rows = np.flatnonzero((events.category == OP) & ~own & (events.end > events.start))
     rows = rows[outermost(events.thread[rows], events.start[rows], events.end[rows])]
     held = np.union1d(nodes, optimizer_ranges(events))
@@ -134,17 +134,17 @@ def _operators(events: Events, own: Bools, nodes: Ints) -> Ints:
 
 
 def _matching(events: Events, how: str) -> tuple[Ints, list[str]]:
-    expression = compiled(how, "layers")
+    expression = compiled_pattern(how, "layers")
     found = [expression.search(name.removeprefix(MODULE_PREFIX)) for name in events.names]
     hit = np.array([match is not None for match in found], bool)
     rows = np.flatnonzero(hit[events.name] & np.isin(events.category, [RANGE, MODULE, OP]))
-    names = [_caught(match) for row in rows.tolist() if (match := found[events.name[row]])]
+    names = [_layer_name(match) for row in rows.tolist() if (match := found[events.name[row]])]
     if not len(rows):
         raise InputError(f"layers = {shown(how)}: matches no range, module or operator; {ranges_there(events)}")
     return rows, names
 
 
-def _caught(match: re.Match[str]) -> str:
+def _layer_name(match: re.Match[str]) -> str:
     groups = match.groupdict()
     return groups.get("layer") or next((text for text in match.groups() if text), None) or match[0] or match.string
 
@@ -154,12 +154,12 @@ def printable(name: str) -> str:
     return "".join(c if c.isprintable() else " " for c in name)[:120].strip() or "unnamed"
 
 
-def sort_of(name: str) -> str:
-    """What sort of layer it is, from its name: Linear from Linear_3, aten::conv2d from aten::conv2d #2."""
+def kind_of(name: str) -> str:
+    """The kind of a layer, from its name: Linear from Linear_3, aten::conv2d from aten::conv2d #2."""
     return re.sub(r"(\W*|_)#?\d+$", "", name) or name
 
 
-# --- opened ----------------------------------------------------------------------------------------------------------
+# --- opening ---------------------------------------------------------------------------------------------------------
 
 
 def calls(
@@ -171,10 +171,10 @@ def calls(
     *,
     without: Bools | None = None,
 ) -> Calls:
-    """The calls of layers, ranges opened where they must be. `weight` is how much each row of the file works.
+    """The calls of layers, after ranges are opened. `weight` is the work that each row of the file causes.
 
-    Rows in `without` are no layers, whatever they are called. `depth` opens so many levels of ranges; None opens those
-    that hold most of the work, most of it in their parts.
+    Rows in `without` are not layers, whatever their names. `depth` is the number of levels of ranges to open; None
+    opens those with most of the work, most of it in their parts.
     """
     rows, names = candidates(events, how, nodes)
     if without is not None:
@@ -182,19 +182,19 @@ def calls(
         rows = rows[~without[rows]]
     thread, start, end = events.thread[rows], events.start[rows], events.end[rows]
     above = parents(thread, start, end)
-    if how not in WAYS:  # the innermost ones that match: the user has said what a layer is
+    if how not in WAYS:  # the innermost that match: the user defined the layers
         leaf = np.setdiff1d(np.arange(len(rows)), above)
-        return _in_time(rows[leaf], start[leaf], end[leaf], [names[i] for i in leaf.tolist()])
+        return _by_time(rows[leaf], start[leaf], end[leaf], [names[i] for i in leaf.tolist()])
     opened = _opened_paths(names, above, weight[rows], depth)
-    found = list(_unopened(names, above, opened, (start.tolist(), end.tolist())))
+    found = list(_closed_ranges(names, above, opened, (start.tolist(), end.tolist())))
     which, begins, ends = np.array(found, np.int64).reshape(-1, 3).T
-    return _in_time(rows[which], begins, ends, [names[i] for i in which.tolist()])
+    return _by_time(rows[which], begins, ends, [names[i] for i in which.tolist()])
 
 
-def _unopened(
+def _closed_ranges(
     names: Sequence[str], above: Ints, opened: set[tuple[str, str]], spans: tuple[list[int], list[int]]
 ) -> Iterator[tuple[int, int, int]]:
-    """The ranges that stay closed, with the begin and end that they have as parts of what was opened around them."""
+    """The ranges that stay closed, with begin and end extended over the opened range around them."""
     starts, ends = spans
     parts: dict[int, list[int]] = defaultdict(list)
     for row, around in enumerate(above.tolist()):
@@ -216,12 +216,12 @@ def _path(path: tuple[str, str]) -> str:
 def _opened_paths(
     names: Sequence[str], above: Ints, weight: NDArray[np.float64], depth: int | None
 ) -> set[tuple[str, str]]:
-    """Ranges, by their names and those around them, that hold most of the work, and most of theirs in their parts."""
+    """Ranges (by their names and those around them) with most of the work, most of it in their parts."""
     path: list[tuple[str, str]] = []
     level: dict[tuple[str, str], int] = {}
     total: dict[tuple[str, str], float] = defaultdict(float)
     in_parts: dict[tuple[str, str], float] = defaultdict(float)
-    for row, around in enumerate(above.tolist()):  # rows stand behind what is around them
+    for row, around in enumerate(above.tolist()):  # a row comes after the row around it
         key = ("", names[row]) if around < 0 else (_path(path[around]), names[row])
         path.append(key)
         level[key] = 0 if around < 0 else level[path[around]] + 1
@@ -231,9 +231,9 @@ def _opened_paths(
     if depth is not None:
         return {key for key in total if level[key] < depth}
     work = sum(total[key] for key in total if not level[key])
-    return {key for key in total if total[key] > _MOST_OF_IT * work and in_parts[key] > _MOST_OF_IT * total[key]}
+    return {key for key in total if total[key] > _MOST * work and in_parts[key] > _MOST * total[key]}
 
 
-def _in_time(rows: Ints, start: Ints, end: Ints, names: Sequence[str]) -> Calls:
+def _by_time(rows: Ints, start: Ints, end: Ints, names: Sequence[str]) -> Calls:
     order = np.lexsort((rows, start))
     return Calls(rows[order], start[order], end[order], tuple(names[i] for i in order.tolist()))

@@ -1,9 +1,9 @@
-"""Bytes of each layer: what it hands on, what it keeps for its backward, its parameters.
+"""Bytes of each layer: its output, what it keeps for its backward, its parameters.
 
 output        the first input of the next layer's first operator (record_shapes); else the largest block that the
-              layer allocated and that outlives it (profile_memory)
-stash         all blocks that the layer allocated and that outlive it (profile_memory); else as much as its output
-parameters    what AccumulateGrad adds to in the layer's backward (record_shapes)
+              layer allocates and does not release (profile_memory)
+stash         all blocks that the layer allocates and does not release (profile_memory); else its output
+parameters    the gradients that AccumulateGrad accumulates in the layer's backward (record_shapes)
 """
 
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ class LayerSizes:
     parameters: Ints
 
 
-def sizes(events: Events, numbered: NumberedCalls, owner: Owners, *, on_gpu: bool) -> LayerSizes:
-    """The most that any sample shows, layer by layer."""
+def layer_sizes(events: Events, numbered: NumberedCalls, owner: Owners, *, on_gpu: bool) -> LayerSizes:
+    """The largest sizes in any sample, for each layer."""
     layer, count = numbered.layer, len(numbered.names)
     kept, largest = _outliving(events, numbered, on_gpu=on_gpu)
     read = _inputs_of_next(events, numbered)
-    handed = np.where(read >= 0, read, largest)
+    output_bytes = np.where(read >= 0, read, largest)
     output, stash = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    np.maximum.at(output, layer, handed)
+    np.maximum.at(output, layer, output_bytes)
     np.maximum.at(stash, layer, kept)
     if not len(events.memory.time):
         stash = output.copy()
@@ -57,7 +57,7 @@ def _outliving(events: Events, numbered: NumberedCalls, *, on_gpu: bool) -> tupl
 
 
 def _released(address: Ints, size: Ints, time: Ints) -> Ints:
-    """When each allocated block is released; never is the end of time."""
+    """When each allocated block is released; the largest int64 if never."""
     found = np.full(len(address), np.iinfo(np.int64).max)
     held: dict[int, int] = {}
     for row, (place, change, now) in enumerate(zip(address.tolist(), size.tolist(), time.tolist(), strict=True)):
@@ -69,7 +69,7 @@ def _released(address: Ints, size: Ints, time: Ints) -> Ints:
 
 
 def _inputs_of_next(events: Events, numbered: NumberedCalls) -> Ints:
-    """For each call the bytes that the first operator of the next one reads, -1 where that is not known."""
+    """For each call the bytes that the first operator of the next call reads, -1 where they are unknown."""
     calls, found = numbered.calls, np.full(len(numbered.calls.row), -1, np.int64)
     forward = np.flatnonzero(~numbered.again)
     same = numbered.sample[forward[1:]] == numbered.sample[forward[:-1]]
@@ -85,7 +85,7 @@ def _inputs_of_next(events: Events, numbered: NumberedCalls) -> Ints:
 
 
 def _parameters(events: Events, numbered: NumberedCalls, owner: Owners) -> Ints:
-    """The bytes of gradients that a backward of each layer accumulates; of several samples the most."""
+    """The bytes of gradients that a backward of each layer accumulates, the most of all samples."""
     layers = len(numbered.names)
     chosen = [not name.startswith(NODE_PREFIX) and name.endswith("AccumulateGrad") for name in events.names]
     rows = np.flatnonzero((events.category == OP) & np.array(chosen, bool)[events.name] & (events.size > 0))

@@ -1,8 +1,8 @@
-"""Whose an instant on a thread is: the innermost of the marks that are laid over it.
+"""Nested intervals on threads: the label of the innermost interval around an instant.
 
-marks       |------------- a --------------|
+intervals   |------------- a --------------|
                 |--- b ---|    |- c -|
-owner       a a a b b b b b a a a c c c a a      -1 where there is none
+label       a a a b b b b b a a a c c c a a      -1 where there is none
 """
 
 from dataclasses import dataclass
@@ -12,27 +12,27 @@ from numpy.typing import NDArray
 
 from pipesim.base.arrays import Ints
 
-NOBODY = -1
+NO_OWNER = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Owners:
-    """Per thread, from each time on until the next, a label."""
+    """For each thread: times, and the label from each time until the next."""
 
     threads: dict[int, tuple[Ints, Ints]]
 
     def at(self, thread: Ints, time: Ints) -> Ints:
         """The label at each of these instants."""
-        found = np.full(len(thread), NOBODY, np.int64)
+        found = np.full(len(thread), NO_OWNER, np.int64)
         for number, (times, labels) in self.threads.items():
             rows = np.flatnonzero(thread == number)
             place = np.searchsorted(times, time[rows], side="right") - 1
-            found[rows] = np.where(place >= 0, labels[np.maximum(place, 0)], NOBODY)
+            found[rows] = np.where(place >= 0, labels[np.maximum(place, 0)], NO_OWNER)
         return found
 
 
 def owners(thread: Ints, start: Ints, end: Ints, label: Ints) -> Owners:
-    """From marks in any order; of two that start together the shorter is inside, of two alike the later."""
+    """From intervals in any order; of two with the same start the shorter is inside, of two equal ones the later."""
     order = np.lexsort((-end, start, thread))
     thread, start, end, label = thread[order], start[order], end[order], label[order]
     threads = {}
@@ -43,52 +43,52 @@ def owners(thread: Ints, start: Ints, end: Ints, label: Ints) -> Owners:
 
 
 def _steps(starts: list[int], ends: list[int], labels: list[int]) -> tuple[Ints, Ints]:
-    """Walk over the marks by their start, with those under way on a stack."""
+    """Walk over the intervals by their start, with the open ones on a stack."""
     times: list[int] = []
-    owner: list[int] = []
-    under_way: list[tuple[int, int]] = []  # (end, label)
+    label_at: list[int] = []
+    open_: list[tuple[int, int]] = []  # (end, label)
 
     def close(until: float) -> None:
-        while under_way and under_way[-1][0] <= until:
-            now = under_way.pop()[0]
-            while under_way and under_way[-1][0] <= now:  # marks that cross: this one has ended before
-                under_way.pop()
-            say(now, under_way[-1][1] if under_way else NOBODY)
+        while open_ and open_[-1][0] <= until:
+            now = open_.pop()[0]
+            while open_ and open_[-1][0] <= now:  # intervals that cross: this one has ended before
+                open_.pop()
+            change(now, open_[-1][1] if open_ else NO_OWNER)
 
-    def say(time: int, label: int) -> None:
+    def change(time: int, label: int) -> None:
         if times and times[-1] == time:
-            owner[-1] = label
+            label_at[-1] = label
         else:
             times.append(time)
-            owner.append(label)
+            label_at.append(label)
 
     for start, end, label in zip(starts, ends, labels, strict=True):
         close(start)
-        under_way.append((end, label))
-        say(start, label)
+        open_.append((end, label))
+        change(start, label)
     close(float("inf"))
-    return np.array(times, np.int64), np.array(owner, np.int64)
+    return np.array(times, np.int64), np.array(label_at, np.int64)
 
 
 def outermost(thread: Ints, start: Ints, end: Ints) -> NDArray[np.bool_]:
-    """Which intervals lie in no earlier one of their thread; sorted by thread, then start, the longer first."""
+    """Which intervals are inside no earlier one of their thread; sorted by thread, then start, the longer first."""
     return parents(thread, start, end) < 0
 
 
 def parents(thread: Ints, start: Ints, end: Ints) -> Ints:
     """For each interval the innermost one around it on its thread, -1 where there is none; sorted as above."""
     found = np.full(len(start), -1, np.int64)
-    under_way: list[tuple[int, int]] = []  # (end, row)
+    open_: list[tuple[int, int]] = []  # (end, row)
     before = -1
     for row, (lane, begin, stop) in enumerate(zip(thread.tolist(), start.tolist(), end.tolist(), strict=True)):
         if lane != before:
-            under_way.clear()
+            open_.clear()
             before = lane
-        while under_way and under_way[-1][0] <= begin:
-            under_way.pop()
-        around = (other for last, other in reversed(under_way) if last >= stop)  # others cross this one's end
+        while open_ and open_[-1][0] <= begin:
+            open_.pop()
+        around = (other for last, other in reversed(open_) if last >= stop)  # others cross this one's end
         found[row] = next(around, -1)
-        under_way.append((stop, row))
+        open_.append((stop, row))
     return found
 
 

@@ -1,10 +1,10 @@
-"""Which layer each call is of, and which sample: iterations repeat a sequence of calls, and so do microbatches.
+"""The layer and the sample of each call: iterations repeat a sequence of calls, and so do microbatches.
 
     iteration 0    a b c | a b c       sequence (a, b, c), 2 microbatches: samples 0 and 1
     iteration 1    a b c | a b c       samples 2 and 3
     iteration 2    a b                 cut off: left out
 
-A name that comes again within the sequence is another layer: block, block #2, ...
+A name that occurs again within the sequence is another layer: block, block #2, ...
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ Sequence = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberedCalls:
-    """Calls with their layers and samples; `again` says which recompute a forward for the backward."""
+    """Calls with their layers and samples; `again`: whether a call recomputes a forward for the backward."""
 
     calls: Calls
     layer: Ints
@@ -36,13 +36,13 @@ class NumberedCalls:
     left_out: int
 
 
-def numbered(calls: Calls, again: Bools, steps: tuple[Ints, Ints], microbatches: int | None) -> NumberedCalls:
+def number_calls(calls: Calls, again: Bools, steps: tuple[Ints, Ints], microbatches: int | None) -> NumberedCalls:
     """Number the calls of all iterations that run the most common sequence of layers."""
     step = _step_of(calls.start, steps)
     forward = calls.chosen((step >= 0) & ~again)
     sequences = _sequences(forward, _step_of(forward.start, steps))
     if not sequences:
-        raise InputError("no layer is called inside of the iterations; see the options layers and iteration")
+        raise InputError("no layer is called inside the iterations; define them with the options layers and iteration")
     common = Counter(sequences.values()).most_common(1)[0][0]
     used = [number for number in sequences if sequences[number] == common]
     times = _times(common, microbatches)
@@ -61,7 +61,7 @@ def numbered(calls: Calls, again: Bools, steps: tuple[Ints, Ints], microbatches:
 
 
 def _step_of(time: Ints, steps: tuple[Ints, Ints]) -> Ints:
-    """The iteration that each of these times is in, or -1."""
+    """The iteration around each of these times, or -1."""
     number = np.searchsorted(steps[0], time, side="right") - 1
     return np.where((number >= 0) & (time < steps[1][np.maximum(number, 0)]), number, -1)
 
@@ -75,7 +75,7 @@ def _sequences(forward: Calls, step: Ints) -> dict[int, Sequence]:
 
 
 def _times(sequence: Sequence, microbatches: int | None) -> int:
-    """How many microbatches run this sequence: as stated, or as often as all of its names come, each once a time."""
+    """How many microbatches run this sequence: as stated, or the repetitions of a sequence of distinct names."""
     if microbatches is None:
         count = sequence.count(sequence[0])
         period = len(sequence) // count
@@ -101,7 +101,7 @@ def _distinct(names: Sequence) -> Sequence:
 
 
 def _with_recomputed(forward: Calls, layer: Ints, sample: Ints, again: Calls) -> tuple[Calls, Ints, Ints, Bools]:
-    """Forwards and, behind them, calls that run again in the backward: of what was called so most recently."""
+    """Forwards, then recomputing calls, each with the layer and sample of the last call of the same name before it."""
     by_name: dict[str, list[int]] = defaultdict(list)
     for number, name in enumerate(forward.names):
         by_name[name].append(number)

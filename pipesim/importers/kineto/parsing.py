@@ -1,4 +1,4 @@
-"""From the text of a profiler's file to the objects in it, in bounded memory."""
+"""Parsing the JSON of a profiler's file in bounded memory."""
 
 import gc
 import re
@@ -11,13 +11,13 @@ import orjson
 from pipesim.base.errors import FormatError, shown
 
 EXPECTED = "a file of PyTorch's profiler, .json or .json.gz, was expected"
-# Old versions divide by a duration of 0, and write what is no JSON.
+# Old versions divide by a duration of 0, and write numbers that are not JSON.
 _NOT_FINITE = re.compile(rb"(:\s*)-?(?:inf|nan|NaN|Infinity)(?=\s*[,}\]])")
 _SMALL, _MOST_PER_BYTE = 2**20, 18
 
 
-def parsed(text: bytes) -> Any:  # noqa: ANN401 - any JSON
-    """The objects that are written in a text."""
+def parse(text: bytes) -> Any:  # noqa: ANN401 - any JSON
+    """The objects in a JSON text."""
     if not text or text.isspace():
         raise FormatError(f"is empty; {EXPECTED}")
     _check_pieces(text)
@@ -25,8 +25,8 @@ def parsed(text: bytes) -> Any:  # noqa: ANN401 - any JSON
 
 
 @contextmanager
-def without_collecting() -> Iterator[None]:
-    """Python looks for circles again and again while millions of objects are made: reading took 3 times as long."""
+def no_garbage_collection() -> Iterator[None]:
+    """Without garbage collection, whose searches for cycles among millions of objects tripled the time of reading."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -37,22 +37,22 @@ def without_collecting() -> Iterator[None]:
 
 
 def _check_pieces(text: bytes) -> None:
-    """Refuse what would take more than 20 times its size in memory: lists of next to nothing, millions of them.
+    """Refuse a text whose objects would take more than 20 times its size: millions of tiny lists or objects.
 
-    An object takes some 260 bytes, a list 130, what a comma parts from the next about 100; of files that profilers
-    wrote they make 6 to 10 bytes for each byte, of [{},{},{}] more than 80.
+    An object takes about 260 bytes, a list 130, an element after a comma 100. That is 6 to 10 bytes for each byte of a
+    file that a profiler wrote, and more than 80 for [{},{},{}].
     """
     pieces = 260 * text.count(b"{") + 130 * text.count(b"[") + 100 * text.count(b",")
     if len(text) > _SMALL and pieces > _MOST_PER_BYTE * len(text):
-        raise FormatError(f"is made of pieces too small for events, such as {shown(text[-40:])}; {EXPECTED}")
+        raise FormatError(f"consists of objects too small for events, such as {shown(text[-40:])}; {EXPECTED}")
 
 
 def _parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        mended, count = _NOT_FINITE.subn(rb"\1null", data)
+        fixed, count = _NOT_FINITE.subn(rb"\1null", data)
         if count:
             del data
-            return _parse(mended)
+            return _parse(fixed)
         raise FormatError(f"is not JSON: {str(error)[:200]}; {EXPECTED}") from None

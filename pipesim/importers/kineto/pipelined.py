@@ -1,4 +1,4 @@
-"""From the files of all ranks of a pipelined run to a Recording of one of its iterations, with the layers' times."""
+"""From the profiles of all ranks of a pipelined run to a Recording of one of its iterations."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -11,13 +11,14 @@ from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError, within
 from pipesim.core.recording import Clocks, Recording, on_one_clock
 from pipesim.core.schedule import FORWARD
-from pipesim.core.trace import ANY_KIND
 from pipesim.importers.kineto.action_names import actions_in, pattern_of
-from pipesim.importers.kineto.action_times import RankActions, acts
+from pipesim.importers.kineto.action_times import RankActions, rank_actions
 from pipesim.importers.kineto.layer_ranges import ITERATION
-from pipesim.importers.kineto.process_groups import P2P, Communication, moved, table
-from pipesim.importers.kineto.ranks import of_ranks, title
-from pipesim.importers.kineto.stages import STAGES, StageLayers, parts, trace_of_stages
+from pipesim.importers.kineto.process_groups import P2P, Communication, communications, transfer_table
+from pipesim.importers.kineto.ranks import events_by_rank, title
+from pipesim.importers.kineto.stages import STAGES, StageLayers, TimedFor, stage_layers, trace_of_stages
+
+ANY_DEVICE = TimedFor()
 
 
 def recording(
@@ -29,67 +30,70 @@ def recording(
     iteration: str = ITERATION,
     number: int | None = None,
     clocks: Clocks = "auto",
-    samples: int = 1,
-    device: str = ANY_KIND,
+    timed_for: TimedFor = ANY_DEVICE,
 ) -> Recording:
     """One iteration of a pipelined run from the files of all its ranks.
 
     `actions` is a regular expression, with groups stage, kind and microbatch, for the names of ranges that are actions;
-    by default they are called as torch.distributed.pipelining does, or in words. `layers` says what the layers of the
-    trace are: `stages`, or what is meant by it for `kineto`, inside of the forwards. `number` chooses an iteration,
-    from 0; by default that of median length. The other options are as for `kineto`, `clocks` as for `on_one_clock`.
+    by default, names of torch.distributed.pipelining or words (see `action_names`). `layers` defines the layers of the
+    trace: `stages`, or as for `kineto`, inside the forwards. `number` selects an iteration, from 0; by default the one
+    of median length. `depth` and `iteration` are as for `kineto`, `clocks` as for `on_one_clock`.
     """
     pattern = pattern_of(actions)
-    every: list[RankActions] = []
+    actions_of_ranks: list[RankActions] = []
     seen: list[Communication] = []
     found: list[StageLayers] = []
-    for rank, events in of_ranks(path):
+    for rank, events in events_by_rank(path):
         with within(events.path):
             rows, named = actions_in(events, rank, pattern)
-            every.append(acts(events, rank, rows, named, iteration))
-            seen += moved(events, rank)
-            found += parts(events, every[-1], layers, depth)
-    every.sort(key=lambda one: one.rank)
-    cut_bytes = _cut_bytes(every, seen)
-    trace, stops = trace_of_stages(title(path), found, cut_bytes, table(seen), samples=samples, device=device)
-    columns = _columns(every, _chosen(every, number))
+            actions_of_ranks.append(rank_actions(events, rank, rows, named, iteration))
+            seen += communications(events, rank)
+            found += stage_layers(events, actions_of_ranks[-1], layers, depth)
+    actions_of_ranks.sort(key=lambda one: one.rank)
+    cut_bytes = _cut_bytes(actions_of_ranks, seen)
+    trace, stops = trace_of_stages(title(path), found, cut_bytes, transfer_table(seen), timed_for)
+    columns = _columns(actions_of_ranks, _chosen(actions_of_ranks, number))
     return on_one_clock(Recording(**columns, cut_bytes=cut_bytes, trace=trace, stops=stops), clocks)
 
 
-def _columns(every: Sequence[RankActions], iteration: int) -> dict[str, Any]:
+def _columns(actions_of_ranks: Sequence[RankActions], iteration: int) -> dict[str, Any]:
     """One iteration of all ranks."""
-    rows = [one.of(iteration) for one in every]
+    rows = [one.of(iteration) for one in actions_of_ranks]
     columns: dict[str, Ints] = {
-        name: np.concatenate([getattr(one, name)[mine] for one, mine in zip(every, rows, strict=True)])
+        name: np.concatenate([getattr(one, name)[mine] for one, mine in zip(actions_of_ranks, rows, strict=True)])
         for name in ("stage", "kind", "microbatch")
     }
-    first = min(one.origin for one in every)
+    first = min(one.origin for one in actions_of_ranks)
     for name in ("start", "end"):
         columns[name] = np.concatenate(
-            [getattr(one, name)[mine] + one.origin - first for one, mine in zip(every, rows, strict=True)]
+            [getattr(one, name)[mine] + one.origin - first for one, mine in zip(actions_of_ranks, rows, strict=True)]
         )
     return {
         **columns,
         "source": f"kineto, iteration {iteration}",
-        "ranks": tuple(one.rank for one in every),
-        "rank": np.repeat(np.arange(len(every)), [len(mine) for mine in rows]),
-        "step": np.array([one.step[iteration] if iteration < len(one.step) else 0 for one in every], np.int64),
-        "shift": np.zeros(len(every), np.int64),
-        "doubt": np.zeros(len(every), np.int64),
+        "ranks": tuple(one.rank for one in actions_of_ranks),
+        "rank": np.repeat(np.arange(len(actions_of_ranks)), [len(mine) for mine in rows]),
+        "step": np.array(
+            [one.step[iteration] if iteration < len(one.step) else 0 for one in actions_of_ranks], np.int64
+        ),
+        "shift": np.zeros(len(actions_of_ranks), np.int64),
+        "doubt": np.zeros(len(actions_of_ranks), np.int64),
     }
 
 
-def _chosen(every: Sequence[RankActions], number: int | None) -> int:
-    """The iteration of median length among those that do what most do."""
-    count = min(int(one.iteration.max()) + 1 for one in every)
+def _chosen(actions_of_ranks: Sequence[RankActions], number: int | None) -> int:
+    """The iteration of median length among those with the most common actions."""
+    count = min(int(one.iteration.max()) + 1 for one in actions_of_ranks)
     if number is not None:
         if not 0 <= number < count:
-            raise InputError(f"number = {number} found; {count} iterations were recorded, from 0 on")
+            raise InputError(
+                f"number = {number} found; 0 to {count - 1} was expected, since {count} iterations were recorded"
+            )
         return number
-    done = {at: tuple(one.cells(at) for one in every) for at in range(count)}
+    done = {at: tuple(one.cells(at) for one in actions_of_ranks) for at in range(count)}
     common = Counter(done.values()).most_common(1)[0][0]
     alike = [at for at in done if done[at] == common]
-    lengths = {at: max(_length(one, at) for one in every) for at in alike}
+    lengths = {at: max(_length(one, at) for one in actions_of_ranks) for at in alike}
     return sorted(alike, key=lambda at: (lengths[at], at))[(len(alike) - 1) // 2]
 
 
@@ -98,16 +102,16 @@ def _length(one: RankActions, iteration: int) -> int:
     return int(one.end[rows].max() - one.start[rows].min()) if len(rows) else 0
 
 
-def _cut_bytes(every: Sequence[RankActions], seen: Sequence[Communication]) -> Floats:
-    """Bytes of a microbatch's activations at each boundary: of the messages between its ranks, the most common size."""
+def _cut_bytes(actions_of_ranks: Sequence[RankActions], seen: Sequence[Communication]) -> Floats:
+    """Bytes of a microbatch's activations at each boundary: the most common size of messages between its ranks."""
     sizes: dict[frozenset[int], Counter[int]] = defaultdict(Counter)
     for one in seen:
         if one.kind == P2P:
             sizes[frozenset((one.source, one.target))][one.size] += 1
     holders: dict[int, set[int]] = defaultdict(set)
-    for acts_ in every:
-        for stage in np.unique(acts_.stage[acts_.kind == FORWARD]).tolist():
-            holders[stage].add(acts_.rank)
+    for actions_ in actions_of_ranks:
+        for stage in np.unique(actions_.stage[actions_.kind == FORWARD]).tolist():
+            holders[stage].add(actions_.rank)
     found = np.full(max(holders, default=0), np.nan)
     for stage in range(len(found)):
         between: Counter[int] = sum(

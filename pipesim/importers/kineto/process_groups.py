@@ -1,10 +1,10 @@
-"""What process groups moved: point-to-point messages and collectives, with their bytes, ends and seconds.
+"""The communication of process groups: point-to-point messages and collectives, with bytes, ends and seconds.
 
-    rank 0   kernel   |- waits for rank 1 ----|== moves ==|       a kernel that communicates also waits for the others:
-    rank 1   kernel                           |== moves ==|       the shortest of those that belong together only moves
+    rank 0   kernel   |- waits for rank 1 ----|== moves ==|       a communication kernel also waits for the others: of
+    rank 1   kernel                           |== moves ==|       those that belong together, the shortest only moves
 
-A kernel speaks for itself ("Collective name", ...) or, where an older profiler wrote it, through the range `nccl:...`
-that launched it. Without kernels the ranges themselves (`gloo:...`) are what there is.
+Bytes and ends are arguments of the kernel ("Collective name", ...) or, from older profilers, of the range `nccl:...`
+that launched it. Without kernels, the ranges (`gloo:...`) themselves are used.
 """
 
 import re
@@ -24,11 +24,11 @@ from pipesim.importers.kineto.work_pieces import launches
 
 P2P = "p2p"
 _MOST_BYTES = 2**50
-_MANY = 8  # digits of a rank
+_MOST_DIGITS = 8  # of a rank
 
 
 class Communication(NamedTuple):
-    """One message or collective as one rank saw it; start and end in nanoseconds since the epoch."""
+    """One message or collective on one rank; start and end in nanoseconds since the epoch."""
 
     kind: str
     rank: int
@@ -42,8 +42,8 @@ class Communication(NamedTuple):
     on_gpu: bool = False
 
 
-def moved(events: Events, rank: int) -> list[Communication]:
-    """What one rank took part in, in order of time."""
+def communications(events: Events, rank: int) -> list[Communication]:
+    """The communication of one rank, in order of time."""
     rows = events.of(DEVICE)[events.communicates[events.of(DEVICE)]]
     found = list(_by_kernels(events, rank, rows) if len(rows) else _by_ranges(events, rank))
     return sorted(found, key=lambda one: (one.start, one.end))
@@ -61,17 +61,19 @@ def _by_kernels(events: Events, rank: int, rows: Ints) -> Iterator[Communication
     for row, at in zip(rows.tolist(), around.tolist(), strict=True):
         args = events.details.get(row, {})
         if "Collective name" in args:
-            yield from _told(events, rank, row, args)
+            yield from _from_arguments(events, rank, row, args)
         elif at >= 0:
-            yield from _named(events, rank, int(ranges[at]), row)
+            yield from _from_range(events, rank, int(ranges[at]), row)
 
 
-def _told(events: Events, rank: int, row: int, args: dict[str, Any]) -> Iterator[Communication]:
-    """What a kernel says of itself."""
+def _from_arguments(events: Events, rank: int, row: int, args: dict[str, Any]) -> Iterator[Communication]:
+    """From the arguments of a kernel."""
     kind = _kind(str(args["Collective name"]))
     each = BYTES.get(str(args.get("dtype", "")).lower(), 0)
     size = each * max(_count(args.get("In msg nelems")), _count(args.get("Out msg nelems")))
-    members = [int(text) for text in re.findall(rf"[0-9]{{1,{_MANY}}}", str(args.get("Process Group Ranks", "")))]
+    members = [
+        int(text) for text in re.findall(rf"[0-9]{{1,{_MOST_DIGITS}}}", str(args.get("Process Group Ranks", "")))
+    ]
     several = _count(args.get("Group size")) or len(members) or events.world
     if 0 < size <= _MOST_BYTES:
         sender, receiver = _peer(args.get("Src Rank")), _peer(args.get("Dst Rank"))
@@ -85,10 +87,10 @@ def _told(events: Events, rank: int, row: int, args: dict[str, Any]) -> Iterator
             yield Communication(kind, rank, source, target, size, 2, *here, receives=receives, on_gpu=True)
 
 
-def _named(events: Events, rank: int, row: int, kernel: int) -> Iterator[Communication]:
-    """What the range says that launched a kernel."""
+def _from_range(events: Events, rank: int, row: int, kernel: int) -> Iterator[Communication]:
+    """From the range that launched a kernel."""
     kind, size = _kind(group_name(events.text(row))), int(events.size[row])
-    if size > 0 and kind != P2P:  # a range does not say to whom a message goes
+    if size > 0 and kind != P2P:  # a range does not name the receiver of a message
         here = int(events.start[kernel]) + events.origin, int(events.end[kernel]) + events.origin
         yield Communication(kind, rank, 0, events.world - 1, size, events.world, *here, on_gpu=True)
 
@@ -112,14 +114,14 @@ def _by_ranges(events: Events, rank: int) -> Iterator[Communication]:
 
 
 def _peer_of(args: dict[str, Any]) -> int:
-    """Operators that send and receive have the other's rank as their third input."""
+    """The rank at the other end, the third input of operators that send and receive."""
     inputs = args.get("Concrete Inputs")
     return _peer(inputs[2]) if isinstance(inputs, list) and len(inputs) > 2 else -1
 
 
 def _peer(value: Any) -> int:  # noqa: ANN401 - any JSON
     text = str(value)
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MANY else -1
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else -1
 
 
 def _count(value: Any) -> int:  # noqa: ANN401 - any JSON
@@ -137,7 +139,7 @@ _KINDS = (
 
 
 def _kind(name: str) -> str:
-    """One name for what versions spell differently: allreduce, all_reduce, _allreduce_base."""
+    """One name for different spellings: allreduce, all_reduce, _allreduce_base."""
     bare = re.sub(r"[^a-z]", "", name.lower())
     return next((kind for kind, parts in _KINDS if any(part in bare for part in parts)), bare[:40] or "collective")
 
@@ -145,7 +147,7 @@ def _kind(name: str) -> str:
 # --- several ranks ---------------------------------------------------------------------------------------------------
 
 
-def table(seen: Sequence[Communication]) -> Table:
+def transfer_table(seen: Sequence[Communication]) -> Table:
     """One row for each message and collective, matched over the ranks that were recorded."""
     groups: dict[tuple[Any, ...], dict[tuple[int, bool], list[Communication]]] = defaultdict(lambda: defaultdict(list))
     for one in seen:
@@ -154,7 +156,7 @@ def table(seen: Sequence[Communication]) -> Table:
     rows = [
         (key, _seconds(together), number)
         for key, by_rank in groups.items()
-        for number, together in enumerate(_together(by_rank))
+        for number, together in enumerate(_matched(by_rank))
     ]
     if not rows:
         return {}
@@ -171,14 +173,14 @@ def table(seen: Sequence[Communication]) -> Table:
     }
 
 
-def _together(by_rank: dict[tuple[int, bool], list[Communication]]) -> Iterator[list[Communication]]:
-    """The n-th of every rank belong together."""
+def _matched(by_rank: dict[tuple[int, bool], list[Communication]]) -> Iterator[list[Communication]]:
+    """Groups of the n-th communication of every rank."""
     for number in range(max(map(len, by_rank.values()))):
         yield [found[number] for found in by_rank.values() if number < len(found)]
 
 
 def _seconds(together: list[Communication]) -> float:
-    """How long it moved. On a CPU a sender says when it began, not when it was done: the receiver does."""
+    """The time of the transfer without waiting. On a CPU it ends when the receiver ends; senders return earlier."""
     receivers = [one for one in together if one.receives]
     if together[0].kind == P2P and receivers and not together[0].on_gpu:
         both = max(one.start for one in together)

@@ -1,4 +1,4 @@
-"""Which files belong together: those of one run, one per rank."""
+"""The files of one run, one per rank."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ _SUFFIXES = (".json", ".json.gz")
 
 
 def files_of(path: Path | Sequence[Path]) -> list[Path]:
-    """The files that are meant by a file, by several, or by a folder with files in it."""
+    """One file, several, or all profiles in a folder."""
     if not isinstance(path, Path):
         if not path:
             raise InputError("no file found; at least one was expected")
@@ -25,21 +25,21 @@ def files_of(path: Path | Sequence[Path]) -> list[Path]:
     return found
 
 
-def of_ranks(path: Path | Sequence[Path]) -> Iterator[tuple[int, Events]]:
-    """The events of each file with its rank: as the file says, or its name (rank3), or its place among the files."""
+def events_by_rank(path: Path | Sequence[Path]) -> Iterator[tuple[int, Events]]:
+    """The events of each file with its rank: from the file, or from its name (rank3), or its place among the files."""
     seen: dict[int, str] = {}
     for place, file in enumerate(files_of(path)):
         events = read(file)
         rank = place if events.rank is None else events.rank
         with within(str(file)):
             if rank in seen:
-                raise InputError(f"is of rank {rank}, and so is {seen[rank]}; one file for each rank was expected")
+                raise InputError(f"is of rank {rank}, as is {seen[rank]}; one file for each rank was expected")
         seen[rank] = file.name
         yield rank, events
 
 
 def title(path: Path | Sequence[Path]) -> str:
-    """What to call the model: as the file is called, without its suffix or rank; else as its folder is."""
+    """The name of the model: that of the file without suffix and rank, or that of its folder."""
     first = path if isinstance(path, Path) else files_of(path)[0]
     stem = first.name.partition(".")[0]
     return re.sub(r"\W*_?rank[-_]?\d+$", "", stem) or first.absolute().parent.name or "model"

@@ -1,4 +1,4 @@
-"""From a file of PyTorch's profiler, .json or .json.gz, to Events; what is wrong is said with the event and the key."""
+"""Reading a file of PyTorch's profiler, .json or .json.gz, into Events; errors name the event and the key."""
 
 import math
 import re
@@ -26,9 +26,9 @@ from pipesim.importers.kineto.events import (
     Events,
     MemoryEvents,
 )
-from pipesim.importers.kineto.parsing import EXPECTED, parsed, without_collecting
+from pipesim.importers.kineto.parsing import EXPECTED, no_garbage_collection, parse
 
-# What versions of the profiler call a category.
+# The names of each category in all versions of the profiler.
 _CATEGORIES = {
     "cpu_op": OP,
     "operator": OP,
@@ -84,8 +84,8 @@ class _Columns:
 def read(path: Path) -> Events:
     """The events of one file."""
     text = read_inflated(path).removeprefix(b"\xef\xbb\xbf")
-    with within(str(path)), without_collecting():
-        data = parsed(text)
+    with within(str(path)), no_garbage_collection():
+        data = parse(text)
         del text
         if isinstance(data, list):
             data = {"traceEvents": data}
@@ -96,27 +96,27 @@ def read(path: Path) -> Events:
         for index, event in enumerate(events):
             if not isinstance(event, dict):
                 raise FormatError(f"traceEvents[{index}]: {shown(event)} found; an object was expected")
-            _take(columns, index, event)
-        events.clear()  # the objects take several times the room of the columns
+            _add_event(columns, index, event)
+        events.clear()  # the objects take several times the memory of the columns
         return _assembled(path, data, columns)
 
 
 # --- events ----------------------------------------------------------------------------------------------------------
 
 
-def _take(columns: _Columns, index: int, event: dict[str, Any]) -> None:
-    """Keep an event if it is of a sort that is used."""
+def _add_event(columns: _Columns, index: int, event: dict[str, Any]) -> None:
+    """Keep an event of a type that is used."""
     phase = event.get("ph")
     if phase == "X":
         cat = event.get("cat")
         category = _CATEGORIES.get(cat.lower(), -1) if isinstance(cat, str) else -1
         if category >= 0:
-            _take_span(columns, index, event, category)
+            _add_span(columns, index, event, category)
     elif phase == "i" and event.get("name") == "[memory]":
-        _take_memory(columns, index, event)
+        _add_memory(columns, index, event)
 
 
-def _take_span(columns: _Columns, index: int, event: dict[str, Any], category: int) -> None:
+def _add_span(columns: _Columns, index: int, event: dict[str, Any], category: int) -> None:
     name, ts, dur = event.get("name"), event.get("ts"), event.get("dur")
     if not isinstance(name, str):
         raise FormatError(f"traceEvents[{index}].name: {shown(name)} found; text was expected")
@@ -135,11 +135,11 @@ def _take_span(columns: _Columns, index: int, event: dict[str, Any], category: i
     columns.correlation.append(_whole(args.get("correlation")) if category in {LAUNCH, DEVICE} else -1)
     columns.sequence.append(_whole(args.get("Sequence number")) if category == OP else -1)
     columns.size.append(_first_input(args) if category in {OP, RANGE} else -1)
-    if _speaks_of_communication(category, name, args):
+    if _is_communication(category, name, args):
         columns.details[row] = args
 
 
-def _speaks_of_communication(category: int, name: str, args: dict[str, Any]) -> bool:
+def _is_communication(category: int, name: str, args: dict[str, Any]) -> bool:
     if category == DEVICE:
         return "Collective name" in args or any(part in name.lower() for part in COMMUNICATION_KERNELS)
     return category in {OP, RANGE} and name.startswith(COMMUNICATION)
@@ -157,12 +157,12 @@ def _number(value: Any, index: int, key: str) -> float:  # noqa: ANN401 - any JS
 
 
 def _whole(value: Any) -> int:  # noqa: ANN401 - any JSON
-    """What ties events together is optional, and -1 where it is missing."""
+    """An optional number that links events; -1 where it is missing."""
     return value if type(value) is int and 0 <= value < 2**62 else -1
 
 
 def _first_input(args: dict[str, Any]) -> int:
-    """Bytes of the first input where that is a tensor; -1 where it is not, or its shape or type is not known."""
+    """Bytes of the first input if it is a tensor of known shape and type, else -1."""
     dims, kinds = args.get("Input Dims"), args.get("Input type")
     if not (isinstance(dims, list) and isinstance(kinds, list) and dims and kinds):
         return -1
@@ -177,7 +177,7 @@ def _first_input(args: dict[str, Any]) -> int:
     return total if total <= _MOST_BYTES else -1
 
 
-def _take_memory(columns: _Columns, index: int, event: dict[str, Any]) -> None:
+def _add_memory(columns: _Columns, index: int, event: dict[str, Any]) -> None:
     args = event.get("args")
     if not isinstance(args, dict):
         return
@@ -226,7 +226,7 @@ def _assembled(path: Path, data: dict[str, Any], columns: _Columns) -> Events:
 
 
 def _times(columns: _Columns) -> tuple[Ints, Ints, Ints, int]:
-    """Nanoseconds of starts, ends and allocations since the first event, and the microsecond at which that was."""
+    """Nanoseconds of starts, ends and allocations since the first event, and the microsecond of that event."""
     event = np.array(columns.event, np.int64)
     ts, dur = _checked(columns.ts, event, "ts", _LAST_US), _checked(columns.dur, event, "dur", _LONGEST_US)
     allotted = [time for time, *_ in columns.memory]
@@ -257,9 +257,9 @@ def _memory(columns: _Columns, time: NDArray[np.int64]) -> MemoryEvents:
 
 
 def _rank(path: Path, info: dict[str, Any]) -> int | None:
-    told = _whole(info.get("rank"))
-    if told >= 0:
-        return told
+    rank = _whole(info.get("rank"))
+    if rank >= 0:
+        return rank
     named = re.search(r"rank[-_]?([0-9]{1,9})", path.name)
     return int(named[1]) if named else None
 
@@ -271,5 +271,5 @@ def _device(data: dict[str, Any]) -> str:
 
 
 def group_name(name: str) -> str:
-    """`all_reduce` from `nccl:all_reduce`; empty for what no process group wrote."""
+    """`all_reduce` from `nccl:all_reduce`; empty for names that are not of a process group."""
     return name.partition(":")[2] if name.startswith(GROUP_PREFIXES) else ""

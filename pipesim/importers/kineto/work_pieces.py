@@ -1,12 +1,12 @@
-"""Whose work is what ran: each kernel, or piece of CPU time, belongs to a call of a layer, or to nobody.
+"""Attribution of work: each kernel, or piece of CPU time, belongs to a call of a layer or has no owner.
 
     CPU thread   |- layer0 -|- layer1 -|            |-- node of layer1 --|-- node of layer0 --|
     launches      k0    k1    k2                       k3                   k4
     stream             |-k0-|---k1---|--k2--|              |---k3---|-k4-|
 
-A kernel belongs to whoever was at work on the thread that launched it, when it did, whenever it ran. A node of
-autograd belongs to the call whose operator has the same sequence number; a node without one to the node before it.
-Without kernels the CPU is the device: then the time inside of operators is the work.
+A kernel belongs to the call that was running on the launching thread at the time of the launch, whenever it ran. A
+node of autograd belongs to the call whose operator has the same sequence number; a node without one, to the node before
+it. Without kernels the CPU is the device, and the time inside operators is the work.
 """
 
 from bisect import bisect_left
@@ -19,7 +19,7 @@ from pipesim.base.arrays import Bools, Ints
 from pipesim.base.intervals import union
 from pipesim.importers.kineto.events import DEVICE, LAUNCH, OP, Events
 from pipesim.importers.kineto.layer_ranges import optimizer_ranges
-from pipesim.importers.kineto.nesting import NOBODY, Owners, inside, outermost, owners
+from pipesim.importers.kineto.nesting import NO_OWNER, Owners, inside, outermost, owners
 from pipesim.importers.kineto.numbering import NumberedCalls
 
 FORWARD, BACKWARD, AGAIN = range(3)
@@ -29,7 +29,7 @@ OPTIMIZER, ASIDE = -2, -3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkPieces:
-    """Pieces of work: when they ran, when they were caused and on which thread (-1 where that is not known)."""
+    """Pieces of work: when they ran, when they were caused and on which thread (-1 where it is unknown)."""
 
     start: Ints
     end: Ints
@@ -43,31 +43,31 @@ class WorkPieces:
 
 
 def launches(events: Events) -> Ints:
-    """For each DEVICE row the row that launched it, -1 where none is tied to it."""
+    """For each DEVICE row the row that launched it, -1 where there is none."""
     launched, device = events.of(LAUNCH), events.of(DEVICE)
     order = np.argsort(events.correlation[launched], kind="stable")
     ids = events.correlation[launched][order]
     wanted = events.correlation[device]
     place = np.minimum(np.searchsorted(ids, wanted), max(len(ids) - 1, 0))
     if not len(ids):
-        return np.full(len(device), NOBODY, np.int64)
-    return np.where((wanted >= 0) & (ids[place] == wanted), launched[order][place], NOBODY)
+        return np.full(len(device), NO_OWNER, np.int64)
+    return np.where((wanted >= 0) & (ids[place] == wanted), launched[order][place], NO_OWNER)
 
 
 def all_work(events: Events, owner: Owners) -> WorkPieces:
-    """All work that is not communication: kernels where there are any, else operators, cut where the owner changes."""
+    """All work but communication: kernels where there are any, else operators, cut where the owner changes."""
     device = events.of(DEVICE)
     if not len(device):
         return _cpu_work(events, owner)
     silent = ~events.communicates[device]
     by, rows = launches(events)[silent], device[silent]
-    thread = np.where(by >= 0, events.thread[by], NOBODY)
+    thread = np.where(by >= 0, events.thread[by], NO_OWNER)
     caused = np.where(by >= 0, events.start[by], events.start[rows])
     return WorkPieces(events.start[rows], events.end[rows], thread, caused, on_gpu=True)
 
 
 def _cpu_work(events: Events, owner: Owners) -> WorkPieces:
-    """Time inside of operators, thread by thread, in pieces of which none belongs to two."""
+    """Time inside operators, thread by thread, in pieces that have one owner each."""
     rows = np.flatnonzero((events.category == OP) & ~events.communicates)
     rows = rows[outermost(events.thread[rows], events.start[rows], events.end[rows])]
     pieces = []
@@ -85,10 +85,10 @@ def _cpu_work(events: Events, owner: Owners) -> WorkPieces:
     return WorkPieces(start, end, thread, start, on_gpu=False)
 
 
-def weights(events: Events, *, without: Bools | None = None) -> NDArray[np.float64]:
-    """How much each row causes: kernels that are launched within it; without kernels, how long it lasts.
+def caused_work(events: Events, *, without: Bools | None = None) -> NDArray[np.float64]:
+    """The work that each row causes: the kernels launched within it; without kernels, its own duration.
 
-    Kernels that communicate do not count: they wait for others. Nor do rows in `without`.
+    Communication kernels do not count, since they wait for others. Nor do rows in `without`.
     """
     if not len(events.of(DEVICE)):
         return (events.end - events.start).astype(np.float64)
@@ -113,16 +113,16 @@ def weights(events: Events, *, without: Bools | None = None) -> NDArray[np.float
 
 
 def labels(events: Events, numbered: NumberedCalls, nodes: Ints, steps: Ints, aside: Ints | None = None) -> Owners:
-    """Whose each instant of each thread is: call * PHASES + phase, or the optimizer's, or nobody's.
+    """The owner of each instant of each thread: call * PHASES + phase, OPTIMIZER, or none.
 
-    Rows in `aside` look like layers and are none.
+    Rows in `aside` are operators that only move or create data.
     """
     calls = numbered.calls
     thread = events.thread[calls.row]
     forward = np.arange(len(calls.row)) * PHASES + np.where(numbered.again, AGAIN, FORWARD)
     made = owners(thread, calls.start, calls.end, forward)
     of = _calls_of_nodes(events, nodes, made, steps)
-    backward = np.where(of >= 0, of * PHASES + BACKWARD, NOBODY)
+    backward = np.where(of >= 0, of * PHASES + BACKWARD, NO_OWNER)
     stepping, aside = optimizer_ranges(events), np.zeros(0, np.int64) if aside is None else aside
     others = np.concatenate([nodes, stepping, aside])
     return owners(
@@ -134,10 +134,10 @@ def labels(events: Events, numbered: NumberedCalls, nodes: Ints, steps: Ints, as
 
 
 def _calls_of_nodes(events: Events, nodes: Ints, made: Owners, steps: Ints) -> Ints:
-    """For each node the call whose operator made it, -1 where that is none.
+    """For each node the call whose operator created it, or -1.
 
-    Several operators may have one number: all that ran until the next node was made. The last one made it. A node
-    whose operator was not recorded belongs where the operator with the next lower number of its iteration does.
+    Operators that ran before the next node was created share a sequence number; the last of them created it. A node
+    whose operator was not recorded belongs to the call of the operator with the next lower number of its iteration.
     """
     sequence, start, call = _numbered_operators(events, nodes, made)
     found = np.full(len(nodes), -1, np.int64)
@@ -158,7 +158,7 @@ def _calls_of_nodes(events: Events, nodes: Ints, made: Owners, steps: Ints) -> I
 
 
 def _numbered_operators(events: Events, nodes: Ints, made: Owners) -> tuple[Ints, Ints, Ints]:
-    """Operators that may have made a node, sorted by sequence number, then time: (number, start, call)."""
+    """Operators that can have created a node, sorted by sequence number, then time: (number, start, call)."""
     rows = np.setdiff1d(np.flatnonzero((events.category == OP) & (events.sequence >= 0)), nodes)
     label = made.at(events.thread[rows], events.start[rows])
     around = events.thread[nodes], events.start[nodes], events.end[nodes]
