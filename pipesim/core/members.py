@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
 from pipesim.base import lookup
+from pipesim.core.plan import Replicas
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Layout = Literal["straight", "loop", "wave", "both"]
-Replicas = Literal["split", "whole"]
 
 ATTRIBUTE = "declared_info"  # of a function
 

@@ -17,7 +17,7 @@ from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import by_node, kinds_of, layer_seconds, prefix, ring, worst_bandwidths
 
-SMALL = 5_000  # submeshes x layers^2 that Python slices sooner than numba is imported
+SMALL = 5_000  # submeshes x layers^2: up to here Python is faster than importing numba
 
 
 class _Sliced(NamedTuple):
@@ -45,9 +45,9 @@ def alpa(model: Model, cluster: Cluster, costs: Costs, microbatches: int) -> Pla
 
     A submesh is 1, 2, 4, ... devices inside a node, or one or more whole nodes. A stage's latency is forward and
     backward of a microbatch split evenly over its devices, plus its all-reduce divided by the microbatches: Alpa's
-    choice of sharding for every operator, an integer program, is not rebuilt. Submeshes are taken node by node in the
-    cluster's order, so that each has the times of its own devices and links; Alpa knows shapes only and places them
-    afterwards, which allows for a few more sequences (2, 4, 2 devices on two nodes of 4).
+    choice of sharding for every operator, an integer program, is not implemented. Submeshes are taken node by node in
+    the cluster's order, so that each has the times of its own devices and links; Alpa chooses sizes first and places
+    them afterwards, which allows a few more sequences (2, 4, 2 devices on two nodes of 4).
     Ignores transfers between stages, as Alpa does, latencies of links, and memory.
     """
     plans.check_microbatches(microbatches)
@@ -114,7 +114,7 @@ class _Problem(NamedTuple):
 def _problem(
     meshes: list[tuple[int, int]], order: list[int], cluster: Cluster, costs: Costs, microbatches: int
 ) -> _Problem:
-    """The seconds of a microbatch on each submesh, once for those that are alike."""
+    """The seconds of a microbatch on each submesh; equal submeshes share them."""
     between, parameters = worst_bandwidths(cluster), prefix(costs.model.parameter_bytes)
     number: dict[tuple[frozenset[str], int, float], int] = {}
     latency: list[Floats] = []
@@ -157,9 +157,10 @@ def sliced(meshes: Ints, latency: Floats, bound: float) -> tuple[Floats, Ints, I
 def _best(problem: _Problem, microbatches: int) -> _Sliced:
     """Every bound t_max on the slowest stage that can matter, from the largest down.
 
-    Below a bound, no plan has a lesser sum than the one found. It has a slowest stage of its own: whatever lies between
-    the two is no better in either, so that stage is the next bound; or a lower one, where only less would make up for a
-    sum that has grown. It ends where no plan is below the bound.
+    The plan found below a bound has the least sum of all plans below it. Let s be its slowest stage: a plan whose
+    slowest stage is between s and the bound has neither a lesser sum nor a lesser slowest stage, so the next bound is
+    s; or a lower one, if only a slowest stage below it can compensate for the larger sum. The search ends when no plan
+    is below the bound.
     """
     more = microbatches - 1
     found = best = problem.least(np.inf)

@@ -1,4 +1,4 @@
-"""Simulated annealing over cuts, replication and the placing of devices."""
+"""Simulated annealing over cuts, replication and the placement of stages."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -19,7 +19,7 @@ from pipesim.planners.abstract_cost import Cost, abstract_cost
 from pipesim.planners.balanced import balanced
 from pipesim.planners.balanced import table_bytes as balanced_bytes
 
-# A round of cooling: this many evaluations, from the first temperature to the last, each relative to the best cost.
+# A round of cooling: the number of evaluations, and the first and last temperature, relative to the best cost.
 ROUND = 200
 HOT, COLD = 0.05, 0.0005
 
@@ -53,9 +53,10 @@ def annealing(
 
     `cost` is seconds of a Plan, by default of the abstract pipeline under PE, which ignores contention and memory. The
     search shifts cuts, splits and merges stages, moves replicas to neighbours and swaps devices. A worse plan is
-    accepted with a probability that falls as the search cools down; every 200 evaluations it warms up again at the
-    best so far. The budget is a number of evaluations: the same seed gives the same plan, and a larger budget goes on
-    where a smaller one stops. Ignores plans whose replicas take whole microbatches, and several chunks per device.
+    accepted with a probability that falls with the temperature; every 200 evaluations the temperature is reset, and the
+    search continues from the best plan so far. The budget is a number of evaluations: the same seed gives the same
+    plan, and a larger budget continues where a smaller one stops. Ignores plans whose replicas take whole microbatches,
+    and several chunks per device.
     """
     plans.check_microbatches(microbatches)
     check_at_least("evaluations", evaluations, 1)
@@ -99,7 +100,7 @@ def _plan(state: State, name: str, cluster: Cluster, microbatches: int, seconds:
 
 
 def _search(start: State, seconds_of: Callable[[State], float], rng: np.random.Generator, steps: int) -> State:
-    """The best state met in this many steps; each looks at one state near the present one."""
+    """The best state found in this many steps; each evaluates a neighbour of the current state."""
     best = now = start
     for step in range(steps):
         if step % ROUND == 0:
@@ -121,7 +122,7 @@ def _chance(worse: float, temperature: float) -> float:
 
 
 def _near(state: State, rng: np.random.Generator) -> State | None:
-    """One move from here, whichever is possible; None where there is only one plan."""
+    """A neighbour of a state, by a random move that is possible; None if there is only one plan."""
     moves = (MOVES[move](state, rng) for move in rng.permutation(len(MOVES)))
     return next((near for near in moves if near is not None), None)
 
@@ -136,12 +137,12 @@ def _shifted(state: State, rng: np.random.Generator) -> State | None:
     step = int(rng.geometric(0.5)) * (1 if rng.random() < 0.5 else -1)
     at = min(max(state.bounds[n] + step, lowest), highest)
     if at == state.bounds[n]:
-        at = lowest if at == highest else highest  # it stood at the end it would have gone to
+        at = lowest if at == highest else highest  # it is at the end of its range already
     return State((*state.bounds[:n], at, *state.bounds[n + 1 :]), state.groups, state.idle)
 
 
 def _split(state: State, rng: np.random.Generator) -> State | None:
-    """One stage becomes two, with its devices dealt out to both, or an idle one for the second."""
+    """One stage becomes two, which share its devices; a single device is joined by an idle one."""
     several = [len(group) > 1 or bool(state.idle) for group in state.groups]
     ways = [n for n, (a, b) in enumerate(pairwise(state.bounds)) if b - a > 1 and several[n]]
     if not ways:

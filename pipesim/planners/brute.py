@@ -1,4 +1,4 @@
-"""All plans, one after the other: the oracle that other planners are held against."""
+"""All plans, one after the other: the reference for tests of other planners."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
@@ -30,7 +30,7 @@ def brute(
 ) -> Plan:
     """The least `cost` of all plans whose replicas split each microbatch, fewest stages first among equals.
 
-    Every choice of cuts with every way to deal out all devices: to consecutive stages in the cluster's order, or with
+    Every choice of cuts with every assignment of all devices: to consecutive stages in the cluster's order, or with
     orders="all" in any order. `cost` is seconds of a Plan, by default of the abstract pipeline under PE, which ignores
     contention and memory. Ignores plans that leave devices idle. More than `limit` plans are refused.
     """
@@ -48,7 +48,7 @@ def brute(
     every = (
         Plan(model.name, len(model), microbatches, _stages(bounds, groups), planner="brute")
         for x in range(1, min(len(model), len(devices)) + 1)
-        for groups in (_consecutive(devices, x) if orders == "given" else _dealt(devices, x))
+        for groups in (_consecutive(devices, x) if orders == "given" else _assigned(devices, x))
         for bounds in _bounds(len(model), x)
     )
     least, _, best = min((seconds(plan), number, plan) for number, plan in enumerate(every))
@@ -56,14 +56,14 @@ def brute(
 
 
 def plan_count(layers: int, devices: int, orders: Literal["given", "all"] = "given") -> int:
-    """How many plans there are. A stage takes some layers, and some devices: consecutive ones, or any."""
+    """The number of plans. A stage takes some layers, and some devices: consecutive ones, or any."""
     most = min(layers, devices)
-    ways = [comb(devices - 1, x - 1) if orders == "given" else _onto(devices, x) for x in range(1, most + 1)]
+    ways = [comb(devices - 1, x - 1) if orders == "given" else _surjections(devices, x) for x in range(1, most + 1)]
     return sum(comb(layers - 1, x) * way for x, way in enumerate(ways))
 
 
-def _onto(devices: int, stages: int) -> int:
-    """Ways to give each device a stage so that no stage goes without: inclusion and exclusion."""
+def _surjections(devices: int, stages: int) -> int:
+    """The number of surjections from devices to stages, by inclusion and exclusion."""
     return sum((-1) ** (stages - k) * comb(stages, k) * k**devices for k in range(1, stages + 1))
 
 
@@ -75,15 +75,15 @@ def _consecutive(devices: Sequence[str], stages: int) -> Iterator[Groups]:
     return (tuple(tuple(devices[a:b]) for a, b in pairwise(ends)) for ends in _bounds(len(devices), stages))
 
 
-def _dealt(devices: Sequence[str], stages: int) -> Iterator[Groups]:
-    """The devices of the first stage in every way, then those of the others from what is left."""
+def _assigned(devices: Sequence[str], stages: int) -> Iterator[Groups]:
+    """Every choice of devices for the first stage, then those of the others from the remaining devices."""
     if stages == 1:
         yield (tuple(devices),)
         return
     for size in range(1, len(devices) - stages + 2):
         for chosen in combinations(devices, size):
             left = [device for device in devices if device not in chosen]
-            yield from ((chosen, *others) for others in _dealt(left, stages - 1))
+            yield from ((chosen, *others) for others in _assigned(left, stages - 1))
 
 
 def _stages(bounds: tuple[int, ...], groups: Groups) -> tuple[Stage, ...]:

@@ -1,4 +1,4 @@
-"""The least latency of an iteration among several searches' plans; after DAPPLE's planner."""
+"""The least time of an iteration among the plans of several searches; after DAPPLE's planner."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -15,10 +15,10 @@ from pipesim.core.limits import PER_PAIR
 from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
+from pipesim.planners.dapple_placement import Group, Used, after, placements, placements_of_each, size_of, take
 from pipesim.planners.groups import by_node, cut_bytes, kinds_of, layer_seconds, prefix, worst_bandwidths
-from pipesim.planners.placing import Group, Used, after, placements, placements_of_each, size_of, take
 
-MOST_WAYS = 2**26  # what is done is in proportion to placements followed times devices^3; all of them up to 16 devices
+MOST_WAYS = 2**26  # the work is in proportion to placements x devices^3; up to 16 devices, all placements are followed
 
 
 def table_bytes(size: ProblemSize) -> float:
@@ -44,11 +44,11 @@ def dapple(
     division of the least block, with replication and without. Each stage is placed on fresh machines, appended to used
     ones, or scattered; on more than 16 devices only the most promising placements are followed.
 
-    Two traits of DAPPLE's program are kept, since its published numbers rest on them: a transfer counts both ways in
-    the block, but one way where a single pipeline has two stages; and the seconds of one microbatch in the sum are
-    those of one device, however many replicas there are, save for data parallelism, which is its work and its
-    all-reduce alone. A third is not: there a stage's all-reduce counts a layer of the next stage too, here its own
-    layers only.
+    Two properties of DAPPLE's program are kept, since its published numbers depend on them: a transfer counts in both
+    directions in the block, but in one where a single pipeline has two stages; and the seconds of one microbatch in the
+    sum are those of one device, for any number of replicas, except for data parallelism, which is its work and its
+    all-reduce. A third is not kept: there a stage's all-reduce includes a layer of the next stage, here its own layers
+    only.
 
     Ignores how devices differ (each is as slow as the slowest), that a share of a microbatch may take more than its
     share of the time, what transfers share, latencies and memory.
@@ -70,7 +70,7 @@ def dapple(
 
 
 class Problem(NamedTuple):
-    """Layers, machines and the bandwidths between devices, as DAPPLE sees them."""
+    """Layers, machines and bandwidths, as DAPPLE models them."""
 
     seconds: Floats  # [a, b]: of layers a .. b-1 on one device, one microbatch; infinite unless a < b
     parameters: Floats  # [l]: bytes of layers 0 .. l-1
@@ -83,7 +83,7 @@ class Problem(NamedTuple):
 
     @property
     def layers(self) -> int:
-        """How many layers there are."""
+        """The number of layers."""
         return len(self.cut) - 1
 
     @property
@@ -93,11 +93,11 @@ class Problem(NamedTuple):
 
     @property
     def fresh(self) -> Used:
-        """Nothing is used."""
+        """No device is used."""
         return (0,) * len(self.sizes)
 
     def first(self, devices: int) -> Group:
-        """Where a first stage on so many devices goes: fresh machines."""
+        """The devices of a first stage of this size: fresh machines."""
         return take(self.sizes, self.fresh, devices, range(len(self.sizes))) or ()
 
     def transfer(self, source: Group, target: Group) -> float:
@@ -108,26 +108,26 @@ class Problem(NamedTuple):
         return elsewhere / size_of(source) / self.across if elsewhere else 1 / self.inside
 
     def all_reduce(self, group: Group) -> float:
-        """Seconds per byte of parameters; inside a machine as many rings at once as there are pairs."""
+        """Seconds per byte of parameters; inside a machine, one ring for each pair of devices at the same time."""
         count = size_of(group)
         wide = self.collective if len(group) > 1 else self.inside * max(count // 2, 1)
         return 2 * (count - 1) / count / wide
 
 
-class Part(NamedTuple):
-    """Layers start .. stop-1, and where they are placed: with the devices of all pipelines side by side."""
+class PlacedStage(NamedTuple):
+    """Layers start .. stop-1 on a group: the devices of all pipelines side by side."""
 
     start: int
     stop: int
     group: Group
 
 
-class Solution(NamedTuple):
-    """A plan, and how long an iteration takes by DAPPLE's reckoning."""
+class Candidate(NamedTuple):
+    """Stages, and the seconds of an iteration by DAPPLE's formula."""
 
     length: float
     pipelines: int
-    stages: tuple[Part, ...]
+    stages: tuple[PlacedStage, ...]
 
 
 def problem_of(
@@ -156,10 +156,10 @@ def problem_of(
 # --- candidates ------------------------------------------------------------------------------------------------------
 
 
-def candidates(problem: Problem) -> list[Solution]:
-    """What each search has to offer: data parallelism, two stages, and pipelines of every number of devices."""
+def candidates(problem: Problem) -> list[Candidate]:
+    """The plans of all searches: data parallelism, two stages, and pipelines of every number of devices."""
     devices = sum(problem.sizes)
-    found = [(1, (Part(0, problem.layers, problem.first(devices)),)), *two_stages(problem)]
+    found = [(1, (PlacedStage(0, problem.layers, problem.first(devices)),)), *two_stages(problem)]
     depths: dict[int, list[int]] = {}
     for depth in range(2, devices + 1):
         depths.setdefault(devices // depth, []).append(depth)
@@ -169,10 +169,10 @@ def candidates(problem: Problem) -> list[Solution]:
             found += [(pipelines, ways[depth]) for depth in each if depth in ways]
             ways = least_blocks(problem, pipelines, max(each), straight=True)
             found += [(pipelines, ways[depth]) for depth in {2, devices}.intersection(each, ways)]
-    return [Solution(length(problem, pipelines, stages), pipelines, stages) for pipelines, stages in found]
+    return [Candidate(length(problem, pipelines, stages), pipelines, stages) for pipelines, stages in found]
 
 
-def length(problem: Problem, pipelines: int, stages: tuple[Part, ...]) -> float:
+def length(problem: Problem, pipelines: int, stages: tuple[PlacedStage, ...]) -> float:
     """Seconds of an iteration of these stages.
 
     Where the microbatches do not divide by the pipelines, each is taken to be larger, so that none is lost.
@@ -192,21 +192,21 @@ def length(problem: Problem, pipelines: int, stages: tuple[Part, ...]) -> float:
     return float((each - 1) * block + problem.total * larger + sum(transfers) * larger + max(exposed, 0.0))
 
 
-def two_stages(problem: Problem) -> Iterator[tuple[int, tuple[Part, ...]]]:
+def two_stages(problem: Problem) -> Iterator[tuple[int, tuple[PlacedStage, ...]]]:
     """One pipeline of two stages: every cut, every number of devices before it, every placement of both."""
     devices = sum(problem.sizes)
     for ahead in range(1, devices):
         for first in placements(problem.sizes, problem.fresh, ahead):
             for second in placements(problem.sizes, after(problem.fresh, first), devices - ahead):
                 for cut in range(1, problem.layers):
-                    yield 1, (Part(0, cut, first), Part(cut, problem.layers, second))
+                    yield 1, (PlacedStage(0, cut, first), PlacedStage(cut, problem.layers, second))
 
 
 # --- the division of the least block ---------------------------------------------------------------------------------
 
 
 class _Cell(NamedTuple):
-    """Stages on so many devices of each pipeline, the last of them on a group."""
+    """The first stages, on a number of devices of each pipeline, the last of them on a group."""
 
     used: Used
     group: Group
@@ -215,19 +215,19 @@ class _Cell(NamedTuple):
     source: Ints  # [l]: which of `sources` is before it; -1 if none
     sources: list["_Cell"]
 
-    def stages(self, stop: int) -> tuple[Part, ...]:
+    def stages(self, stop: int) -> tuple[PlacedStage, ...]:
         """The stages of layers 0 .. stop-1."""
         start, source = int(self.cut[stop]), int(self.source[stop])
         ahead = () if source < 0 else self.sources[source].stages(start)
-        return (*ahead, Part(start, stop, self.group))
+        return (*ahead, PlacedStage(start, stop, self.group))
 
 
 def least_blocks(
     problem: Problem, pipelines: int, deepest: int, *, straight: bool = False
-) -> dict[int, tuple[Part, ...]]:
+) -> dict[int, tuple[PlacedStage, ...]]:
     """For each number of devices per pipeline the stages of the least block; `straight`: one device each.
 
-    cells[m] = what m devices of each pipeline can look like: what is used of machines, and the last stage's group
+    cells[m] = for m devices of each pipeline: the used devices of each machine, and the last stage's group
     block[l] = min over l', r, cells before of max( block'[l'], 2 transfer at l', seconds of layers l' .. l-1 / (p r) )
     """
     width = max(16, MOST_WAYS // sum(problem.sizes) ** 4)

@@ -1,4 +1,4 @@
-"""Every device a replica of the whole model."""
+"""A replica of the whole model on every device."""
 
 import numpy as np
 
@@ -19,11 +19,11 @@ def table_bytes(size: ProblemSize) -> float:
 
 @PlannerInfo(tables=table_bytes, look=7)
 def data_parallel(model: Model, cluster: Cluster, costs: Costs, microbatches: int) -> Plan:
-    """One stage on all devices, each microbatch split evenly among them; there is nothing to choose.
+    """One stage on all devices, each microbatch split evenly among them; there are no other choices.
 
     The objective is the microbatches one after the other at the pace of the slowest device, then the all-reduce of all
-    parameters over a ring at the pace of the slowest pair of devices. Ignores that a ring can avoid slow pairs, what
-    pairs share of the same links, latencies and memory.
+    parameters over a ring at the pace of the slowest pair of devices. Ignores that a ring can avoid slow pairs, links
+    shared by several pairs, latencies and memory.
     """
     plans.check_microbatches(microbatches)
     devices = np.arange(len(cluster.devices)).tolist()

@@ -32,8 +32,8 @@ def gpipe(
 ) -> Plan:
     """Cuts that make the largest stage as small as possible, in seconds or in bytes of parameters.
 
-    Every device is taken to be as slow at each layer as the slowest kind in the cluster, and stages stand on devices in
-    the cluster's order. Ignores how devices differ, links and memory. `stages` defaults to one per device. The
+    Every device is modelled as the slowest kind in the cluster for each layer, and stages are on devices in the
+    cluster's order. Ignores differences between devices, links and memory. `stages` defaults to one per device. The
     objective is microbatches times the slowest stage; balancing parameters minimises no seconds, so it states none.
     """
     plans.check_microbatches(microbatches)

@@ -1,4 +1,4 @@
-"""What planners ask of groups of devices: nodes, seconds of layers at the slowest member, links, rings."""
+"""Properties of groups of devices: nodes, seconds of layers on the slowest member, links, rings."""
 
 from collections.abc import Iterable, Sequence
 
@@ -58,7 +58,7 @@ def layer_seconds(costs: Costs, kinds: Sequence[str], share: float) -> Floats:
 
 
 def cut_bytes(costs: Costs) -> Floats:
-    """[l]: bytes of activations across the cut before layer l, for 0 .. L; nothing enters the model or leaves it."""
+    """[l]: bytes of activations across the cut before layer l, for 0 .. L; 0 at both ends of the model."""
     return np.concatenate([[0.0], costs.model.cut_bytes])
 
 

@@ -37,11 +37,11 @@ def hetpipe(
 ) -> Plan:
     """Cuts that make the slowest stage of the slowest virtual worker as fast as possible.
 
-    A stage's seconds are forward, backward, and the receiving of activations and gradients. `allocation` says who
-    belongs together: "node", by default one virtual worker per node; or "equal", by default as many as the smallest
-    node has devices, each with one device of every node. The objective is the microbatches of one virtual worker times
-    that slowest stage. Simplified: all virtual workers have the same cuts, balanced for the slowest member of each
-    position, and the same number of devices; what is left over, and devices beyond one per layer, stay idle.
+    A stage's seconds are forward, backward, and the receiving of activations and gradients. `allocation` groups the
+    devices: "node", by default one virtual worker per node; or "equal", by default one for each device of the smallest
+    node, with one device of every node. The objective is the microbatches of one virtual worker times that slowest
+    stage. Simplified: all virtual workers have the same cuts, balanced for the slowest member of each position, and the
+    same number of devices; remaining devices, and devices beyond one per layer, are idle.
     Ignores the synchronisation between virtual workers (HetPipe's runs beside the computation, through parameter
     servers and with staleness; run flushed it is an all-reduce), the fill of the pipeline, latencies and memory.
     """
@@ -63,13 +63,13 @@ def hetpipe(
 
 
 def virtual_workers(cluster: Cluster, workers: int | None, allocation: Allocation) -> list[list[int]]:
-    """Equally many devices for each virtual worker, as positions in the cluster.
+    """The same number of devices for each virtual worker, as positions in the cluster.
 
     nodes      a b c d | e f g h
     "node"     2 workers: abcd, efgh      4 workers: ab, cd, ef, gh
     "equal"    4 workers: ae, bf, cg, dh  2 workers: aceg, bdfh
 
-    Devices that cannot be dealt out evenly are left over.
+    Devices that cannot be divided evenly are not used.
     """
     if allocation not in {"node", "equal"}:
         raise InputError(f"allocation {shown(allocation)} found; 'node' or 'equal' was expected")

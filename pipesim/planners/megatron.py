@@ -17,7 +17,7 @@ from pipesim.planners.groups import by_node, kinds_of, prefix, ring, worst_bandw
 
 
 class _Layout(NamedTuple):
-    """What Megatron-LM is told: stages, pipelines side by side, blocks per device."""
+    """Megatron-LM's options: stages, pipelines side by side, blocks per device."""
 
     pipeline: int
     data: int
@@ -51,8 +51,8 @@ def megatron(
 ) -> Plan:
     """`pipeline` positions x `data` whole pipelines; block n of equally many layers on position n mod `pipeline`.
 
-    What is not given is chosen by the least analytic time: microbatches per pipeline times the slowest position, plus
-    the fill, (pipeline - 1) times the slowest block, plus the longest all-reduce; pipeline x data are then all devices.
+    An option that is not given is chosen for the least analytic time: microbatches per pipeline x slowest position,
+    plus the fill, (pipeline - 1) x slowest block, plus the longest all-reduce; pipeline x data are then all devices.
     As in Megatron-LM, devices are numbered node by node and the replicas of a position are neighbours: gradients, of
     which there are more bytes than of activations, stay inside a node where they fit, and pipelines run across nodes.
     Ignores differences between layers, transfers of activations, latencies and memory. Unlike Megatron-LM it takes
@@ -77,7 +77,7 @@ def megatron(
 
 
 def _layouts(devices: int, layers: int, pipeline: int | None, data: int | None, interleave: int) -> list[_Layout]:
-    """What fits: both sizes as given, or all pairs whose product is the number of devices."""
+    """The possible layouts: both sizes as given, or all pairs whose product is the number of devices."""
     if pipeline is not None and data is not None:
         pairs = [(pipeline, data)] if pipeline >= 1 and data >= 1 and pipeline * data <= devices else []
     else:

@@ -37,8 +37,8 @@ def pipedream(model: Model, cluster: Cluster, costs: Costs, microbatches: int) -
     The objective is that bottleneck for one microbatch: PipeDream's seconds per minibatch, if the microbatch is the
     recorded minibatch. As in PipeDream's program, a level's first stage shares its exchange of gradients among the
     devices of a node, later ones do not. Ignores fill and drain, and that a flushed pipeline exchanges gradients once
-    per iteration; also how devices differ (each is as slow as the slowest), what pairs share of links, latencies and
-    memory. Layers stand in the model's order; a tensor that crosses several cuts counts at each.
+    per iteration; also differences between devices (each is as slow as the slowest), links shared by several pairs,
+    latencies and memory. Layers are in the model's order; a tensor that crosses several cuts counts at each.
     """
     plans.check_microbatches(microbatches)
     nodes, levels = levels_of(cluster)
@@ -58,13 +58,13 @@ def pipedream(model: Model, cluster: Cluster, costs: Costs, microbatches: int) -
 
 
 class Level(NamedTuple):
-    """How many groups of the level below one group holds, and bytes/s between two of them."""
+    """The number of groups of the level below in one group, and bytes/s between two of them."""
 
     groups: int
     bandwidth: float
 
 
-class Part(NamedTuple):
+class LevelStage(NamedTuple):
     """Layers start .. stop-1 on this many groups of the level below."""
 
     start: int
@@ -73,18 +73,18 @@ class Part(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """What a level has found: [m, a, b] for layers a .. b-1 on m groups; 0 .. b-1 only, on the last level."""
+    """The table of a level: [m, a, b] for layers a .. b-1 on m groups; 0 .. b-1 only, on the last level."""
 
     best: Floats
     cut: Ints  # the first layer of the last stage; a if there is one stage
     replicas: Ints  # the groups of the last stage
 
-    def parts(self, start: int, stop: int) -> list[Part]:
+    def parts(self, start: int, stop: int) -> list[LevelStage]:
         """The stages of a range of layers on all groups."""
-        left, found = len(self.best) - 1, list[Part]()
+        left, found = len(self.best) - 1, list[LevelStage]()
         while left:
             cut, replicas = int(self.cut[left, start, stop]), int(self.replicas[left, start, stop])
-            found.append(Part(cut, stop, replicas))
+            found.append(LevelStage(cut, stop, replicas))
             stop, left = cut, left - replicas
         return found[::-1]
 
@@ -122,7 +122,7 @@ def _level(seconds: Floats, exchanged: Floats, cut: Floats, count: int, rows: in
     """best[m, a, b] = least bottleneck of layers a .. b-1 on m groups.
 
     a ───────────── l' ───── b      all of it on m groups, or max of
-    best[m-r, a, l'] │ last[l', b]  - the best of what comes before a last cut l', on m-r
+    best[m-r, a, l'] │ last[l', b]  - the best of the layers before a last cut l', on m-r
                                     - the last stage on r, with the transfers over the cuts at its ends
     """
     layers = len(cut) - 1
@@ -162,7 +162,7 @@ def _stages(solved: list[Solved], nodes: list[list[str]], layers: int) -> list[S
 
     nodes   ab cd ef      upper level: 2 nodes, then 1      inside: one place each      stages   ac | bd | e | f
     """
-    whole = solved[1].parts(0, layers) if len(solved) > 1 else [Part(0, layers, 1)]
+    whole = solved[1].parts(0, layers) if len(solved) > 1 else [LevelStage(0, layers, 1)]
     stages, taken = list[Stage](), 0
     for outer in whole:
         mine, place = nodes[taken : taken + outer.replicas], 0

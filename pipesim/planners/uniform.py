@@ -10,7 +10,7 @@ from pipesim.core.plan import Plan, Stage
 
 @PlannerInfo(look=11)
 def uniform(model: Model, cluster: Cluster, costs: Costs, microbatches: int, *, stages: int | None = None) -> Plan:
-    """As many layers on each device as on any other, to within one; devices in the cluster's order.
+    """The same number of layers on each device, to within one; devices in the cluster's order.
 
     Optimises nothing; ignores seconds, bytes and links. `stages` defaults to one per device.
     """

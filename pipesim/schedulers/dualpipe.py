@@ -1,4 +1,4 @@
-"""Two copies of the model in opposite directions, forwards and backwards as one (DualPipe)."""
+"""Two copies of the model in opposite directions, forwards paired with backwards (DualPipe)."""
 
 from pipesim.base.arrays import Ints
 from pipesim.base.errors import ScheduleError
@@ -7,20 +7,20 @@ from pipesim.core.costs import Costs
 from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
-from pipesim.schedulers.shapes import check_shape
+from pipesim.schedulers.layouts import check_layout
 from pipesim.schedulers.steps import row, steps
 
 
 @SchedulerInfo(layout="both", replicas=(), splits_backward=True, fewest=2, look=16)
 def dualpipe(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
-    """Half of the microbatches go each way; in the steady state every forward is one with a backward the other way.
+    """Half of the microbatches go each way; in the steady state every forward is paired with a backward the other way.
 
-    Each device holds the parameters of two stages, whose gradients are added up between the two copies at the end. An
-    even number of stages p, one device each; an even number of microbatches, at least 2p. What a forward and a backward
-    take as one is an option of the simulation. After DeepSeek's DualPipe (2024).
+    Each device holds the parameters of two stages, whose gradients are added between the two copies at the end. For an
+    even number of stages p with one device each, and an even number of microbatches, at least 2p. How long a paired
+    forward and backward take is an option of the simulation (`--pair-factor`). After DeepSeek's DualPipe (2024).
     """
-    del costs, cluster  # the order is the same whatever things cost
-    check_shape(plan, "both", "dualpipe")
+    del costs, cluster  # the order does not depend on costs
+    check_layout(plan, "both", "dualpipe")
     p, m = len(plan.stages), plan.microbatches
     if m % 2 or m < 2 * p:
         raise ScheduleError(f"{m} microbatches found; dualpipe orders an even number, at least {2 * p} on {p} devices")
@@ -28,7 +28,7 @@ def dualpipe(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = N
 
 
 def _row(p: int, m: int, place: int) -> Ints:
-    far = place >= p // 2  # its near direction is then the other one
+    far = place >= p // 2  # beyond the middle the two directions change places
     half = min(place, p - 1 - place)
     ahead = p // 2 - half - 1
     middle = half == p // 2 - 1

@@ -10,7 +10,7 @@ from pipesim.schedulers.one_f_one_b import one_f_one_b
 
 @SchedulerInfo(completes=True, look=3)
 def eager_1f1b(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
-    """1F1B with DAPPLE's policy B: stage n of p takes in 2 (p - n) - 1 microbatches before its first backward.
+    """1F1B with DAPPLE's policy B: stage n of p does 2 (p - n) - 1 forwards before its first backward.
 
     Each transfer has the time of one more forward and backward to arrive; up to twice the microbatches are in flight.
     """

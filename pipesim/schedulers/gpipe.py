@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pipesim.base.arrays import Ints
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.members import SchedulerInfo
@@ -15,7 +16,7 @@ def gpipe(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None
 
     Keeps all microbatches in flight at once.
     """
-    del costs, cluster  # the order is the same whatever things cost
+    del costs, cluster  # the order does not depend on costs
     rows = []
     for device, held in zip(plan.devices, plan.chunks, strict=True):
         passing = {n: np.array(plan.microbatches_of(n, plan.stages[n].devices.index(device)), np.int64) for n in held}
@@ -24,7 +25,5 @@ def gpipe(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None
     return Schedule.of_arrays(rows)
 
 
-def _cells(
-    stage: int, kind: int, microbatches: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+def _cells(stage: int, kind: int, microbatches: Ints) -> Ints:
     return np.stack([np.full_like(microbatches, stage), np.full_like(microbatches, kind), microbatches], axis=1)

@@ -1,4 +1,4 @@
-"""Several stages per device, round and round (Megatron's interleaved 1F1B)."""
+"""Several stages per device, in a loop (Megatron's interleaved 1F1B)."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from pipesim.core.costs import Costs
 from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
-from pipesim.schedulers.shapes import check_shape, groups_of
+from pipesim.schedulers.layouts import check_layout, check_split_replicas, groups_of
 
 
 @SchedulerInfo(layout="loop", chunks_option="chunks", replicas=("split",), look=6)
@@ -26,20 +26,17 @@ def interleaved(
 
         rank 0 of 2, 2 chunks    0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3
 
-    `group` microbatches (by default as many as there are lanes) go through a chunk before the next chunk's turn. Where
-    they do not divide by it, the groups are as even as can be and none is smaller. Rank r of p keeps 2 (p - r - 1) +
-    (chunks - 1) group + 1 chunks at most, of the largest group. The plan's layers are cut anew into `chunks` stages per
-    device, stage n on device n mod p.
+    `group` microbatches (by default as many as there are lanes) pass a chunk before the next chunk's turn. If the
+    microbatches are not a multiple of it, the groups are as even as possible and none is smaller. Rank r of p keeps at
+    most 2 (p - r - 1) + (chunks - 1) group + 1 chunks in flight, of the largest group. The plan's layers are cut again,
+    into `chunks` stages per device, stage n on device n mod p.
     """
-    del costs, cluster, chunks  # the order is the same whatever things cost; the plan says how many chunks there are
-    count = check_shape(plan, "loop", "interleaved")
+    del costs, cluster, chunks  # the order does not depend on costs; the plan has that many chunks
+    count = check_layout(plan, "loop", "interleaved")
     lanes = groups_of(plan)
     size = len(lanes) if group is None else group
     check_at_least("group", size, 1)
-    if plan.replicas == "whole" and max(plan.replication) > 1:
-        raise ScheduleError(
-            "the plan gives whole microbatches to its replicas; interleaved orders plans that split them"
-        )
+    check_split_replicas(plan, "interleaved")
     if count > 1 and size < len(lanes):
         raise ScheduleError(f"group = {size} found; at least {len(lanes)} was expected, one microbatch per device")
     forward = turns(count, plan.microbatches, size)
@@ -55,7 +52,7 @@ def largest_group(microbatches: int, group: int) -> int:
 
 
 def turns(chunks: int, microbatches: int, group: int) -> Ints:
-    """[turn, (chunk, microbatch)]: the forwards of a lane; its backwards go the same way with chunks turned round."""
+    """[turn, (chunk, microbatch)]: the forwards of a lane; backwards follow the same order with the chunks reversed."""
     chunk, microbatch = np.repeat(np.arange(chunks), microbatches), np.tile(np.arange(microbatches), chunks)
     parts = np.array_split(np.arange(microbatches), max(microbatches // group, 1))
     group_of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
@@ -64,7 +61,7 @@ def turns(chunks: int, microbatches: int, group: int) -> Ints:
 
 
 def _row(lane: int, lanes: int, chunks: int, forward: Ints, group: int) -> Ints:
-    """F x warm-up, then F B F B ..., then the backwards that are left."""
+    """F x warm-up, then F B F B ..., then the remaining backwards."""
     total = len(forward)
     warm = min(2 * (lanes - lane - 1) + (chunks - 1) * group, total)
     ahead, back = forward * [lanes, 1] + [lane, 0], forward * [-lanes, 1] + [lane + (chunks - 1) * lanes, 0]

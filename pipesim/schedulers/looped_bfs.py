@@ -6,7 +6,7 @@ from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.gpipe import gpipe
-from pipesim.schedulers.shapes import check_shape
+from pipesim.schedulers.layouts import check_layout
 
 
 @SchedulerInfo(layout="loop", chunks_option="chunks", look=7)
@@ -16,8 +16,8 @@ def looped_bfs(
     """All forwards of a device's first chunk, then of its second, ...; then all backwards, last chunk first.
 
     Fills and drains in 1/chunks of GPipe's time and keeps all microbatches in flight, as GPipe does. The plan's layers
-    are cut anew into `chunks` stages per device, stage n on device n mod p.
+    are cut again, into `chunks` stages per device, stage n on device n mod p.
     """
-    del costs, cluster, chunks  # the order is the same whatever things cost; the plan says how many chunks there are
-    check_shape(plan, "loop", "looped_bfs")
+    del costs, cluster, chunks  # the order does not depend on costs; the plan has that many chunks
+    check_layout(plan, "loop", "looped_bfs")
     return gpipe(plan)

@@ -11,25 +11,24 @@ from pipesim.core.costs import Costs
 from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
+from pipesim.schedulers.layouts import check_one_stage_per_device
 
 
 @SchedulerInfo(completes=True, look=2, aliases=("1f1b",))
 def one_f_one_b(
     plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None, *, warm_up: str | int = "A"
 ) -> Schedule:
-    """Some forwards to fill the pipeline, then a forward and a backward in turn, then the backwards that are left.
+    """Some forwards to fill the pipeline, then a forward and a backward in turn, then the remaining backwards.
 
         stage 0    F0 F1 F2 F3 B0 F4 B1 F5 B2    B3    B4    B5       4 stages, 6 microbatches
         stage 3             F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5
 
-    Stage n of p keeps at most p - n microbatches in flight. `warm_up` says how many a stage takes in before its first
-    backward: "A" is this (DAPPLE's policy A), "B" is 2 (p - n) - 1 (its policy B), "3A" is three times A in all stages
-    but the last, for transfers that take as long as stages, and a number is a limit that all share, "A" up to it.
+    Stage n of p keeps at most p - n microbatches in flight. `warm_up` sets how many forwards a stage does before its
+    first backward: "A" is p - n (DAPPLE's policy A), "B" is 2 (p - n) - 1 (its policy B), "3A" is three times A in all
+    stages but the last, for transfers that take as long as stages, and a number is an upper limit on "A".
     """
-    del costs, cluster  # the order is the same whatever things cost
-    several = next((device for device, held in zip(plan.devices, plan.chunks, strict=True) if len(held) > 1), None)
-    if several is not None:
-        raise ScheduleError(f"device {several!r} holds several stages; one_f_one_b orders one stage per device")
+    del costs, cluster  # the order does not depend on costs
+    check_one_stage_per_device(plan, "one_f_one_b")
     depths = [_limited(depth, warm_up) for depth in warm_up_depths(plan)]
     rows = []
     for device, (n,) in zip(plan.devices, plan.chunks, strict=True):
@@ -53,9 +52,9 @@ def _limited(depth: int, warm_up: str | int) -> int:
 
 
 def warm_up_depths(plan: Plan) -> list[int]:
-    """How many microbatches each replica of a stage takes in before its first backward.
+    """How many forwards each replica of a stage does before its first backward.
 
-    One at the last stage; before it, what all replicas of the next stage take in together, and one more of its own.
+    One at the last stage; at others, its share of those of all replicas of the next stage, and one more.
     """
     if plan.replicas == "split":
         return list(range(len(plan.stages), 0, -1))

@@ -3,26 +3,24 @@
 import numpy as np
 
 from pipesim.analysis.channels import execute, pipeline_of
-from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.members import SchedulerInfo
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
+from pipesim.schedulers.layouts import check_one_stage_per_device, check_split_replicas
 
 
 @SchedulerInfo(replicas=("split",), look=0)
 def pe(plan: Plan, costs: Costs, cluster: Cluster) -> Schedule:
-    """The order in which stages work when stages and channels are machines that take the smallest m + j first.
+    """The order that results when stages and channels are machines that take the smallest m + j first.
 
-    Timed on the abstract pipeline; the order is then replayed like any other. Keeps as many microbatches in flight as
-    become ready before the first backward comes back.
+    Block j of microbatch m is its j-th stage or channel, forwards and back. The abstract pipeline is timed with its
+    costs; the order is then replayed like any other. Keeps as many microbatches in flight as become ready before the
+    first backward arrives.
     """
-    several = next((device for device, held in zip(plan.devices, plan.chunks, strict=True) if len(held) > 1), None)
-    if several is not None:
-        raise ScheduleError(f"device {several!r} holds several stages; pe orders one stage per device")
-    if plan.replicas != "split" and max(plan.replication) > 1:
-        raise ScheduleError("the plan gives whole microbatches to its replicas; pe orders plans that split them")
+    check_one_stage_per_device(plan, "pe")
+    check_split_replicas(plan, "pe")
     order = execute(pipeline_of(plan, costs, cluster)).order
     rows = []
     for (n,) in plan.chunks:

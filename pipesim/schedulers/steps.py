@@ -1,11 +1,11 @@
-"""Schedules written as steps: what a rank does, how often, in which direction.
+"""Schedules written as steps: which actions a rank does, how often, in which direction.
 
     0, 1     the rank's two directions: on a V its first and its second chunk, of two copies its near and its far one
-    F0 B1    forwards and whole backwards        I1 W     a backward in two parts; W takes the oldest that waits,
-                                                          W0 and W1 the oldest of a direction
-    F0&B1    a forward and a backward as one
+    F0 B1    forwards and whole backwards        I1 W     a backward in two parts; W is the oldest that waits, W0 and
+                                                          W1 the oldest of a direction
+    F0&B1    a paired forward and backward
 
-DualPipe and DualPipe-V are the same steps for different numbers; see `steps`.
+DualPipe and DualPipe-V have the same steps with different numbers; see `steps`.
 """
 
 from collections import deque
@@ -18,35 +18,35 @@ from pipesim.base.arrays import Ints
 from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, WEIGHT
 
 
-class Step(NamedTuple):
-    """Some cells, so many times."""
+class RankStep(NamedTuple):
+    """Cells that are repeated a number of times."""
 
     times: int
     cells: str
 
 
-def steps(ahead: int, near: int, rounds: int, *, apart: bool) -> Iterator[Step]:
-    """The life of a rank with `ahead` ranks between it and the middle (or the turn), `near` = its own number + 1.
+def steps(ahead: int, near: int, rounds: int, *, apart: bool) -> Iterator[RankStep]:
+    """The steps of a rank with `ahead` ranks between it and the middle (or the turn), `near` = its own number + 1.
 
-    fill      F0 alone until the second direction arrives; then both; then backwards of it, in two parts, make room
-    steady    each forward goes with a backward of the other direction
-    drain     what is left; from the middle on gradients of weights wait, and fill the end
+    fill      F0 alone until the second direction arrives; then both; then its backwards, in two parts
+    steady    each forward is paired with a backward of the other direction
+    drain     the rest; from the middle on gradients of weights wait, and fill the end
     """
-    yield Step(2 * ahead, "F0")
-    yield Step(near, "F0 F1")
-    yield Step(ahead, "I1 W F1")
+    yield RankStep(2 * ahead, "F0")
+    yield RankStep(near, "F0 F1")
+    yield RankStep(ahead, "I1 W F1")
     if rounds > 0:
-        yield Step(1, "F0 B1 F1&B0" if apart else "F0&B1 F1&B0")
-        yield Step(rounds - 1, "F0&B1 F1&B0")
-    yield Step(ahead, "B1 F1&B0")
+        yield RankStep(1, "F0 B1 F1&B0" if apart else "F0&B1 F1&B0")
+        yield RankStep(rounds - 1, "F0&B1 F1&B0")
+    yield RankStep(ahead, "B1 F1&B0")
     for turn in range(near):  # whole backwards first, in two parts from the middle on
         late = (2 * turn, 2 * turn + 1)
-        yield Step(1, " ".join(f"{'I' if at >= near else 'B'}{1 - at % 2}" for at in late))
-    yield Step(ahead, "W I0")
-    yield Step(near, "W")
+        yield RankStep(1, " ".join(f"{'I' if at >= near else 'B'}{1 - at % 2}" for at in late))
+    yield RankStep(ahead, "W I0")
+    yield RankStep(near, "W")
 
 
-def row(plan: Iterator[Step], stage: tuple[int, int], microbatch: Callable[[int, int], int]) -> Ints:
+def row(plan: Iterator[RankStep], stage: tuple[int, int], microbatch: Callable[[int, int], int]) -> Ints:
     """The actions of a rank: `stage` of each direction, `microbatch(direction, n)` of its n-th microbatch."""
     done = {(kind, way): 0 for kind in "FB" for way in (0, 1)}
     waiting: deque[tuple[int, int]] = deque()

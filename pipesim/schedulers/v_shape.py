@@ -1,36 +1,30 @@
-"""What the schedules on a V share: two chunks per device, a repeated block, a limit on what is in flight."""
+"""What the schedules on a V share: two chunks per device, a repeated block, a limit on the chunks in flight."""
 
 import numpy as np
 
-from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
+from pipesim.schedulers.abstract_pipeline import abstract_pipeline
 from pipesim.schedulers.blocks import Block, keys
-from pipesim.schedulers.board import board_of
-from pipesim.schedulers.filling import rules
-from pipesim.schedulers.shapes import check_shape
+from pipesim.schedulers.greedy import rules
+from pipesim.schedulers.layouts import check_two_chunks
 from pipesim.schedulers.zero_bubble import schedule_of
 
 
 def v_schedule(  # noqa: PLR0917 - a problem has its parts
     plan: Plan, costs: Costs, cluster: Cluster, block: Block, limit: int, scheduler: str
 ) -> Schedule:
-    """Forwards in the order of the block, each lane with `limit` chunks in flight at most; backwards as they come.
+    """Forwards in the order of the block, at most `limit` chunks in flight per lane; backwards as soon as possible.
 
-    A chunk is in flight until its W has ended. Whatever things cost, this comes to its end if the limit is no less than
-    `blocks.in_flight`: a forward that the limit holds up waits for an I that comes before it in the block, and nothing
-    holds up backwards. How fast it is depends on the limit too.
+    A chunk is in flight until its W has ended. With any costs there is no deadlock if the limit is at least
+    `blocks.in_flight`: a forward that waits for the limit waits for an I that precedes it in the block, and backwards
+    never wait for a limit. The limit also affects the speed.
     """
-    if check_shape(plan, "wave", scheduler) != 2:
-        raise ScheduleError(f"{scheduler} orders plans with two stages on each device, down and up again")
-    if plan.replicas == "whole" and max(plan.replication) > 1:
-        raise ScheduleError(
-            f"the plan gives whole microbatches to its replicas; {scheduler} orders plans that split them"
-        )
-    board = board_of(plan, costs, cluster)
-    forward, backward = keys(block, board)
-    most = np.full(board.lanes, float(limit))
-    how = rules(board, forward_key=forward, backward_key=backward, limit=most, split=True)
-    return schedule_of(board, how, scheduler)
+    check_two_chunks(plan, scheduler)
+    pipeline = abstract_pipeline(plan, costs, cluster)
+    forward, backward = keys(block, pipeline)
+    most = np.full(pipeline.lanes, float(limit))
+    how = rules(pipeline, forward_key=forward, backward_key=backward, limit=most, split=True)
+    return schedule_of(pipeline, how, scheduler)

@@ -22,7 +22,7 @@ from pipesim.core.timeline import Timeline
 from pipesim.core.trace import ANY_KIND
 from pipesim.lowering import DEFAULTS, Options, Setup, lower
 from pipesim.schedulers import SCHEDULERS
-from pipesim.schedulers.shapes import shaped
+from pipesim.schedulers.layouts import laid_out
 from pipesim.studies import experiment
 from pipesim.studies.ordering import ordered_with
 
@@ -86,7 +86,7 @@ def case(  # noqa: PLR0917 - what is explored, in the order in which one asks
     parts = tuple(Stage(n * count, (n + 1) * count, (f"rank{n}",)) for n in range(stages))
     plan = Plan("equal stages", stages * count, microbatches, parts, planner="equal stages")
     if shape:
-        plan = shaped(plan, costs, cluster, "loop", count, scheduler)
+        plan = laid_out(plan, costs, cluster, "loop", count, scheduler)
     plan, schedule = ordered_with(scheduler, plan, costs, cluster, options, host_memory)
     return Setup(plan, schedule, costs, cluster, options)
 

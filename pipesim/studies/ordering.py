@@ -21,7 +21,7 @@ from pipesim.core.schedule import Schedule
 from pipesim.engines import ENGINES
 from pipesim.lowering import DEFAULTS, Options, Setup, lower
 from pipesim.schedulers import SCHEDULERS
-from pipesim.schedulers.shapes import has_shape, shaped
+from pipesim.schedulers.layouts import has_layout, laid_out
 
 Scheduler = Callable[..., Schedule]
 
@@ -66,17 +66,17 @@ def layouts(
     A function, in place of a name, is also given a plan in its layout with another number of chunks.
     """
     name, info, keywords = _called(scheduler)
-    if info.layout is not None and not (callable(scheduler) and has_shape(plan, info.layout)):
+    if info.layout is not None and not (callable(scheduler) and has_layout(plan, info.layout)):
         with named("scheduler", scheduler):
             chunks = info.chunks * _chunk_units(info.chunks_option, keywords)
             limits.check_chunks(host_memory, min(chunks * len(plan.devices), plan.layers), plan.layers)
-            yield shaped(plan, costs, cluster, info.layout, chunks, name)
+            yield laid_out(plan, costs, cluster, info.layout, chunks, name)
         return
     yield plan
     if info.every_layout and not keywords.get("among"):
         for other, chunks in EVERY:
             with suppress(ScheduleError):
-                made = shaped(plan, costs, cluster, other, chunks, name)
+                made = laid_out(plan, costs, cluster, other, chunks, name)
                 if made is not plan:
                     yield made
 

@@ -7,8 +7,8 @@ import pytest
 
 from helpers.rivals import drawn_costs
 from pipesim.planners.dapple import candidates, dapple, least_blocks, problem_of, two_stages
+from pipesim.planners.dapple_placement import Piece, after, placements, placements_of_each, size_of
 from pipesim.planners.groups import cut_bytes
-from pipesim.planners.placing import Piece, after, placements, placements_of_each, size_of
 from pipesim.studies.experiment import load_cluster
 
 CLUSTERS = [

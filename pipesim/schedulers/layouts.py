@@ -1,4 +1,4 @@
-"""How stages lie on devices: the shapes that schedulers ask for, and plans brought into them.
+"""How stages are laid out on devices: the layouts that schedulers need, and plans converted to them.
 
     straight   0 1 2 3              one stage per device
     loop       0 4 | 1 5 | 2 6 | 3 7            chunk after chunk the same way round      (Megatron)
@@ -9,7 +9,6 @@ A lane is a device, or all replicas of a stage together.
 """
 
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
@@ -18,38 +17,37 @@ from pipesim.base.chains import chains_on_chains
 from pipesim.base.errors import ScheduleError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.members import Layout
 from pipesim.core.plan import Plan, Stage
-
-Shape = Literal["straight", "loop", "wave", "both"]
 
 Group = tuple[str, ...]
 
 
 def groups_of(plan: Plan) -> list[Group]:
-    """The devices of each lane, in the order in which stages come to them."""
+    """The devices of each lane, in the order of the first stage on them."""
     found: dict[frozenset[str], Group] = {}
     for stage in plan.stages:
         found.setdefault(frozenset(stage.devices), stage.devices)
     return list(found.values())
 
 
-def lane_order(shape: Shape, lanes: int, chunks: int) -> list[int]:
+def lane_order(layout: Layout, lanes: int, chunks: int) -> list[int]:
     """The lane of each stage."""
-    if shape == "wave":
+    if layout == "wave":
         return [n if chunk % 2 == 0 else lanes - 1 - n for chunk in range(chunks) for n in range(lanes)]
     return [n for _ in range(chunks) for n in range(lanes)]
 
 
-def has_shape(plan: Plan, shape: Shape) -> bool:
-    """Whether the stages of a plan lie so."""
-    if shape == "both":
+def has_layout(plan: Plan, layout: Layout) -> bool:
+    """Whether the stages of a plan are laid out like this."""
+    if layout == "both":
         return _is_both(plan)
     groups = [frozenset(group) for group in groups_of(plan)]
     chunks, rest = divmod(len(plan.stages), len(groups))
-    if rest or (shape == "straight" and chunks > 1) or (shape == "wave" and chunks % 2):
+    if rest or (layout == "straight" and chunks > 1) or (layout == "wave" and chunks % 2):
         return False
     lane = {group: n for n, group in enumerate(groups)}
-    return [lane[frozenset(stage.devices)] for stage in plan.stages] == lane_order(shape, len(groups), chunks)
+    return [lane[frozenset(stage.devices)] for stage in plan.stages] == lane_order(layout, len(groups), chunks)
 
 
 def _is_both(plan: Plan) -> bool:
@@ -62,34 +60,58 @@ def _is_both(plan: Plan) -> bool:
     )
 
 
-def check_shape(plan: Plan, shape: Shape, scheduler: str) -> int:
-    """Refuse a plan that does not lie so; returns the number of chunks on each lane."""
-    if not has_shape(plan, shape):
-        raise ScheduleError(f"{scheduler} orders plans in which {_WORDS[shape]}; in this one they do not")
-    return len(plan.stages) // (len(plan.stages) if shape == "both" else len(groups_of(plan)))
+def check_layout(plan: Plan, layout: Layout, scheduler: str) -> int:
+    """Refuse a plan with another layout; returns the number of chunks on each lane."""
+    if not has_layout(plan, layout):
+        raise ScheduleError(f"{scheduler} orders plans in which {_WORDS[layout]}; this plan has another layout")
+    return len(plan.stages) // (len(plan.stages) if layout == "both" else len(groups_of(plan)))
+
+
+def check_split_replicas(plan: Plan, scheduler: str) -> None:
+    """Refuse a plan whose replicas take whole microbatches."""
+    if plan.replicas == "whole" and max(plan.replication) > 1:
+        raise ScheduleError(
+            f"the plan gives whole microbatches to its replicas; {scheduler} orders plans that split them"
+        )
+
+
+def check_two_chunks(plan: Plan, scheduler: str) -> None:
+    """Refuse a plan without two stages on each lane, down and up again, or whose replicas take whole microbatches."""
+    if check_layout(plan, "wave", scheduler) != 2:
+        raise ScheduleError(f"{scheduler} orders plans with two stages on each device, down and up again")
+    check_split_replicas(plan, scheduler)
+
+
+def check_one_stage_per_device(plan: Plan, scheduler: str) -> None:
+    """Refuse a plan with several stages on a device."""
+    several = next((device for device, held in zip(plan.devices, plan.chunks, strict=True) if len(held) > 1), None)
+    if several is not None:
+        raise ScheduleError(f"device {several!r} holds several stages; {scheduler} orders one stage per device")
 
 
 _WORDS = {
     "straight": "every device holds one stage (or every group of replicas one)",
-    "loop": "stages go round the devices again and again (stage n on device n mod p)",
+    "loop": "stages go round the devices several times (stage n on device n mod p)",
     "wave": "stages go down the devices and up again (stage n on device n, then on device 2p - 1 - n)",
     "both": "stage n is on device n and, for every second microbatch, on device p - 1 - n",
 }
 
 
-def shaped(  # noqa: PLR0917 - a problem has its parts
-    plan: Plan, costs: Costs, cluster: Cluster, shape: Shape, chunks: int, scheduler: str
+def laid_out(  # noqa: PLR0917 - a problem has its parts
+    plan: Plan, costs: Costs, cluster: Cluster, layout: Layout, chunks: int, scheduler: str
 ) -> Plan:
-    """The plan itself if it lies so; else one on the same devices, its layers cut anew into as many stages as it takes.
+    """The plan itself if it has this layout; else one on the same devices with `chunks` stages on each.
 
-    The new cuts make the slowest chunk as fast as possible. Two copies of a model keep the cuts.
+    The layers are cut again, so that the slowest stage is as fast as possible. Two copies of a model keep the cuts.
     """
     wanted = len(groups_of(plan)) * chunks
-    if has_shape(plan, shape) and (shape == "both" or len(plan.stages) == wanted):
+    if has_layout(plan, layout) and (layout == "both" or len(plan.stages) == wanted):
         return plan
-    if not has_shape(plan, "straight"):
-        raise ScheduleError(f"{scheduler} orders plans in which {_WORDS[shape]}; it can place one stage per device so")
-    return _mirrored(plan, scheduler) if shape == "both" else _chunked(plan, costs, cluster, shape, chunks, scheduler)
+    if not has_layout(plan, "straight"):
+        raise ScheduleError(
+            f"{scheduler} orders plans in which {_WORDS[layout]}; only plans with one stage per device are converted"
+        )
+    return _mirrored(plan, scheduler) if layout == "both" else _chunked(plan, costs, cluster, layout, chunks, scheduler)
 
 
 def _mirrored(plan: Plan, scheduler: str) -> Plan:
@@ -104,14 +126,14 @@ def _mirrored(plan: Plan, scheduler: str) -> Plan:
 
 
 def _chunked(  # noqa: PLR0917 - a problem has its parts
-    plan: Plan, costs: Costs, cluster: Cluster, shape: Shape, chunks: int, scheduler: str
+    plan: Plan, costs: Costs, cluster: Cluster, layout: Layout, chunks: int, scheduler: str
 ) -> Plan:
     groups = groups_of(plan)
-    if plan.layers < len(groups) * chunks:  # asked before anything of that length is made
+    if plan.layers < len(groups) * chunks:  # checked before anything of that length is allocated
         raise ScheduleError(
             f"{scheduler} needs {chunks} stages on each of {len(groups)} devices; the model has {plan.layers} layers"
         )
-    order = lane_order(shape, len(groups), chunks)
+    order = lane_order(layout, len(groups), chunks)
     by_lane = [_layer_seconds(plan, costs, cluster, group) for group in groups]
     bounds, _ = chains_on_chains([by_lane[lane] for lane in order])
     stages = tuple(Stage(a, b, groups[lane]) for a, b, lane in zip(bounds, bounds[1:], order, strict=False))

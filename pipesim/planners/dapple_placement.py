@@ -1,16 +1,16 @@
-"""Where the next stage may go: devices of machines, taken by one of DAPPLE's three policies.
+"""The devices of the next stage, by DAPPLE's three placement policies.
 
-    machine 0  x x . .         fresh     machines that nobody uses yet, one after the other:      2: 0
-    machine 1  x . . .         append    machines in use, one after the other                     0: 2-3, 1: 1
-    machine 2  . . . .         scatter   one device of each machine in turn                       0: 2, 1: 1, 2: 0
+    machine 0  x x . .         fresh     unused machines, one after the other:      2: 0
+    machine 1  x . . .         append    machines in use, one after the other:      0: 2-3, 1: 1
+    machine 2  . . . .         scatter   one device of each machine in turn:        0: 2, 1: 1, 2: 0
 
-A machine's devices are taken from its first on, so what is used of it is a number.
+A machine's devices are used in order, so their use is a number.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-Used = tuple[int, ...]  # of each machine, how many devices are taken
+Used = tuple[int, ...]  # the number of devices of each machine that are used
 
 
 class Piece(NamedTuple):
@@ -25,12 +25,12 @@ Group = tuple[Piece, ...]  # by machine
 
 
 def size_of(group: Group) -> int:
-    """How many devices a group has."""
+    """The number of devices of a group."""
     return sum(piece.stop - piece.first for piece in group)
 
 
 def take(sizes: Used, used: Used, need: int, machines: Iterable[int]) -> Group | None:
-    """So many devices from these machines, one machine after the other; None if they have not got them."""
+    """`need` devices of these machines, one machine after the other; None if they have fewer."""
     group = []
     for machine in machines:
         count = min(need, sizes[machine] - used[machine])
@@ -41,7 +41,7 @@ def take(sizes: Used, used: Used, need: int, machines: Iterable[int]) -> Group |
 
 
 def scatter(sizes: Used, used: Used, need: int) -> Group:
-    """So many devices, one of each machine in turn; there must be as many."""
+    """`need` devices, one of each machine in turn; that many must be free."""
     stops = list(used)
     while need:
         for machine, size in enumerate(sizes):
@@ -52,7 +52,7 @@ def scatter(sizes: Used, used: Used, need: int) -> Group:
 
 
 def placements(sizes: Used, used: Used, need: int) -> list[Group]:
-    """What the three policies make of it, each group once."""
+    """The groups of the three policies, without duplicates."""
     if sum(sizes) - sum(used) < need:
         return []
     fresh = take(sizes, used, need, [machine for machine, taken in enumerate(used) if not taken])
@@ -62,7 +62,7 @@ def placements(sizes: Used, used: Used, need: int) -> list[Group]:
 
 
 def after(used: Used, group: Group) -> Used:
-    """What is used once a group is taken."""
+    """The devices in use after a group is taken."""
     taken = list(used)
     for piece in group:
         taken[piece.machine] = piece.stop
@@ -70,7 +70,7 @@ def after(used: Used, group: Group) -> Used:
 
 
 def joined(one: Group, other: Group) -> Group:
-    """Two groups as one, where the other was taken right after the one."""
+    """Two groups as one; the second was taken right after the first."""
     pieces = {piece.machine: piece for piece in one}
     for piece in other:
         mine = pieces.get(piece.machine)
@@ -79,7 +79,10 @@ def joined(one: Group, other: Group) -> Group:
 
 
 def placements_of_each(sizes: Used, used: Used, need: int, pipelines: int, most: int) -> list[tuple[Used, Group]]:
-    """What is used then, and the devices, when each of several pipelines takes so many: at most `most` ways."""
+    """The placements of a stage of several pipelines, `need` devices each: (devices in use after it, its group).
+
+    At most `most` of them are followed from pipeline to pipeline.
+    """
     ways: list[tuple[Used, Group]] = [(used, ())]
     for _ in range(pipelines):
         further = ((after(u, g), joined(group, g)) for u, group in ways for g in placements(sizes, u, need))

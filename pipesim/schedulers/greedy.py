@@ -16,7 +16,7 @@ import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.kernels import compiled
-from pipesim.schedulers.board import Board
+from pipesim.schedulers.abstract_pipeline import AbstractPipeline
 
 FAR = 1 << 40  # more microbatches than there are
 
@@ -39,7 +39,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Filled:
+class GreedyOrder:
     """The actions of each lane, and when it was at work. `rows` is None where the limits left no way on."""
 
     rows: list[Ints] | None
@@ -57,9 +57,9 @@ class Filled:
         return int((self.last - self.first).max())
 
 
-def rules(board: Board, **given: object) -> Rules:
+def rules(pipeline: AbstractPipeline, **given: object) -> Rules:
     """Rules without limits, backwards first, with what is given in their place."""
-    shape, lanes = board.slot.shape, np.ones(board.lanes)
+    shape, lanes = pipeline.slot.shape, np.ones(pipeline.lanes)
     plain: dict[str, object] = {
         "forward_key": np.broadcast_to(np.arange(shape[1]), shape) + 1,
         "backward_key": np.zeros(shape, np.int64),
@@ -71,30 +71,31 @@ def rules(board: Board, **given: object) -> Rules:
     return Rules(**(plain | given))  # type: ignore[arg-type]  # names and types are those of Rules
 
 
-def positions(board: Board, forward_key: Ints) -> Ints:
+def positions(pipeline: AbstractPipeline, forward_key: Ints) -> Ints:
     """[stage, microbatch]: the place of each forward among those of its lane."""
-    place, stage = board.place.ravel(), np.repeat(np.arange(board.stages), board.microbatches)
+    place, stage = pipeline.place.ravel(), np.repeat(np.arange(pipeline.stages), pipeline.microbatches)
     ordered = np.lexsort((stage, forward_key.ravel(), place))
-    begins = np.searchsorted(place[ordered], np.arange(board.lanes))
+    begins = np.searchsorted(place[ordered], np.arange(pipeline.lanes))
     found = np.zeros(len(place), np.int64)
     found[ordered] = np.arange(len(place)) - begins[place[ordered]]
     return found.reshape(forward_key.shape)
 
 
-def fill(board: Board, how: Rules, position: Ints | None = None) -> Filled:
-    """Run the board by these rules; `position` is that of the forwards, known to who fills again and again."""
+def greedy_order(pipeline: AbstractPipeline, how: Rules, position: Ints | None = None) -> GreedyOrder:
+    """Run the pipeline by these rules; `position` is that of the forwards, known to who fills again and again."""
     often = position is not None
-    position = positions(board, how.forward_key) if position is None else position
+    position = positions(pipeline, how.forward_key) if position is None else position
     kernel = compiled(run) if often or position.size >= MANY else run
     rows, counts, first, last = kernel(
-        board.slot, board.lane_of, board.stage_of,
-        board.forward, board.input if how.split else board.backward, board.weight, board.ahead, board.back,
-        board.stash, position,
+        pipeline.slot, pipeline.lane_of, pipeline.stage_of,
+        pipeline.forward, pipeline.input if how.split else pipeline.backward, pipeline.weight,
+        pipeline.ahead, pipeline.back,
+        pipeline.stash, position,
         how.forward_key, how.backward_key, how.limit, how.hold, how.warm, how.quota,
         how.patience, how.split, how.strict, how.window, how.released,
     )  # fmt: skip
     complete = counts.sum() == position.size * (3 if how.split else 2)
-    return Filled([rows[n, :count] for n, count in enumerate(counts)] if complete else None, first, last)
+    return GreedyOrder([rows[n, :count] for n, count in enumerate(counts)] if complete else None, first, last)
 
 
 MANY = 2000  # forwards; from here on the compiled kernel pays for a single run

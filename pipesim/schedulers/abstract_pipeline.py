@@ -1,6 +1,6 @@
-"""The abstract pipeline that schedulers order: who does what, how long it takes, how long messages take.
+"""The abstract pipeline that schedulers order: the lane of each action, its duration, the time of each message.
 
-lane     one device, or the replicas of a stage that split each microbatch and so work alike
+lane     one device, or the replicas of a stage that split each microbatch, which do the same
 slot     a stage on a lane
 """
 
@@ -19,10 +19,10 @@ from pipesim.core.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Board:
-    """Nanoseconds and places; [stage] unless said otherwise."""
+class AbstractPipeline:
+    """Durations in nanoseconds, and lanes; [stage] where nothing else is stated."""
 
-    ranks: tuple[tuple[int, ...], ...]  # lane -> the ranks that work alike on it
+    ranks: tuple[tuple[int, ...], ...]  # [lane]: its ranks, which all do the same
     slot: Ints  # [stage, microbatch] -> slot
     lane_of: Ints  # [slot]
     stage_of: Ints  # [slot]
@@ -32,21 +32,21 @@ class Board:
     weight: Ints
     ahead: Ints  # activations from stage n to n + 1; 0 for the last
     back: Ints  # gradients from stage n to n - 1; 0 for the first
-    stash: Floats  # what one microbatch keeps; chunks count alike, 1 each
+    stash: Floats  # what one microbatch keeps, in chunks: 1 each
 
     @property
     def stages(self) -> int:
-        """How many stages there are, chunks counted apart."""
+        """The number of stages; each chunk is one."""
         return len(self.forward)
 
     @property
     def lanes(self) -> int:
-        """How many lanes there are."""
+        """The number of lanes."""
         return len(self.ranks)
 
     @property
     def microbatches(self) -> int:
-        """How many microbatches pass."""
+        """The number of microbatches."""
         return int(self.slot.shape[1])
 
     @property
@@ -55,12 +55,12 @@ class Board:
         return self.lane_of[self.slot]
 
     def schedule(self, rows: list[Ints]) -> Schedule:
-        """From the actions of each lane, as (stage, kind, microbatch) and perhaps paired, to those of each rank."""
+        """The schedule of all ranks, from a row per lane of (stage, kind, microbatch), optionally with `paired`."""
         by_rank = {rank: row for ranks, row in zip(self.ranks, rows, strict=True) for rank in ranks}
         return Schedule.of_arrays([by_rank[rank] for rank in range(len(by_rank))])
 
 
-def board_of(plan: Plan, costs: Costs, cluster: Cluster) -> Board:
+def abstract_pipeline(plan: Plan, costs: Costs, cluster: Cluster) -> AbstractPipeline:
     """The abstract pipeline of a plan."""
     ranks = _lanes(plan)
     lane = {rank: n for n, held in enumerate(ranks) for rank in held}
@@ -73,7 +73,7 @@ def board_of(plan: Plan, costs: Costs, cluster: Cluster) -> Board:
     first = np.concatenate([[0], np.cumsum([len(lanes) for lanes in taking])])
     m = np.arange(plan.microbatches)
     hops = [_hop_ns(plan, costs, cluster, n) for n in range(len(plan.stages) - 1)]
-    return Board(
+    return AbstractPipeline(
         ranks,
         np.array([first[n] + m % len(lanes) for n, lanes in enumerate(taking)], np.int64),
         np.array([at for _, at in slots], np.int64),

@@ -13,7 +13,7 @@ from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import ALL_REDUCE
 from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers import SCHEDULERS
-from pipesim.schedulers.shapes import has_shape, lane_order, shaped
+from pipesim.schedulers.layouts import has_layout, laid_out, lane_order
 from pipesim.studies import experiment
 from pipesim.studies.ordering import ordered_with
 
@@ -36,7 +36,7 @@ def test_a_plan_brought_into_a_shape_has_it_and_can_be_scheduled(name, job):
         plan, schedule = ordered_with(name, job.plan, job.costs, job.cluster)
     except ScheduleError:
         return
-    assert has_shape(plan, DECLARED[name].layout)
+    assert has_layout(plan, DECLARED[name].layout)
     assert set(plan.devices) == set(job.plan.devices)
     assert plan.layers == job.plan.layers
     legality.check(schedule, plan)
@@ -93,10 +93,10 @@ def test_auto_among_a_few_is_the_best_of_those_that_order_the_plan():
 
 
 def test_two_copies_share_their_devices_in_opposite_directions():
-    plan = shaped(straight(4, 4), None, None, "both", 1, "chimera")
+    plan = laid_out(straight(4, 4), None, None, "both", 1, "chimera")
     assert [stage.devices for stage in plan.stages] == [("g0", "g3"), ("g1", "g2"), ("g2", "g1"), ("g3", "g0")]
     assert plan.devices == ("g0", "g1", "g2", "g3")
-    assert shaped(plan, None, None, "both", 1, "chimera") is plan
+    assert laid_out(plan, None, None, "both", 1, "chimera") is plan
 
 
 @pytest.mark.parametrize("name", ["chimera", "dualpipe"])
@@ -117,13 +117,13 @@ def test_two_copies_are_two_stages_of_parameters_on_every_device_and_are_added_u
         (
             Plan("m", 3, 2, tuple(Stage(n, n + 1, (("g0", "g1", "g0")[n],)) for n in range(3))),
             "loop",
-            "it can place one stage per device so",
+            "only plans with one stage per device are converted",
         ),
     ],
 )
 def test_what_cannot_be_laid_out_is_refused(plan, shape, message):
     with pytest.raises(ScheduleError, match=message):
-        shaped(plan, None, None, shape, 2, "it")
+        laid_out(plan, None, None, shape, 2, "it")
 
 
 @settings(max_examples=6)
@@ -167,8 +167,8 @@ def test_options_that_mean_nothing_are_refused(scheduler, message):
         experiment.make_case("bert-large", cluster, "uniform", scheduler, 3)
 
 
-def test_a_limit_that_leaves_no_way_on_is_refused():
-    with pytest.raises(ScheduleError, match="there is no way to go on; allow more"):
+def test_a_limit_that_causes_a_deadlock_is_an_error():
+    with pytest.raises(ScheduleError, match="no device can go on; use a larger limit"):
         experiment.make_case(
             "bert-large", 'flat(2, bandwidth="1GB/s")', "megatron(interleave=2)", "list_schedule(limit=1)", 4
         )

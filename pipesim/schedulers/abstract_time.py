@@ -1,20 +1,20 @@
-"""How long an order takes on the abstract pipeline: no contention, messages take the time of a hop."""
+"""The time of a schedule on the abstract pipeline: no contention, a message takes the time of its hop."""
 
 from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Schedule
-from pipesim.schedulers.board import Board
+from pipesim.schedulers.abstract_pipeline import AbstractPipeline
 
 
-def makespan(board: Board, schedule: Schedule) -> int:
-    """Nanoseconds until everything is over; the schedule must be one that can be kept."""
-    rows = [schedule.part(ranks[0]) for ranks in board.ranks]
+def makespan(pipeline: AbstractPipeline, schedule: Schedule) -> int:
+    """Nanoseconds until everything has ended; the schedule must be free of deadlocks."""
+    rows = [schedule.part(ranks[0]) for ranks in pipeline.ranks]
     lane_end, at = [0] * len(rows), [0] * len(rows)
-    seconds = {FORWARD: board.forward, BACKWARD: board.backward, INPUT: board.input, WEIGHT: board.weight}
+    seconds = {FORWARD: pipeline.forward, BACKWARD: pipeline.backward, INPUT: pipeline.input, WEIGHT: pipeline.weight}
     took = {kind: column.tolist() for kind, column in seconds.items()}
     ended: dict[tuple[int, bool, int], tuple[int, int]] = {}  # (stage, is backward, microbatch) -> (end, lane)
-    ahead, back, last = board.ahead.tolist(), board.back.tolist(), board.stages - 1
+    ahead, back, last = pipeline.ahead.tolist(), pipeline.back.tolist(), pipeline.stages - 1
 
-    def there(lane: int, stage: int, kind: int, microbatch: int) -> int | None:
-        """When everything that an action needs is there, if that is known."""
+    def ready_at(lane: int, stage: int, kind: int, microbatch: int) -> int | None:
+        """When all dependencies of an action have arrived; None if one has not been timed yet."""
         own = ended.get((stage, kind == WEIGHT, microbatch)) if kind != FORWARD else (0, lane)
         before = stage - 1 if kind == FORWARD else stage + 1
         if own is None or kind == WEIGHT or not 0 <= before <= last:
@@ -32,7 +32,7 @@ def makespan(board: Board, schedule: Schedule) -> int:
             while at[lane] < len(row):
                 pair = 2 if row[at[lane]][3] else 1
                 cells = row[at[lane] : at[lane] + pair]
-                ready = [there(lane, *cell[:3]) for cell in cells]
+                ready = [ready_at(lane, *cell[:3]) for cell in cells]
                 if any(time is None for time in ready):
                     break
                 begin = max(lane_end[lane], *(time or 0 for time in ready))
