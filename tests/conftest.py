@@ -1,5 +1,6 @@
 """What several files of tests ask for by name."""
 
+import itertools
 import os
 
 import pytest
@@ -23,3 +24,13 @@ def run(capsys):
         return code, *capsys.readouterr()
 
     return call
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How many test functions ran, beside how many cases of them: one function with many parameters is one test."""
+    reports = itertools.chain(
+        *(terminalreporter.stats.get(kind, []) for kind in ("passed", "failed", "skipped", "error"))
+    )
+    cases = {report.nodeid for report in reports if hasattr(report, "nodeid")}
+    functions = {case.partition("[")[0] for case in cases}
+    terminalreporter.write_line(f"{len(functions):,} test functions, {len(cases):,} cases")

@@ -159,13 +159,14 @@ def test_engines_agree_on_every_trace_topology_and_schedule(trace, topology, sch
             assert np.array_equal(getattr(answer.rates, name), getattr(reference.rates, name))
 
 
-@pytest.mark.parametrize("schedule", SCHEDULERS)
-def test_a_schedule_refuses_the_replicas_that_it_does_not_declare(schedule):
+REFUSED = [(name, layout) for name in SCHEDULERS for layout in LAYOUTS if layout not in layouts_of(name)]
+
+
+@pytest.mark.parametrize(("schedule", "layout"), REFUSED, ids=lambda value: str(value).replace(" ", ""))
+def test_a_schedule_refuses_the_replicas_that_it_does_not_declare(schedule, layout):
     needs(schedule)
-    for layout in LAYOUTS:
-        if layout not in layouts_of(schedule):
-            with pytest.raises(ScheduleError, match=r"gives whole microbatches to its replicas|runs two copies"):
-                program_of("bert-large", "ring", schedule, Options(), layout)
+    with pytest.raises(ScheduleError, match=r"gives whole microbatches to its replicas|runs two copies"):
+        program_of("bert-large", "ring", schedule, Options(), layout)
 
 
 def test_every_topology_and_trace_is_there_with_every_rule():

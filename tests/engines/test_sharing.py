@@ -1,5 +1,7 @@
 """Fair and first-come sharing of links: by hand, against the definition, and over time."""
 
+import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -68,22 +70,36 @@ def test_flows_that_start_together_on_one_link_end_as_processor_sharing_says(flo
 # --- fair, against the definition ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(300))
-def test_no_link_is_over_capacity_and_each_flow_has_a_bottleneck(seed):
-    """A rate is max-min fair if on some full link of its route nobody has more, or the flow is at its own limit."""
-    rng = np.random.default_rng(seed)
-    links, flows = rng.integers(1, 8), rng.integers(1, 20)
-    capacity = rng.choice([1.0, 2.0, 3.0, rng.uniform(0.1, 10)], links)
-    routes = [rng.permutation(links)[: rng.integers(1, links + 1)].tolist() for _ in range(flows)]
-    limit = np.where(rng.random(flows) < 0.2, rng.uniform(0.05, 2, flows), np.inf)
-    first = [0, *np.cumsum([len(route) for route in routes]).tolist()]
-    rate = np.array(max_min(first, [m for route in routes for m in route], capacity.tolist(), limit.tolist()))
-    load = np.array([sum(rate[i] for i in range(flows) if m in routes[i]) for m in range(links)])
-    assert (load <= capacity * (1 + 1e-9)).all()
-    assert (rate > 0).all()
+CAPACITIES = st.one_of(st.sampled_from([1.0, 2.0, 3.0]), st.floats(0.1, 10))
+LIMITS = st.one_of(st.just(math.inf), st.floats(0.05, 2))
+
+
+@st.composite
+def networks(draw, most_links, most_flows):
+    """Capacities of links; routes and limits of flows."""
+    capacity = draw(st.lists(CAPACITIES, min_size=1, max_size=most_links))
+    route = st.lists(st.integers(0, len(capacity) - 1), min_size=1, max_size=len(capacity), unique=True)
+    flows = draw(st.lists(st.tuples(route, LIMITS), min_size=1, max_size=most_flows))
+    return capacity, [route for route, _ in flows], [limit for _, limit in flows]
+
+
+def rates_of(capacity, routes, limit):
+    first = list(itertools.accumulate((len(route) for route in routes), initial=0))
+    return max_min(first, list(itertools.chain(*routes)), capacity, limit)
+
+
+@settings(max_examples=300)
+@given(networks(7, 19))
+def test_no_link_is_over_capacity_and_each_flow_has_a_bottleneck(drawn):
+    """A rate is max-min fair if on some full link of its route none is higher, or the flow is at its own limit."""
+    capacity, routes, limit = drawn
+    rate, flows = rates_of(*drawn), range(len(routes))
+    load = [math.fsum(rate[i] for i in flows if m in routes[i]) for m in range(len(capacity))]
+    assert all(used <= most * (1 + 1e-9) for used, most in zip(load, capacity, strict=True))
+    assert min(rate) > 0
     for i, route in enumerate(routes):
         full = [m for m in route if load[m] >= capacity[m] * (1 - 1e-9)]
-        most_there = [max(rate[j] for j in range(flows) if m in routes[j]) for m in full]
+        most_there = [max(rate[j] for j in flows if m in routes[j]) for m in full]
         assert rate[i] == limit[i] or any(rate[i] >= most * (1 - 1e-9) for most in most_there)
 
 
@@ -113,16 +129,11 @@ def filled_by_linear_programs(routes, capacity, limit):
     return [settled[i] for i in flows]
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_rates_are_those_that_linear_programs_find(seed):
-    rng = np.random.default_rng(seed)
-    links, flows = int(rng.integers(1, 6)), int(rng.integers(1, 10))
-    capacity = rng.choice([1.0, 2.0, rng.uniform(0.1, 10)], links).tolist()
-    routes = [rng.permutation(links)[: rng.integers(1, links + 1)].tolist() for _ in range(flows)]
-    limit = np.where(rng.random(flows) < 0.3, rng.uniform(0.05, 2, flows), np.inf).tolist()
-    first = [0, *np.cumsum([len(route) for route in routes]).tolist()]
-    found = max_min(first, [m for route in routes for m in route], capacity, limit)
-    assert found == pytest.approx(filled_by_linear_programs(routes, capacity, limit), rel=1e-5)
+@settings(max_examples=60)
+@given(networks(5, 9))
+def test_rates_are_those_that_linear_programs_find(drawn):
+    capacity, routes, limit = drawn
+    assert rates_of(*drawn) == pytest.approx(filled_by_linear_programs(routes, capacity, limit), rel=1e-5)
 
 
 @settings(max_examples=300)
