@@ -48,7 +48,7 @@ pages: $(STAMP)  ## update the outputs that the README and docs/ show; read the 
 	PYTHONPATH=tests $(BIN)/python -m helpers.pages README.md $$(find docs -name '*.md')
 
 docs: $(SITE)    ## the documentation as a site, into site/: guides, semantics, API and command reference
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "site/index.html"
 
 lists: $(STAMP)  ## update the lists of names in README.md and docs/, after adding a planner, a schedule, ...
