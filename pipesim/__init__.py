@@ -15,7 +15,7 @@ module imports only those that stand before it.
     base        errors checks units files arrays serialisation lookup formulas tables intervals kernels
                 widest_paths chains moved
     core        sharing devices trace model cluster widths costs plan members limits schedule scenario background
-                progress deadlock legality recording program rates timeline
+                progress completion legality recording program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
     analysis    metrics curves channels spread trace_diff bounds
     importers*  recorders*  architectures*  topologies*      producers of inputs

@@ -17,7 +17,7 @@ _NOW_IN = {
 }
 _RENAMED = {
     "export": "display.timeline_files",
-    "keeping": "core.deadlock",
+    "keeping": "core.completion",
     "plot": "display.figures",
     "ragged": "base.arrays",
     "report": "display.text",

@@ -1,4 +1,4 @@
-"""Whether a schedule can be kept: each action of its plan once, on its device, in a possible order."""
+"""Validation of a schedule against its plan: each action once, on its device, in an order without deadlock."""
 
 from collections import Counter
 
@@ -6,29 +6,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base.errors import DeadlockError, ScheduleError
-from pipesim.core.deadlock import is_kept
+from pipesim.core.completion import completes
 from pipesim.core.plan import Plan
-from pipesim.core.progress import Run, progress
+from pipesim.core.progress import RankProgress, execute
 from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Action, Schedule
 
 
 def check(schedule: Schedule, plan: Plan) -> None:
-    """Refuse a schedule that does not do each action of the plan once, on its device, in a possible order."""
+    """Refuse a schedule that does not do each action of its plan once, on its device, in an order without deadlock."""
     if len(schedule) != (ranks := len(plan.devices)):
         raise ScheduleError(f"{len(schedule)} ranks found; {ranks} were expected, one per device of the plan")
     _check_stages(schedule, plan)
     _check_pairs(schedule)
     _check_microbatches(schedule, plan)
     cell = _check_complete(schedule, plan)
-    if not is_kept(schedule, plan, cell):
-        raise DeadlockError(f"{_IMPOSSIBLE}\n{_stuck_table(schedule, progress(schedule, plan), plan)}")
+    if not completes(schedule, plan, cell):
+        raise DeadlockError(f"{_IMPOSSIBLE}\n{_stuck_table(schedule, execute(schedule, plan), plan)}")
 
 
 _IMPOSSIBLE = "the order is impossible: every rank below waits for another (>waiting cell<)"
 
 
 def _check_stages(schedule: Schedule, plan: Plan) -> None:
-    """Every action names a stage that its rank holds."""
+    """Every action names a stage of its rank."""
     holds = np.zeros((len(plan.devices), len(plan.stages)), bool)
     for rank, held in enumerate(plan.chunks):
         holds[rank, list(held)] = True
@@ -37,12 +37,12 @@ def _check_stages(schedule: Schedule, plan: Plan) -> None:
     if wrong.any():
         at = int(np.argmax(wrong))
         rank = int(schedule.rank[at])
-        reason = f"{plan.devices[rank]} does not hold this stage"
+        reason = f"{plan.devices[rank]} does not have this stage"
         raise _bad_cell(schedule, rank, at - int(schedule.starts[rank]), reason)
 
 
 def _check_pairs(schedule: Schedule) -> None:
-    """What is done as one is a forward and a backward, next to each other on one rank."""
+    """An overlapped pair is a forward and then a backward, next to each other on one rank."""
     first = np.flatnonzero(schedule.paired)
     inside = np.isin(first + 1, schedule.starts, invert=True) if len(first) else np.zeros(0, bool)
     second = np.minimum(first + 1, len(schedule.kind) - 1)
@@ -51,7 +51,7 @@ def _check_pairs(schedule: Schedule) -> None:
     if not right.all():
         at = int(first[np.argmin(right)])
         rank = int(schedule.rank[at])
-        reason = "a forward and then a backward can be one, no others"
+        reason = "a pair must be a forward and then a backward"
         raise _bad_cell(schedule, rank, at - int(schedule.starts[rank]), reason)
 
 
@@ -69,7 +69,7 @@ def _check_microbatches(schedule: Schedule, plan: Plan) -> None:
                 reason = (
                     f"this microbatch does not pass through {plan.devices[rank]} (microbatches: {plan.microbatches})"
                 )
-                raise _bad_cell(schedule, rank, int(np.argmax(stray)), reason, _who_waits(schedule, plan))
+                raise _bad_cell(schedule, rank, int(np.argmax(stray)), reason, _waiting_ranks(schedule, plan))
 
 
 def _positions(schedule: Schedule, rank: int) -> slice:
@@ -77,11 +77,14 @@ def _positions(schedule: Schedule, rank: int) -> slice:
 
 
 def _check_complete(schedule: Schedule, plan: Plan) -> NDArray[np.int64]:
-    """Per rank, stage and microbatch: one F, and either one B or one I and one W. Returns the number of these three."""
+    """Check that each rank, stage and microbatch has one F, and either one B or one I and one W.
+
+    Returns, for every action, the number of its rank, stage and microbatch.
+    """
     slots = [(rank, n) for rank, held in enumerate(plan.chunks) for n in held]
     passing = [plan.microbatches_of(n, plan.stages[n].devices.index(plan.devices[rank])) for rank, n in slots]
     present = np.unique(schedule.microbatch)
-    if len(present) < plan.microbatches:  # found before any memory is taken for that many
+    if len(present) < plan.microbatches:  # checked before memory is allocated for that many
         absent = int(np.argmin(np.append(present, -1) == np.arange(len(present) + 1)))
         where = next(slot for slot, microbatches in enumerate(passing) if absent in microbatches)
         raise _incomplete(schedule, plan, *slots[where], absent, [0, 0, 0, 0])
@@ -100,7 +103,7 @@ def _check_complete(schedule: Schedule, plan: Plan) -> NDArray[np.int64]:
     return cell
 
 
-def _incomplete(  # noqa: PLR0917 - where, and what is there
+def _incomplete(  # noqa: PLR0917 - the place and its counts
     schedule: Schedule, plan: Plan, rank: int, stage: int, microbatch: int, counts: list[int]
 ) -> ScheduleError:
     cells = [Action(stage, kind, microbatch) for kind in range(4)]
@@ -108,21 +111,21 @@ def _incomplete(  # noqa: PLR0917 - where, and what is there
     return ScheduleError(
         f"rank {rank} ({plan.devices[rank]}), stage {stage}, microbatch {microbatch}: {found or 'nothing'} found; one "
         f"{cells[FORWARD]} and one {cells[BACKWARD]} (or one {cells[INPUT]} and one {cells[WEIGHT]}) were expected"
-        f"{_who_waits(schedule, plan)}"
+        f"{_waiting_ranks(schedule, plan)}"
     )
 
 
-def _who_waits(schedule: Schedule, plan: Plan) -> str:
-    """Where each rank is stuck if such a schedule is run all the same."""
-    run = progress(schedule, plan)
+def _waiting_ranks(schedule: Schedule, plan: Plan) -> str:
+    """Where ranks wait forever if this schedule is executed."""
+    run = execute(schedule, plan)
     return "" if run.position == run.ends else f"\nso these wait:\n{_stuck_table(schedule, run, plan)}"
 
 
 def with_messages(schedule: Schedule, plan: Plan) -> list[list[str]]:
     """The cells of each rank with what it sends and receives, as PyTorch's `compute_comms` form has them.
 
-    0F0, 0SEND_F0, 0F1, 0SEND_F1, 0RECV_B0, 0B0      a receive stands where the sender has come to its send
-    0B1, 0REDUCE_GRAD                                after a stage's last gradient; PyTorch takes the mean there
+    0F0, 0SEND_F0, 0F1, 0SEND_F1, 0RECV_B0, 0B0      a receive is placed where the sender reaches its send
+    0B1, 0REDUCE_GRAD                                after the last gradient of a stage; PyTorch reduces there
     """
     if max(plan.replication) > 1 and plan.replicas == "split":
         raise ScheduleError("the form with messages is for stages that do not split microbatches over replicas")
@@ -130,7 +133,7 @@ def with_messages(schedule: Schedule, plan: Plan) -> list[list[str]]:
     ending = np.isin(schedule.kind, [BACKWARD, WEIGHT])
     left = Counter(zip(schedule.rank[ending].tolist(), schedule.stage[ending].tolist(), strict=True))
 
-    def tell(rank: int, cell: str, actions: list[Action]) -> None:
+    def on_cell(rank: int, cell: str, actions: list[Action]) -> None:
         texts[rank].append(cell)
         for stage, kind, microbatch in actions:
             to = _receiver(plan, stage, kind, microbatch)
@@ -143,12 +146,12 @@ def with_messages(schedule: Schedule, plan: Plan) -> list[list[str]]:
             if not left[rank, stage]:
                 texts[rank].append(f"{stage}REDUCE_GRAD")
 
-    progress(schedule, plan, tell)
+    execute(schedule, plan, on_cell)
     return texts
 
 
 def _receiver(plan: Plan, stage: int, kind: int, microbatch: int) -> int | None:
-    """The rank that takes what an action makes, if any does."""
+    """The rank that receives the output of an action, if any."""
     other = stage + 1 if kind == FORWARD else stage - 1
     if kind == WEIGHT or not 0 <= other < len(plan.stages):
         return None
@@ -156,8 +159,8 @@ def _receiver(plan: Plan, stage: int, kind: int, microbatch: int) -> int | None:
     return plan.devices.index(devices[microbatch % len(devices)])
 
 
-def _stuck_table(schedule: Schedule, run: Run, plan: Plan) -> str:
-    """Around the first cell that each rank cannot do, and why it waits."""
+def _stuck_table(schedule: Schedule, run: RankProgress, plan: Plan) -> str:
+    """For each waiting rank the cells around its next one, and what that waits for."""
     lines = []
     for rank, at in enumerate(run.position):
         missing = run.missing(rank) if at < run.ends[rank] else None
@@ -169,14 +172,14 @@ def _stuck_table(schedule: Schedule, run: Run, plan: Plan) -> str:
 
 
 def _around(schedule: Schedule, rank: int, at: int, around: int = 3) -> str:
-    """The cells next to a position, which is marked."""
+    """The cells around a position, which is marked."""
     begin, end = max(int(schedule.starts[rank]), at - around), min(int(schedule.starts[rank + 1]), at + around + 1)
     if begin and schedule.paired[begin - 1] and begin > schedule.starts[rank]:
-        begin += 1  # not the second half of a pair alone
+        begin += 1  # do not show the second half of a pair alone
     if end < schedule.starts[rank + 1] and schedule.paired[end - 1]:
         end += 1  # nor the first
     columns = np.stack([getattr(schedule, name)[begin:end] for name in _COLUMNS], axis=1)
-    columns[-1:, _COLUMNS.index("paired")] = False  # nothing follows the last action of a rank, whatever it says
+    columns[-1:, _COLUMNS.index("paired")] = False  # a pair needs an action after it
     cells, place = Schedule.of_arrays([columns]).cells[0], begin
     for index, cell in enumerate(cells):
         if place == at:
@@ -195,11 +198,11 @@ def _awaited(schedule: Schedule, missing: int, at: int, plan: Plan) -> str:
     same = (schedule.stage == stage) & (schedule.microbatch == microbatch)
     if not own:
         parts = (same & (schedule.kind == INPUT)).any() and not (same & (schedule.kind == BACKWARD)).any()
-        kind = FORWARD if not backwards else INPUT if parts else BACKWARD  # as the other ranks have it
+        kind = FORWARD if not backwards else INPUT if parts else BACKWARD  # as it is in the other ranks
         return f"{Action(stage, kind, microbatch)} of {', '.join(plan.stages[stage].devices)}"
     after = slice(at, int(schedule.starts[schedule.rank[at] + 1]))
     later = (same & np.isin(schedule.kind, [INPUT, BACKWARD] if backwards else [FORWARD]))[after].any()
-    where = "which comes later on the same rank" if later else "which the rank does not do"
+    where = "which comes later on the same rank" if later else "which the rank never does"
     return f"{Action(stage, INPUT if backwards else FORWARD, microbatch)}, {where}"
 
 

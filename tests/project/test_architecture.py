@@ -23,7 +23,7 @@ PACKAGE = ROOT / "pipesim"
 MAP = """
 base: errors checks units files arrays serialisation lookup formulas tables intervals kernels widest_paths chains moved
 core: sharing devices trace model cluster widths costs plan members limits schedule scenario background progress
-      deadlock legality recording program rates timeline
+      completion legality recording program rates timeline
 lowering
 analysis: metrics curves channels spread trace_diff bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*

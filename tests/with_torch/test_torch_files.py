@@ -245,7 +245,7 @@ def test_pipesim_refuses_that_order_and_shows_where_it_gets_stuck(broken, tmp_pa
         "  rank 0: 0F1 0F2 0F3 >0B0< 0F4 0B1 0F5   waits for 1B0 of rank1",
         "  rank 1: 1F0 1F1 1F2 >1B0< 1F3 1B1 1F4   waits for 2B0 of rank2",
         "  rank 2: 2F0 2F1 >2B0< 2F2 2B1 2F3   waits for 3B0 of rank3",
-        "  rank 3: 3F1 >3B0< 3F2 3B1 3F3   waits for 3F0, which the rank does not do",
+        "  rank 3: 3F1 >3B0< 3F2 3B1 3F3   waits for 3F0, which the rank never does",
     ]
 
 

@@ -1,4 +1,4 @@
-"""The quick run of an order agrees with the one that can say why it fails."""
+"""The fast deadlock check agrees with the step-by-step execution that explains failures."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from helpers import strategies
 from pipesim.base.kernels import compiled
-from pipesim.core import deadlock, legality, progress
+from pipesim.core import completion, legality, progress
 from pipesim.core.schedule import Schedule
 
 
@@ -15,16 +15,18 @@ from pipesim.core.schedule import Schedule
     plan=st.integers(1, 4).flatmap(lambda layers: strategies.plans(layers, ["a", "b", "c", "d"])),
     data=st.data(),
 )
-def test_what_is_kept_and_what_is_not_is_the_same_for_both(plan, data):
-    """On orders that are drawn, and on the same with two cells exchanged; plain and compiled."""
+def test_both_ways_to_find_a_deadlock_agree(plan, data):
+    """On drawn schedules with two cells exchanged; plain and compiled."""
     rows = data.draw(strategies.schedules(plan)).rows
     rank = data.draw(st.sampled_from([rank for rank, row in enumerate(rows) if row]))
     one, other = (data.draw(st.integers(0, len(rows[rank]) - 1)) for _ in range(2))
     rows[rank][one], rows[rank][other] = rows[rank][other], rows[rank][one]
     schedule = Schedule.of(rows)
     cell = legality._check_complete(schedule, plan)
-    run = progress.progress(schedule, plan)
-    assert deadlock.is_kept(schedule, plan, cell) == (run.position == run.ends)
+    run = progress.execute(schedule, plan)
+    assert completion.completes(schedule, plan, cell) == (run.position == run.ends)
     copies = np.array([len(s.devices) if plan.replicas == "split" else 1 for s in plan.stages])
     columns = schedule.stage, schedule.kind, schedule.microbatch, schedule.paired, schedule.starts, cell, copies
-    assert compiled(deadlock.runs)(*columns, plan.microbatches) == deadlock.is_kept(schedule, plan, cell)
+    assert compiled(completion.all_ranks_finish)(*columns, plan.microbatches) == completion.completes(
+        schedule, plan, cell
+    )

@@ -1,4 +1,4 @@
-"""Whether an order comes to its end, run without clock or costs: whoever can go on, goes on."""
+"""Deadlock check: execute a schedule without times, and see whether every rank reaches the end of its row."""
 
 import numpy as np
 
@@ -7,28 +7,29 @@ from pipesim.base.kernels import suited
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import FORWARD, WEIGHT, Schedule
 
-MANY = 100_000  # actions; from here on the compiled kernel pays
+MANY = 100_000  # actions above which the kernel is compiled
 
 
-def is_kept(schedule: Schedule, plan: Plan, cell: Ints) -> bool:
-    """Whether every rank comes to the end of its row; `cell` numbers each action's rank, stage and microbatch.
+def completes(schedule: Schedule, plan: Plan, cell: Ints) -> bool:
+    """Whether every rank reaches the end of its row; `cell` numbers each action's rank, stage and microbatch.
 
-    The schedule does each action once, as has been checked.
+    Each action must be in the schedule exactly once.
     """
     copies = np.array([len(stage.devices) if plan.replicas == "split" else 1 for stage in plan.stages], np.int64)
-    kernel = suited(runs, large=len(cell) >= MANY)
+    kernel = suited(all_ranks_finish, large=len(cell) >= MANY)
     columns = schedule.stage, schedule.kind, schedule.microbatch, schedule.paired
     return bool(kernel(*columns, schedule.starts, cell, copies, plan.microbatches))
 
 
-def runs(  # noqa: C901, PLR0917 - one kernel, without calls: numba and Python run the same lines
+def all_ranks_finish(  # noqa: C901, PLR0917 - one kernel without calls, run by numba and by Python
     stage: Ints, kind: Ints, microbatch: Ints, paired: Bools, starts: Ints, cell: Ints, copies: Ints, microbatches: int
 ) -> bool:
-    """What an action waits for is a count: how many replicas have done an action of that stage and microbatch.
+    """Execute ranks until none can continue. An action waits until all replicas have done an operation.
 
-    deed             2 x (stage, microbatch), + 1 for its backward (B or I)
-    waiting[deed]    the first rank that waits for it; after[rank] the next one
-    own[cell]        0 nothing, 1 the forward, 2 the backward done by the rank itself
+    operation             2 x (stage, microbatch), + 1 for its backward (B or I)
+    done[operation]       number of replicas that have done it
+    waiting[operation]    the first rank that waits for it; after[rank] is the next one
+    own[cell]             done by the rank itself: 0 nothing, 1 the forward, 2 the backward
     """
     stages, ranks = len(copies), len(starts) - 1
     done, waiting = np.zeros(2 * stages * microbatches, np.int32), np.full(2 * stages * microbatches, -1, np.int32)
@@ -39,36 +40,36 @@ def runs(  # noqa: C901, PLR0917 - one kernel, without calls: numba and Python r
     while ready_count > 0:
         ready_count -= 1
         rank = ready[ready_count]
-        stuck = False
-        while position[rank] < starts[rank + 1] and not stuck:
+        blocked = False
+        while position[rank] < starts[rank + 1] and not blocked:
             first = position[rank]
             last = first + 1 if paired[first] else first
             for at in range(first, last + 1):
                 if kind[at] != FORWARD and own[cell[at]] < (2 if kind[at] == WEIGHT else 1):
-                    return False  # only the rank itself could do that, and it comes later
+                    return False  # only the rank itself can do that, and does so later or never
                 other = stage[at] - 1 if kind[at] == FORWARD else stage[at] + 1
                 if kind[at] == WEIGHT or other < 0 or other >= stages:
                     continue
-                deed = 2 * (other * microbatches + microbatch[at]) + (0 if kind[at] == FORWARD else 1)
-                if done[deed] < copies[other]:
-                    after[rank], waiting[deed] = waiting[deed], rank
-                    stuck = True
+                operation = 2 * (other * microbatches + microbatch[at]) + (0 if kind[at] == FORWARD else 1)
+                if done[operation] < copies[other]:
+                    after[rank], waiting[operation] = waiting[operation], rank
+                    blocked = True
                     break
-            if stuck:
+            if blocked:
                 continue
             position[rank] = last + 1
             for at in range(first, last + 1):
                 if kind[at] == WEIGHT:
                     continue
                 own[cell[at]] = 1 if kind[at] == FORWARD else 2
-                deed = 2 * (stage[at] * microbatches + microbatch[at]) + (0 if kind[at] == FORWARD else 1)
-                done[deed] += 1
-                if done[deed] == copies[stage[at]]:
-                    while waiting[deed] >= 0:
-                        woken = waiting[deed]
-                        waiting[deed] = after[woken]
+                operation = 2 * (stage[at] * microbatches + microbatch[at]) + (0 if kind[at] == FORWARD else 1)
+                done[operation] += 1
+                if done[operation] == copies[stage[at]]:
+                    while waiting[operation] >= 0:
+                        woken = waiting[operation]
+                        waiting[operation] = after[woken]
                         ready[ready_count] = woken
                         ready_count += 1
-        if not stuck:
+        if not blocked:
             finished += 1
     return finished == ranks
