@@ -1,1 +1,1 @@
-"""The types that everything else is about, frozen and validated: trace, cluster, plan, schedule, program, timeline."""
+"""The core types, frozen and validated: trace, model, cluster, costs, plan, schedule, program, timeline."""

@@ -1,17 +1,17 @@
-"""What other jobs leave of the links: a CSV of their load over time, as a scenario.
+"""Load of other jobs on the links, read from a CSV as a scenario.
 
     link,time,share
-    node0.nic0->core,0,0.1          from 0 s on others use 10 % of the bandwidth from node0.nic0 to core,
+    node0.nic0->core,0,0.1          from 0 s on, others use 10 % of the bandwidth from node0.nic0 to core,
     node0.nic0->core,20ms,0.6       from 20 ms on 60 %, until the end
-    node0<->node1,5ms,0.25          both directions; before its first row a link is all ours
+    node0<->node1,5ms,0.25          both directions; before its first row, a link has no load
 
-link     a->b is one direction, a<->b both, and a shared medium is called by its name (`Cluster.media`). Where both
-         directions take turns, one direction stands for the whole. No two names may mean the same medium.
-time     since the start of the iteration: seconds, or with a unit. The rows of a link are in the order of time; those
-         of other links may stand between them.
+link     a->b is one direction, a<->b both, and a shared medium has its own name (`Cluster.media`). Where both
+         directions share a medium, either direction means that medium. Each medium must have only one name in the file.
+time     since the start of the iteration: seconds, or with a unit. The rows of a link are sorted by time; rows of
+         other links may be between them.
 share    of the bandwidth that others use from that time until the next row of the link, 0 to less than 1.
 
-Others are not pushed aside: our transfers share what is left, as `Degraded` says.
+The load has priority: simulated transfers share the remaining bandwidth, as with `Degraded`.
 """
 
 import csv
@@ -36,7 +36,7 @@ class _Ends(NamedTuple):
 
 
 class _Load(NamedTuple):
-    """From a time on, as a line of the file says."""
+    """The load from a time on, with its line in the file."""
 
     line: int
     time: float
@@ -44,19 +44,19 @@ class _Load(NamedTuple):
 
 
 def read(path: Path | str, cluster: Cluster) -> Scenario:
-    """The links of a cluster degraded by what a CSV says that others use."""
+    """The scenario of a cluster with the load in a CSV."""
     text = files.read_text(Path(path))
     with within(str(path)):
         known = _known(cluster)
         loads = _loads(text, known)
-        _check_apart(loads, known)
+        _check_distinct(loads, known)
         return Scenario(
             degraded=tuple(window for link, rows in loads.items() for window in _windows(known[link], rows))
         )
 
 
 def _known(cluster: Cluster) -> dict[str, _Ends]:
-    """What each link may be called."""
+    """The links and media by all their names."""
     medium = {(u, v): str(data["medium"]) for u, v, data in cluster.graph.edges(data=True)}
     found: dict[str, _Ends] = {}
     for (u, v), there in medium.items():
@@ -83,11 +83,11 @@ def _loads(text: str, known: dict[str, _Ends]) -> dict[str, list[_Load]]:
             with within(f"line {reader.line_num}"):
                 link, load = _row(dict(zip(header, record, strict=False)), len(record), reader.line_num)
                 if link not in known:
-                    raise InputError(f"link: no link is called {shown(link)}; {_suggest(link, known)}")
+                    raise InputError(f"link: unknown link {shown(link)}; {_suggest(link, known)}")
                 rows = found.setdefault(link, [])
                 if rows and load.time <= rows[-1].time:
                     before = f"{rows[-1].time} s in line {rows[-1].line}"
-                    raise InputError(f"time: {load.time} s found; later than {before} was expected")
+                    raise InputError(f"time: {load.time} s found; a time after {before} was expected")
                 rows.append(load)
     except csv.Error as error:
         raise FormatError(f"line {reader.line_num}: is not CSV: {error}") from None
@@ -95,7 +95,7 @@ def _loads(text: str, known: dict[str, _Ends]) -> dict[str, list[_Load]]:
 
 
 def _row(cells: dict[str, str], width: int, line: int) -> tuple[str, _Load]:
-    """The link that a row is about, and what it says."""
+    """The link of a row, and its load."""
     if width != len(COLUMNS):
         raise InputError(f"{width} cells found; {len(COLUMNS)} were expected, as in the header")
     with within("time"):
@@ -112,26 +112,26 @@ def _row(cells: dict[str, str], width: int, line: int) -> tuple[str, _Load]:
 
 
 def _suggest(link: str, known: dict[str, _Ends]) -> str:
-    """What was probably meant; of a large cluster not all links."""
+    """The name that was probably meant; without all known names if the cluster is large."""
     text = suggest(link, known)
     return text if len(known) <= 24 else f"{text.partition('known are')[0]}'pipesim show CLUSTER --json' has all links"
 
 
-def _check_apart(loads: dict[str, list[_Load]], known: dict[str, _Ends]) -> None:
-    """Refuse two names of one medium: whether their shares add up, only the user knows."""
+def _check_distinct(loads: dict[str, list[_Load]], known: dict[str, _Ends]) -> None:
+    """Refuse two names of one medium: whether their shares add up is ambiguous."""
     owner: dict[str, str] = {}
     for link, rows in loads.items():
         for medium in known[link].media:
             if medium in owner:
                 raise InputError(
-                    f"line {rows[0].line}: link: {link!r} is {medium!r}, as {owner[medium]!r} above is; say what "
-                    "others use of it under one name"
+                    f"line {rows[0].line}: link: {link!r} is {medium!r}, as {owner[medium]!r} above is; use "
+                    "one name for each medium"
                 )
             owner[medium] = link
 
 
 def _windows(ends: _Ends, rows: list[_Load]) -> list[Degraded]:
-    """A window from each row to the next that says otherwise; the last stays open."""
+    """A window from each row to the next with another share; the last has no end."""
     steps = [row for at, row in enumerate(rows) if at == 0 or row.share != rows[at - 1].share]
     stops: list[float | None] = [*(row.time for row in steps[1:]), None]
     found = []

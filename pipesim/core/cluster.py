@@ -1,11 +1,12 @@
-"""What a model runs on: devices, and links over any graph, switches and NICs included.
+"""Clusters: devices, and links over any graph, including switches and NICs.
 
     gpu0 ══╗                        ╔══ gpu2        vertices: devices, switches, NICs
            switch0 ── nic0 ── core ─ ...            links:    bandwidth, latency, duplex
-    gpu1 ══╝                                        media:    what a transfer occupies; a full-duplex link has two
+    gpu1 ══╝                                        media:    what transfers occupy; a full-duplex link has two
 
-A route has the fewest hops; among those the widest bottleneck; among equals the destinations are dealt out over the
-parallel links in turn, so that a fat tree uses all its cores. Routes depend on the cluster alone.
+A route has the fewest hops; among those the greatest bottleneck bandwidth; among equals the
+destinations are distributed over the parallel links in turn, so that a fat tree uses all its cores. Routes depend only
+on the cluster.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 Points = tuple[tuple[float, float], ...]
-# Of the seconds of a point at least this part is for its bytes: without it, one that is all delay would take no time.
+# The least part of the seconds of a point that is transmission, so that a point that is all delay takes some time.
 _FOR_BYTES = 0.05
 _TINY = 1e-300  # seconds, more than 0 also after rounding
 
@@ -38,7 +39,7 @@ def _check_name(name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device: its kind names the times in a trace that hold for it. `flops` is its peak, where known."""
+    """One device: its kind selects times in a trace. `flops` is its peak, if known."""
 
     name: str
     kind: str
@@ -54,13 +55,13 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A cable between two vertices, bandwidth in bytes/s and latency in seconds.
+    """A link between two vertices, with bandwidth in bytes/s and latency in seconds.
 
-    `full`: each direction has the whole bandwidth. `half`: both directions take turns on it. `one_way`: only from
-    source to target. `shared`: all links that name the same `medium` share one bandwidth. A `table` of recorded
-    (bytes, seconds) says how long one transfer takes alone, in place of latency + bytes / bandwidth; the bandwidth is
-    then what transfers share. A small message that buffers take at once may be faster alone than the bandwidth: it
-    then occupies the whole bandwidth for as long as it takes, so that two of them take twice as long.
+    `full`: each direction has the whole bandwidth. `half`: both directions share it. `one_way`: only from source to
+    target. `shared`: all links with the same `medium` share one bandwidth. A `table` of recorded (bytes, seconds)
+    replaces latency + bytes / bandwidth as the time of one transfer alone; the bandwidth is then what transfers share.
+    A small message that fits into buffers may be faster alone than the bandwidth: it then occupies the whole bandwidth
+    for its duration, so that two of them take twice as long.
     """
 
     source: str
@@ -76,14 +77,14 @@ class Link:
             _check_name(self.source)
             _check_name(self.target)
             if self.source == self.target:
-                raise InputError("must join two different vertices")
+                raise InputError("must connect two different vertices")
             check_one_of("duplex", self.duplex, DUPLEX)
             if not 0 < self.bandwidth < np.inf:
                 raise InputError(f"bandwidth {self.bandwidth} found; more than 0 bytes/s was expected")
             if not 0 <= self.latency < np.inf:
                 raise InputError(f"latency {self.latency} found; 0 s or more was expected")
             if (self.duplex == "shared") != bool(self.medium):
-                raise InputError("duplex = 'shared' and a medium's name belong together")
+                raise InputError("duplex = 'shared' needs a medium, and a medium needs duplex = 'shared'")
             _check_table(self.table)
 
     @property
@@ -109,14 +110,14 @@ def _check_table(table: Points) -> None:
     for (size, seconds), (larger, later) in pairwise(table):
         if not (0 <= size < larger < np.inf and 0 <= seconds <= later < np.inf):
             raise InputError(
-                f"table: ({larger}, {later}) after ({size}, {seconds}); bytes must grow and seconds must not shrink"
+                f"table: ({larger}, {later}) after ({size}, {seconds}); bytes must increase, seconds must not decrease"
             )
     if len(table) == 1:
         raise InputError("table: one point found; at least two (bytes, seconds) were expected")
 
 
 def _interpolate(table: Points, size: float) -> float:
-    """Seconds at this size; outside the table its first or last piece goes on."""
+    """Seconds at this size; extrapolates the first or last piece outside the table."""
     upper = next((i for i in range(1, len(table) - 1) if table[i][0] >= size), len(table) - 1)
     (x0, y0), (x1, y1) = table[upper - 1], table[upper]
     return y0 + (y1 - y0) * (size - x0) / (x1 - x0)
@@ -124,7 +125,7 @@ def _interpolate(table: Points, size: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way from one device to another: the media it occupies, its delay, its bottleneck in bytes/s."""
+    """A route from one device to another: the media it occupies, its delay, its bottleneck in bytes/s."""
 
     links: tuple[int, ...]
     media: tuple[int, ...]
@@ -134,7 +135,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Devices, and links between them, over any graph. Valid if it exists."""
+    """Devices, and links between them, over any graph; validated on construction."""
 
     FORMAT: ClassVar[str] = "pipesim.cluster"
     VERSION: ClassVar[int] = 1
@@ -149,14 +150,14 @@ class Cluster:
         names = [device.name for device in self.devices]
         if len(set(names)) < len(names):
             double = next(name for name in names if names.count(name) > 1)
-            raise InputError(f"devices: the name {double!r} stands twice")
+            raise InputError(f"devices: duplicate name {double!r}")
         seen: set[tuple[str, str]] = set()
         for index, link in enumerate(self.links):
             directions = {(link.source, link.target)} | (
                 set() if link.duplex == "one_way" else {(link.target, link.source)}
             )
             if directions & seen:
-                raise InputError(f"links[{index}]: {link.source} and {link.target} are already joined by a link")
+                raise InputError(f"links[{index}]: {link.source} and {link.target} are already connected by a link")
             seen |= directions
         self._check_media()
 
@@ -166,7 +167,7 @@ class Cluster:
         for index, link in enumerate(self.links):
             if link.medium in own:
                 raise InputError(
-                    f"links[{index}].medium: {link.medium!r} is also what another link is called by itself"
+                    f"links[{index}].medium: {link.medium!r} is also the name of the medium of another link"
                 )
             if link.medium and capacity.setdefault(link.medium, link.bandwidth) != link.bandwidth:
                 raise InputError(
@@ -198,7 +199,7 @@ class Cluster:
 
     @cached_property
     def media(self) -> tuple[str, ...]:
-        """What transfers occupy: "a->b" for one direction, "a<->b" for both in turn, or a shared medium's name."""
+        """The media that transfers occupy: "a->b" (one direction), "a<->b" (both), or the name of a shared one."""
         return tuple(self._media_capacity)
 
     @cached_property
@@ -212,7 +213,7 @@ class Cluster:
 
     @cached_property
     def _arcs(self) -> "_Arcs":
-        """All arcs by the vertex that they leave, in the order of where they lead to, link and medium."""
+        """All arcs, sorted by tail, head, link and medium."""
         position = {name: i for i, name in enumerate(self.vertices)}
         medium_index = {name: i for i, name in enumerate(self.media)}
         every = sorted(
@@ -220,24 +221,24 @@ class Cluster:
             for number, link in enumerate(self.links)
             for source, target, medium in _arcs(link)
         )
-        source, there, link, medium = np.array(every, np.int64).reshape(-1, 4).T
+        source, head, link, medium = np.array(every, np.int64).reshape(-1, 4).T
         first = np.searchsorted(source, np.arange(len(self.vertices) + 1)).astype(np.int64)
-        wide = np.array([link.bandwidth for link in self.links], np.float64)[link]
-        there = np.ascontiguousarray(there)
-        return _Arcs(first, there, wide, link, medium, *widest_paths.reversed_arcs(first, there))
+        bandwidth = np.array([link.bandwidth for link in self.links], np.float64)[link]
+        head = np.ascontiguousarray(head)
+        return _Arcs(first, head, bandwidth, link, medium, *widest_paths.reversed_arcs(first, head))
 
     def _tree(self, target: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """For each vertex the arc to take towards this device, and the bottleneck from there on; 0 where none leads."""
+        """For each vertex the arc to take towards this device, and the bottleneck of its route (0: no route)."""
         arcs = self._arcs
-        return widest_paths.tree(arcs.first, arcs.there, arcs.wide, arcs.first_before, arcs.before, target)
+        return widest_paths.tree(arcs.first, arcs.head, arcs.bandwidth, arcs.first_in, arcs.tail, target)
 
     @cached_property
     def _trees(self) -> dict[int, NDArray[np.int64]]:
-        """Those of the last targets that were asked for."""
+        """Cached trees, by target."""
         return {}
 
     def route(self, source: str, target: str) -> Route:
-        """The way from one device to another."""
+        """The route from one device to another."""
         for name in (source, target):
             if name not in self.index:
                 raise InputError(f"cluster {self.name!r} has no device {name!r}")
@@ -265,7 +266,7 @@ class Cluster:
                 raise InputError(
                     f"cluster {self.name!r}: no route from {self.vertices[source]!r} to {self.vertices[target]!r}"
                 )
-            vertex, medium = int(arcs.there[arc]), int(arcs.medium[arc])
+            vertex, medium = int(arcs.head[arc]), int(arcs.medium[arc])
             links.append(int(arcs.link[arc]))
             if medium not in media:  # two hops over one shared medium occupy it once
                 media.append(medium)
@@ -285,19 +286,19 @@ class Cluster:
 
     @cached_property
     def bandwidth_matrix(self) -> NDArray[np.float64]:
-        """Bytes/s between devices: the bottleneck of the route, infinite from one to itself, 0 where there is none."""
+        """Bytes/s between devices: the bottleneck of the route, infinite from a device to itself, 0 without a route."""
         matrix = np.array([self.bandwidths_to(target) for target in range(len(self.devices))]).T
         np.fill_diagonal(matrix, np.inf)
         return matrix
 
     def bandwidths_to(self, target: int) -> NDArray[np.float64]:
-        """A column of `bandwidth_matrix`, which is not made for it: bytes/s from each device to this one."""
+        """A column of `bandwidth_matrix`, without computing the matrix: bytes/s from each device to this one."""
         return self._tree(target)[1][: len(self.devices)]
 
     @cached_property
     def graph(self) -> "nx.DiGraph[str]":
-        """The cluster as a networkx graph; devices carry `device`, links their bandwidth and latency."""
-        import networkx as nx  # noqa: PLC0415 - slow to import, and only pictures and analyses need it
+        """The cluster as a networkx graph; vertices have the attribute `device`, links their bandwidth and latency."""
+        import networkx as nx  # noqa: PLC0415 - slow to import, and only figures and analyses need it
 
         graph: nx.DiGraph[str] = nx.DiGraph(name=self.name)
         for name in self.vertices:
@@ -309,19 +310,19 @@ class Cluster:
         return graph
 
 
-_TREES = 2048  # trees that a cluster keeps: each has a number for every vertex
+_TREES = 2048  # cached trees of a cluster; each has one number per vertex
 
 
 class _Arcs(NamedTuple):
-    """Arcs in columns; those of vertex v from first[v] on."""
+    """Arcs in columns; those that leave vertex v start at first[v]."""
 
     first: NDArray[np.int64]
-    there: NDArray[np.int64]
-    wide: NDArray[np.float64]
+    head: NDArray[np.int64]
+    bandwidth: NDArray[np.float64]
     link: NDArray[np.int64]
     medium: NDArray[np.int64]
-    first_before: NDArray[np.int64]  # the vertices from which an arc leads to v: before[first_before[v]] and on
-    before: NDArray[np.int64]
+    first_in: NDArray[np.int64]  # the vertices with an arc to v start at tail[first_in[v]]
+    tail: NDArray[np.int64]
 
 
 def _arcs(link: Link) -> list[tuple[str, str, str]]:

@@ -1,11 +1,11 @@
-"""How long each layer takes: seconds by phase, device kind and share of a microbatch.
+"""Times of layers: seconds by phase, device kind and share of a microbatch.
 
     phases      forward, backward (whole), backward_input + backward_weight (split), backward_first, recompute
     share       the part of a microbatch that one replica works on: 1 alone, 1/k when k replicas split it
 
-Seconds are linear in the share where a trace has one microbatch size, and interpolated between the recorded sizes where
-it has several (in proportion to the nearest one outside them). With scaling `linear` they are linear in the share all
-the same, as the paper of SPP assumes: a whole microbatch takes as long as was recorded, its half half of that.
+Seconds are linear in the share if a trace has one microbatch size, and interpolated between the recorded sizes if it
+has several (outside them, in proportion to the nearest). With scaling `linear` they are always linear in the share, as
+the SPP paper assumes: half of a microbatch takes half the recorded time of the whole.
 """
 
 from collections.abc import Callable
@@ -34,13 +34,13 @@ STATISTICS: dict[Statistic, Callable[..., Floats]] = {
     "max": np.max,
 }
 
-# A share of 1/49 of 49 samples is one sample, though not in floating point.
+# In floating point, a share of 1/49 of 49 samples is not exactly one sample.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """Seconds of every layer of a model. Samples lie in one column per phase, grouped by (recorded size, layer).
+    """Seconds of every layer of a model. Samples are in one column per phase, grouped by (recorded size, layer).
 
     `groups` lists the recorded (device kind, microbatch size); samples of group g and layer l are
     `samples[phase][first[g, l] : first[g, l] + count[g, l]]`.
@@ -53,7 +53,7 @@ class Costs:
     count: Ints
     statistic: Statistic = "median"
     weight_share: float | None = None
-    """The part of a whole backward taken as the weights' gradient; None where both parts were recorded."""
+    """The part of a backward that is assumed to be the gradient of the weights; None if both parts were recorded."""
     scaling: Scaling = "recorded"
 
     @cached_property
@@ -92,7 +92,7 @@ class Costs:
         return found
 
     def draw(self, phase: Phase, kind: str, share: float, times: int, rng: np.random.Generator) -> Floats:
-        """As `seconds`, with every layer's time drawn anew from its samples: [time, layer]."""
+        """As `seconds`, with the time of each layer drawn from its samples: [draw, layer]."""
         drawn: Floats = np.zeros((times, len(self.model)))
         for group, weight in self._mix(kind, share):
             chosen = rng.integers(0, self.count[group], (times, len(self.model)))
@@ -100,13 +100,13 @@ class Costs:
         return drawn
 
     def _mix(self, kind: str, share: float) -> list[tuple[int, float]]:
-        """The recorded groups to add up, with their weights, for this share of a microbatch."""
+        """The recorded groups, with their weights, whose sum is the time of this share of a microbatch."""
         if self.scaling == "linear":
             return [(group, weight * share) for group, weight in self._mix_of(kind, self.model.microbatch_size)]
         return self._mix_of(kind, share * self.model.microbatch_size)
 
     def _mix_of(self, kind: str, samples: float) -> list[tuple[int, float]]:
-        """As `_mix`, for so many samples: those of the size recorded, or of the sizes below and above."""
+        """As `_mix`, for a number of samples: the group of that size, or of the sizes below and above."""
         name = self.recorded_kind(kind)
         groups = [(size, g) for g, (recorded, size) in enumerate(self.groups) if recorded == name]
         whole = round(samples)
@@ -120,7 +120,7 @@ class Costs:
         return [(below[1], 1 - part), (above[1], part)]
 
     def recorded_kind(self, kind: str) -> str:
-        """The kind whose times hold for a device of this kind."""
+        """The recorded kind that applies to devices of this kind."""
         if kind in self.kinds:
             return kind
         if ANY_KIND in self.kinds:
@@ -132,7 +132,7 @@ class Costs:
 
     @cached_property
     def is_curved(self) -> bool:
-        """Whether a kind was timed at several sizes: a share of a microbatch need not take its share of the time."""
+        """Whether any kind was timed at several sizes, so that times may not be linear in the share."""
         return len(self.groups) > len(self.kinds)
 
     @property
@@ -150,8 +150,9 @@ def costs_of(
 ) -> Costs:
     """The costs in a trace, for microbatches of the given size (default: the trace's own).
 
-    Where only whole backwards were recorded, `weight_share` of each is taken as the gradient of the weights. `scaling`
-    says how long a share of a microbatch takes: as `recorded`, or its share of the whole (`linear`).
+    Where only whole backwards were recorded, `weight_share` of each is assumed to be the gradient of the weights.
+    `scaling` is how the time of a share of a microbatch is derived: as `recorded`, or as that share of the whole
+    (`linear`).
     """
     check_one_of("scaling", scaling, SCALINGS)
     check_one_of("statistic", statistic, STATISTICS)
@@ -173,7 +174,7 @@ def costs_of(
 
 
 def _phases(recorded: dict[str, Floats], weight_share: float) -> tuple[dict[Phase, Floats], bool]:
-    """Every phase's samples from what was recorded, and whether the split backward was recorded everywhere."""
+    """The samples of every phase, and whether all backwards were recorded in two parts."""
     whole, inputs, weights = (recorded[f"{name}_s"] for name in ("backward", "backward_input", "backward_weight"))
     split = bool(not np.isnan(inputs).any())
     backward = np.where(np.isnan(whole), inputs + weights, whole)

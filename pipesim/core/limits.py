@@ -1,13 +1,13 @@
-"""How much memory of this machine a request takes, estimated and refused before anything of that size is made.
+"""Limits on host memory: requests are estimated, and refused before anything of that size is allocated.
 
-    tasks       PER_TASK bytes each, with all that simulating them keeps; more where `auto` tries many schedules
+    tasks       PER_TASK bytes each, including the simulation; more where `auto` tries many schedules
     tables      of planners: layers x layers, devices x devices and so on, as each planner declares
-    columns     one duration per task, for each thing that `whatif` makes faster
+    columns     one duration per task, for each device and layer that `whatif` makes faster
     draws       the time of every layer for every microbatch, for replays with varying times
 
 Numbers are peaks of resident memory beyond that of a small case, measured with the compiled engine on x86-64 Linux
 (numpy 2, numba 0.66), with 40,000 to 600,000 tasks; `tests/core/test_limits.py` measures them again. The limit is that
-of the option --host-memory, by default half of the machine's memory, or of the control group's where that has less.
+of --host-memory; by default half of the machine's memory, or of the control group's limit if that is less.
 """
 
 import functools
@@ -25,23 +25,23 @@ from pipesim.core.members import ProblemSize
 from pipesim.core.plan import Plan
 
 SHARE = 0.5  # of the machine's memory, by default
-UNKNOWN = 16e9  # bytes, where a machine does not say what it has
+UNKNOWN = 16e9  # bytes, if the system does not report its memory
 
 # 480 to 740 by scheduler, transfers and sharing: one_f_one_b 625 to 660, pe 710, zb_h1 630, interleaved 670, blocking
-# transfers 740; tables of `pipesim schedule` 540 to 700. The SimPy engine, taken for few tasks, has up to 1,360.
+# transfers 740; tables of `pipesim schedule` 540 to 700. The SimPy engine, used for few tasks, needs up to 1,360.
 PER_TASK = 750
-PER_TASK_OF_AUTO = 9_000  # of the plan as it is: `auto` tries two chunks per device and split backwards too
-PER_PLACE = 17  # stage x device: which replica it is, twice, and whether it is one
+PER_TASK_OF_AUTO = 9_000  # per task of the given plan: `auto` also tries two chunks per device and split backwards
+PER_PLACE = 17  # stage x device: the number of the replica, twice, and whether there is one
 PER_DURATION = 12  # of each task, for each column of a batch
-PER_DRAW = 56  # layer x microbatch of a stage: what was chosen, its seconds, the noise
-PER_PAIR = 40  # devices x devices: bandwidths, the lesser of both directions, and copies
+PER_DRAW = 56  # layer x microbatch of a stage: the drawn sample, its seconds, the noise
+PER_PAIR = 40  # devices x devices: bandwidths, the minimum of both directions, and copies
 PER_PAIR_OF_JSON = 160  # the same printed: numbers, objects and text
 PER_PAIR_OF_PICTURE = 80  # the same drawn
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Bytes that a request may take, and where the number is from."""
+    """Bytes that a request may use, and the origin of the number."""
 
     size: float
     origin: str
@@ -55,7 +55,7 @@ HostMemory = float | str | Limit | None
 
 
 def limit_of(host_memory: HostMemory = None, root: Path = Path("/")) -> Limit:
-    """The limit that was stated, or by default a share of the machine's memory."""
+    """The given limit, or by default a share of the memory of the machine."""
     if host_memory is None:
         return Limit(SHARE * machine_memory(root), "half of this machine's")
     if isinstance(host_memory, Limit):
@@ -68,15 +68,15 @@ def limit_of(host_memory: HostMemory = None, root: Path = Path("/")) -> Limit:
 
 
 def machine_memory(root: Path = Path("/")) -> float:
-    """Bytes of this machine's memory, or of what its control groups leave to this process."""
+    """Bytes of memory of this machine, or the limit of the control groups of this process if that is less."""
     found = [UNKNOWN]
-    with suppress(ValueError, OSError, AttributeError):  # another system than Unix
+    with suppress(ValueError, OSError, AttributeError):  # not Unix
         found = [float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))]
     return min([*found, *_group_limits(root)])
 
 
 def _group_limits(root: Path) -> Iterator[float]:
-    """The limits of this process's control groups and of those they are in, of both versions."""
+    """The limits of the control groups of this process and of their parents, in versions 1 and 2."""
     text = ""
     with suppress(OSError):
         text = (root / "proc/self/cgroup").read_text(encoding="utf-8")
@@ -87,12 +87,12 @@ def _group_limits(root: Path) -> Iterator[float]:
         base, name = ("memory", "memory.limit_in_bytes") if controllers else ("", "memory.max")
         group = PurePosixPath(path.lstrip("/"))
         for folder in (group, *group.parents):
-            with suppress(OSError, ValueError):  # "max", or a group that cannot be seen from inside a container
+            with suppress(OSError, ValueError):  # "max", or a group that is not visible inside a container
                 yield float(int((root / "sys/fs/cgroup" / base / folder / name).read_text(encoding="utf-8")))
 
 
 def refuse_beyond(host_memory: HostMemory, size: float, what: str, instead: str) -> None:
-    """Refuse what takes more than the limit; `what` makes the sentence's beginning, `instead` what to do."""
+    """Refuse a request above the limit; the message begins with `what` and suggests `instead`."""
     limit = limit_of(host_memory)
     if size > limit.size:
         raise RefusedError(
@@ -102,7 +102,7 @@ def refuse_beyond(host_memory: HostMemory, size: float, what: str, instead: str)
 
 
 def gigabytes(size: float) -> str:
-    """Bytes in words, to two digits or so."""
+    """Bytes as text, with about two digits."""
     scale, unit = next(
         ((s, u) for s, u in ((1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB")) if size >= s), (1e6, "MB")
     )
@@ -114,9 +114,9 @@ def gigabytes(size: float) -> str:
 
 
 def tasks_of(plan: Plan, *, parts: int = 2) -> int:
-    """How many tasks an iteration has, transfers included; of each microbatch on a stage there are `parts`, 2 or 3.
+    """Number of tasks of an iteration, including transfers; a microbatch has `parts` actions on a stage, 2 or 3.
 
-    Where replicas take whole microbatches and two stages share devices, it may be a few less.
+    An upper bound if replicas take whole microbatches and two stages share devices.
     """
     split, m = plan.replicas == "split", plan.microbatches
     actions = m * (sum(plan.replication) if split else len(plan.stages))
@@ -129,7 +129,7 @@ def tasks_of(plan: Plan, *, parts: int = 2) -> int:
 
 
 def check_tasks(host_memory: HostMemory, plan: Plan, *, parts: int = 2, every_schedule: bool = False) -> None:
-    """Refuse a plan whose iteration, scheduled and simulated, does not fit into the memory of this machine."""
+    """Refuse a plan whose schedule and simulation need more memory than the limit."""
     tasks, stages = tasks_of(plan, parts=parts), len(plan.stages)
     size = tasks * (PER_TASK_OF_AUTO if every_schedule else PER_TASK) + stages * len(plan.devices) * PER_PLACE
     tried = ", of which auto tries many orders" if every_schedule else ""
@@ -138,40 +138,40 @@ def check_tasks(host_memory: HostMemory, plan: Plan, *, parts: int = 2, every_sc
 
 
 def check_microbatches(host_memory: HostMemory, microbatches: int) -> None:
-    """Refuse so many that they do not fit with any plan: on one stage, each is a forward and a backward."""
+    """Refuse more microbatches than fit with any plan: even one stage has a forward and a backward of each."""
     tasks = 2 * microbatches
     what = f"{microbatches:,} microbatches make {tasks:,} tasks or more"
     refuse_beyond(host_memory, tasks * PER_TASK, what, "use fewer microbatches")
 
 
 def check_columns(host_memory: HostMemory, tasks: int, columns: int) -> None:
-    """Refuse more sets of durations than fit."""
+    """Refuse more sets of durations than fit in memory."""
     what = f"{columns:,} devices and layers, each made faster in {tasks:,} tasks, make {columns * tasks:,} durations"
     refuse_beyond(host_memory, PER_DURATION * columns * tasks, what, "use fewer microbatches, or --only device,")
 
 
 def check_draws(host_memory: HostMemory, microbatches: int, layers: int) -> None:
-    """Refuse replays that draw more times at once than fit."""
+    """Refuse draws of more times at once than fit in memory."""
     what = f"{layers:,} layers drawn for each of {microbatches:,} microbatches make {layers * microbatches:,} times"
     refuse_beyond(host_memory, PER_DRAW * layers * microbatches, what, "use fewer microbatches")
 
 
-@functools.cache  # read from the system once, not for every program that is simulated
+@functools.cache  # read from the system once
 def most_changes(size: int) -> int:
-    """How many changes of rates an engine may keep, of so many bytes each.
+    """The most changes of rates that an engine may store, at `size` bytes each.
 
-    How many there are shows only while it runs: where n transfers wait for one link it can be n squared. So engines
-    count them, and stop at the machine's limit; they do not know what was asked for with --host-memory.
+    Their number is known only during the simulation: with n transfers on one link it can be n squared. So engines
+    count them and stop at the limit of the machine; --host-memory is not passed to them.
     """
     return int(limit_of().size / size)
 
 
 def too_many_changes(size: int) -> RefusedError:
-    """What an engine says that stops there."""
+    """The error of an engine that stops at `most_changes`."""
     limit = limit_of()
     return RefusedError(
         f"the rates of transfers changed more than {most_changes(size):,} times, more than {gigabytes(limit.size)} "
-        f"({limit.origin}) hold: use fewer microbatches, or --sharing fifo, where transfers have no rates"
+        f"({limit.origin}) hold: use fewer microbatches, or --sharing fifo, where rates do not change"
     )
 
 
@@ -179,18 +179,18 @@ def too_many_changes(size: int) -> RefusedError:
 
 
 def check_chunks(host_memory: HostMemory, stages: int, layers: int) -> None:
-    """Refuse to cut a model into more stages than the table of their best cuts has room for."""
+    """Refuse more stages than the table of the partitioning fits in memory for."""
     what = f"{layers:,} layers cut into {stages:,} stages"
     refuse_beyond(host_memory, chain_bytes(stages, layers), what, "use fewer chunks")
 
 
 def check_pairs(host_memory: HostMemory, devices: int, per_pair: int = PER_PAIR) -> None:
-    """Refuse the bandwidths between all devices where they do not fit."""
+    """Refuse the bandwidths between all devices if they do not fit in memory."""
     what = f"the bandwidths between {devices:,} devices are {devices**2:,} numbers"
     refuse_beyond(host_memory, per_pair * devices**2, what, "leave out --json and --plot,")
 
 
 def check_planner(host_memory: HostMemory, planner: str, size: ProblemSize, tables: float) -> None:
-    """Refuse a planner whose tables, of so many bytes, do not fit."""
+    """Refuse a planner whose tables, of so many bytes, do not fit in memory."""
     what = f"planner {planner!r} makes tables of {size.layers:,} layers on {size.devices:,} devices"
     refuse_beyond(host_memory, tables, what, "use another planner, fewer layers or fewer devices,")

@@ -1,4 +1,4 @@
-"""What is trained: layers in topological order with their sizes and inputs; no times."""
+"""Models: layers in topological order with their sizes and inputs, without times."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Model:
-    """Layers in order, with sizes stated for microbatches of `microbatch_size` samples. Valid if it exists."""
+    """Layers in order, with sizes for microbatches of `microbatch_size` samples; validated on construction."""
 
     FORMAT: ClassVar[str] = "pipesim.model"
     VERSION: ClassVar[int] = 1
@@ -55,20 +55,20 @@ class Model:
             for source in layer.inputs or ():
                 if not 0 <= source < index:
                     raise InputError(
-                        f"layers[{index}].inputs: {source} found; a layer reads only layers before it, 0 to {index - 1}"
+                        f"layers[{index}].inputs: {source} found; inputs are layers before it, 0 to {index - 1}"
                     )
 
     def __len__(self) -> int:
         return len(self.layers)
 
     def inputs(self, layer: int) -> tuple[int, ...]:
-        """The layers that this layer reads."""
+        """The inputs of this layer."""
         stated = self.layers[layer].inputs
         return stated if stated is not None else tuple(range(max(layer - 1, 0), layer))
 
     @cached_property
     def cut_bytes(self) -> Floats:
-        """Bytes of activations across the cut after each layer; the cut after the last carries nothing.
+        """Bytes of activations across the cut after each layer; 0 after the last.
 
         An output read several layers later is relayed: it counts once at each cut it crosses.
         """
@@ -76,8 +76,7 @@ class Model:
         for layer in range(len(self.layers)):
             for source in self.inputs(layer):
                 last_reader[source] = max(last_reader[source], layer)
-        # Exactly, since what is taken away must be what was added: in floating point a cut that nothing crosses would
-        # keep a rest of either sign.
+        # In exact arithmetic: with floats, a cut that no activation crosses would keep a rounding error.
         change = [Fraction(0)] * len(self.layers)
         for layer, reader in enumerate(last_reader):
             size = Fraction(self.layers[layer].output_bytes)
@@ -92,7 +91,7 @@ class Model:
 
     @cached_property
     def kept_bytes(self) -> Floats:
-        """What each layer must keep to do its forward once more: what it reads, if that is less than its stash."""
+        """Bytes that each layer keeps to recompute its forward: its inputs, or its stash if that is smaller."""
         reads = [sum(self.layers[i].output_bytes for i in dict.fromkeys(self.inputs(n))) for n in range(len(self))]
         return np.minimum(self.stash_bytes, np.array(reads, np.float64))
 
@@ -103,7 +102,7 @@ class Model:
 
     @cached_property
     def forward_flops(self) -> float | None:
-        """FLOPs of one microbatch's forward; None where a layer's are not known."""
+        """FLOPs of the forward of one microbatch; None if those of any layer are unknown."""
         known = [layer.forward_flops for layer in self.layers if layer.forward_flops is not None]
         return float(sum(known)) if len(known) == len(self.layers) else None
 
@@ -111,7 +110,7 @@ class Model:
 def model_of(trace: Trace, microbatch_size: int | None = None) -> Model:
     """The model in a trace, its sizes for microbatches of the given size (default: the trace's own).
 
-    Bytes and FLOPs are taken from the recorded size that is nearest, scaled in proportion.
+    Bytes and FLOPs are those of the nearest recorded size, scaled in proportion.
     """
     size = trace.microbatch_size if microbatch_size is None else microbatch_size
     check_at_least("microbatch_size", size)

@@ -1,9 +1,9 @@
-"""Who computes what: stages of contiguous layers on sets of devices.
+"""Plans: stages of contiguous layers on sets of devices.
 
     layers     0 1 2 3 4 | 5 6 7 | 8 9           stages cover all layers, in order
     devices    gpu0 gpu1 | gpu2  | gpu3          several devices: replicas of the stage
 
-A device may hold several stages (chunks, "virtual stages"): device sets are then the same, otherwise disjoint.
+A device may have several stages (chunks, "virtual stages"): their device sets are then equal, otherwise disjoint.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from pipesim.core.model import Model
 Replicas = Literal["split", "whole"]
 REPLICAS: tuple[Replicas, ...] = ("split", "whole")
 
-# Keys that a plan's JSON shows beside its own: made anew by whoever writes it, not part of the plan.
+# Keys of a plan's JSON that are derived from it: recomputed when it is written, ignored when it is read.
 DERIVED_KEYS = frozenset({"replication", "cuts", "bound_s", "planning_s", "scaling", "seconds_by_scaling"})
 
 
@@ -36,12 +36,12 @@ class Stage:
         if not self.devices:
             raise PlanError(f"layers {self.start} to {self.stop}: a stage needs at least one device")
         if len(set(self.devices)) < len(self.devices):
-            raise PlanError(f"layers {self.start} to {self.stop}: a device stands twice in {', '.join(self.devices)}")
+            raise PlanError(f"layers {self.start} to {self.stop}: duplicate device in {', '.join(self.devices)}")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Stages in order, and the number of microbatches they are planned for. Valid if it exists.
+    """Stages in order, and the number of microbatches they are planned for; validated on construction.
 
     `split`: every replica of a stage works on its share of each microbatch (SPP, DAPPLE). `whole`: microbatch m goes to
     replica m mod k (PipeDream, Megatron). `objective_s` is what the planner minimised, in seconds.
@@ -66,13 +66,11 @@ class Plan:
         expected = 0
         for index, stage in enumerate(self.stages):
             if stage.start != expected:
-                raise PlanError(
-                    f"stages[{index}].start: {stage.start} found; {expected} was expected, the layer that comes next"
-                )
+                raise PlanError(f"stages[{index}].start: {stage.start} found; {expected} was expected, the next layer")
             expected = stage.stop
         if expected != self.layers:
             raise PlanError(
-                f"stages[{len(self.stages) - 1}].stop: {expected} found; {self.layers} was expected, as many layers"
+                f"stages[{len(self.stages) - 1}].stop: {expected} found; {self.layers} layers were expected"
             )
         holder: dict[str, tuple[str, ...]] = {}
         for index, stage in enumerate(self.stages):
@@ -87,7 +85,7 @@ class Plan:
     def devices(self) -> tuple[str, ...]:
         """Devices in order of first appearance; a schedule's rank i is devices[i].
 
-        Where whole microbatches go through a model's copies in opposite directions, in the order of one of them.
+        If copies of the model process whole microbatches in opposite directions, in the order of the first copy.
         """
         places = [(device, (n, i)) for n, stage in enumerate(self.stages) for i, device in enumerate(stage.devices)]
         place = dict(reversed(places))
@@ -102,12 +100,12 @@ class Plan:
 
     @property
     def replication(self) -> tuple[int, ...]:
-        """How many devices each stage has."""
+        """Number of devices of each stage."""
         return tuple(len(stage.devices) for stage in self.stages)
 
     @cached_property
     def chunks(self) -> tuple[tuple[int, ...], ...]:
-        """For each device (as in `devices`) the stages it holds."""
+        """The stages of each device, in the order of `devices`."""
         return tuple(
             tuple(n for n, stage in enumerate(self.stages) if device in stage.devices) for device in self.devices
         )
@@ -124,7 +122,7 @@ class Plan:
 
 
 def check_fits(plan: Plan, model: Model, cluster: Cluster) -> None:
-    """Refuse a plan that is not for this model and this cluster."""
+    """Refuse a plan with another number of layers than the model, or with devices that the cluster does not have."""
     if plan.layers != len(model):
         raise PlanError(f"the plan is for {plan.layers} layers (of {plan.model!r}); {model.name!r} has {len(model)}")
     for n, stage in enumerate(plan.stages):
@@ -134,7 +132,7 @@ def check_fits(plan: Plan, model: Model, cluster: Cluster) -> None:
 
 
 def check_stages(stages: int | None, model: Model, cluster: Cluster) -> int:
-    """The number of stages to make, one device each: as many as there can be, or as many as asked for."""
+    """The number of stages, of one device each: the given one, or the most that the devices and layers allow."""
     most = min(len(cluster.devices), len(model))
     count = most if stages is None else stages
     if not 1 <= count <= most:
@@ -145,5 +143,5 @@ def check_stages(stages: int | None, model: Model, cluster: Cluster) -> int:
 
 
 def check_microbatches(microbatches: int) -> None:
-    """Refuse a number of microbatches that nothing can be planned for."""
+    """Refuse fewer than one microbatch."""
     check_at_least("microbatches", microbatches, 1)

@@ -1,12 +1,12 @@
-"""What goes wrong during an iteration: devices that are slow and links that are degraded, for a while or throughout.
+"""Scenarios: slow devices and degraded links, for part of an iteration or all of it.
 
     [[slow]]                         [[degraded]]
     device = "gpu3"                  source = "node0.nic0"
     factor = 1.5                     target = "core"
     start = "10ms"                   fraction = 0.25
-    end = "50ms"                     # without start and end: throughout
+    end = "50ms"                     # without start and end: always
 
-`Speeds` is what a scenario means for one lane or link: a speed, 1 when all is well, from each change to the next.
+`Speeds` is the speed of one lane or link over time; 1 is normal.
 """
 
 import math
@@ -21,7 +21,7 @@ from pipesim.core.cluster import Cluster
 
 
 class Speeds(NamedTuple):
-    """Speed from each time (ns) on until the next; the first time is 0."""
+    """The speed from each time (ns) until the next; the first time is 0."""
 
     times: tuple[int, ...]
     values: tuple[float, ...]
@@ -31,10 +31,10 @@ STEADY = Speeds((0,), (1.0,))
 
 
 def finish_time(speeds: Speeds, start: int, work: int) -> int:
-    """When work that takes `work` ns at speed 1 is over if begun at `start`; rounded up once."""
+    """The time at which work of `work` ns at speed 1 ends if it starts at `start`; rounded up once."""
     if speeds is STEADY or work == 0:
         return start + work
-    # Counted from the start on, as whole numbers until the last step: a float holds no more than 104 days to the ns.
+    # Relative to the start, since a float has nanosecond resolution for 104 days only.
     gone, left = 0.0, float(work)
     for piece in range(bisect_right(speeds.times, start) - 1, len(speeds.times)):
         until = speeds.times[piece + 1] - start if piece + 1 < len(speeds.times) else math.inf
@@ -65,7 +65,7 @@ class Slow:
 class Degraded:
     """A link with only `fraction` of its bandwidth between start and end (seconds).
 
-    In both directions, or only from source to target if `one_way`; directions that take turns are degraded together.
+    In both directions, or only from source to target if `one_way`; directions that share a medium degrade together.
     """
 
     source: str
@@ -86,12 +86,12 @@ def _check_window(start: float, end: float | None) -> None:
         if not 0 <= value <= units.to_s(units.LONGEST_NS):
             raise InputError(f"{name}: {value} s found; 0 s to 146 years was expected")
     if end is not None and end <= start:
-        raise InputError(f"end: {end} s found; later than the start, {start} s, was expected")
+        raise InputError(f"end: {end} s found; a time after the start, {start} s, was expected")
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Slow devices and degraded links; windows that overlap multiply."""
+    """Slow devices and degraded links; the factors of overlapping windows are multiplied."""
 
     FORMAT: ClassVar[str] = "pipesim.scenario"
     VERSION: ClassVar[int] = 1
@@ -100,11 +100,11 @@ class Scenario:
     degraded: tuple[Degraded, ...] = ()
 
     def of_device(self, device: str) -> Speeds:
-        """How fast a device goes."""
+        """The speed of a device over time."""
         return _speeds((s.start, s.end, 1 / s.factor) for s in self.slow if s.device == device)
 
     def of_media(self, cluster: Cluster) -> dict[str, Speeds]:
-        """How fast each medium goes that is not steady."""
+        """The speed over time of each medium that is degraded."""
         graph = cluster.graph
         windows: dict[str, list[tuple[float, float | None, float]]] = {}
         for index, d in enumerate(self.degraded):
@@ -117,7 +117,7 @@ class Scenario:
         return {medium: _speeds(parts) for medium, parts in windows.items()}
 
     def beside(self, other: "Scenario") -> "Scenario":
-        """What goes wrong in both."""
+        """The union of both scenarios."""
         return Scenario(self.slow + other.slow, self.degraded + other.degraded)
 
     def check_devices(self, cluster: Cluster) -> None:
@@ -134,7 +134,7 @@ def _speeds(windows: Iterable[tuple[float, float | None, float]]) -> Speeds:
     whole = [(_ns(start), math.inf if end is None else _ns(end), speed) for start, end, speed in windows]
     if not whole:
         return STEADY
-    # Window by window as they open and close: recorded loads have thousands that do not overlap.
+    # Only the windows that are open at a time are multiplied: recorded loads have thousands that do not overlap.
     changes = {0: list[int]()}
     for number, (start, end, _) in enumerate(whole):
         for time in (start, end) if start < end else ():

@@ -1,17 +1,17 @@
-"""In what order: for each device (rank) its actions, written as in torch.distributed.pipelining.
+"""Schedules: for each device (rank) its actions in order, written as in torch.distributed.pipelining.
 
     0F2     stage 0, forward of microbatch 2          F forward    B whole backward
     3B0     stage 3, backward of microbatch 0         I gradient of the input    W gradient of the weights
-    (0F5;7B3)OVERLAP_F_B     a forward and a backward as one: they start and end together
+    (0F5;7B3)OVERLAP_F_B     an overlapped pair: both start and end together
 
 The text form has one line per rank, cells separated by commas:
 
     0F0,0F1,0B0,0B1
     1F0,1B0,1F1,1B1
 
-A rank without actions is a line with a comma alone; a blank line between others is one too, at the end it is nothing.
-Cells such as 1SEND_F1, 0RECV_B2 or 0REDUCE_GRAD say what is sent, received and reduced between the actions. They follow
-from the order and from who holds which stage: a reader skips them, and `legality.with_messages` writes them.
+A rank without actions is a line with only a comma, or a blank line before other ranks; blank lines at the end are
+ignored. Cells such as 1SEND_F1, 0RECV_B2 or 0REDUCE_GRAD are communication between the actions. They follow from the
+order and from the plan: readers skip them, and `legality.with_messages` writes them.
 """
 
 import re
@@ -48,9 +48,9 @@ class Action(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """For each rank the order of its actions, in columns; rank r has the positions starts[r] to starts[r + 1] - 1.
+    """The actions of all ranks in columns; rank r has positions starts[r] to starts[r + 1] - 1.
 
-    `paired` marks an action that is one with the action after it.
+    `paired` marks an action that forms an overlapped pair with the one after it.
     """
 
     FORMAT: ClassVar[str] = "pipesim.schedule"
@@ -69,12 +69,12 @@ class Schedule:
 
     @classmethod
     def of_arrays(cls, rows: Sequence[Ints]) -> "Schedule":
-        """From one array per rank with columns stage, kind, microbatch, and perhaps paired."""
+        """From one array per rank with columns stage, kind, microbatch, and optionally paired."""
         for rank, row in enumerate(rows):
-            if row.ndim != 2 or row.shape[1] not in {3, 4}:  # rows of columns
+            if row.ndim != 2 or row.shape[1] not in {3, 4}:  # 3 or 4 columns
                 raise InputError(f"rank {rank}: an array of shape {row.shape} found; 3 or 4 columns were expected")
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])
-        every = np.zeros((int(starts[-1]), 4), np.int64)  # where the fourth is not given, nothing is paired
+        every = np.zeros((int(starts[-1]), 4), np.int64)  # without a fourth column, no action is paired
         for row, start in zip(rows, starts[:-1].tolist(), strict=True):
             every[start : start + len(row), : row.shape[1]] = row
         stage, kind, microbatch, paired = np.ascontiguousarray(every.T)
@@ -88,14 +88,14 @@ class Schedule:
             return NotImplemented
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__dataclass_fields__)
 
-    __hash__ = None  # type: ignore[assignment]  # arrays inside may not be keys
+    __hash__ = None  # type: ignore[assignment]  # arrays are not hashable
 
     def __str__(self) -> str:
         return text_of(self.cells)
 
     @property
     def cells(self) -> list[list[str]]:
-        """The text of every cell of each rank: an action, or two that are one."""
+        """The text of every cell of each rank: an action, or an overlapped pair."""
         paired = np.split(self.paired, self.starts[1:-1]) if len(self) else []
         return [_texts(row, both.tolist()) for row, both in zip(self.rows, paired, strict=True)]
 
@@ -109,7 +109,7 @@ class Schedule:
         return [every[a:b] for a, b in zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)]
 
     def part(self, rank: int) -> list[tuple[int, int, int, bool]]:
-        """Stage, kind, microbatch of each action of a rank, and whether it is one with the next."""
+        """Stage, kind, microbatch of each action of a rank, and whether it is paired with the next."""
         rows = slice(int(self.starts[rank]), int(self.starts[rank + 1]))
         columns = (self.stage, self.kind, self.microbatch, self.paired)
         return list(zip(*(column[rows].tolist() for column in columns), strict=True))
@@ -169,7 +169,7 @@ def text_of(cells: list[list[str]]) -> str:
 
 
 def parse(text: str) -> Schedule:
-    """The schedule in text form; blank cells, those about messages, and blank lines at the end are skipped."""
+    """The schedule in text form; blank cells, communication, and blank lines at the end are skipped."""
     if not text.strip():
         raise InputError("is empty; one line of cells such as 0F0,0F1,0B0,0B1 per rank was expected")
     rows = [_parse_row(line, number) for number, line in enumerate(text.rstrip().split("\n"), 1)]
@@ -177,7 +177,7 @@ def parse(text: str) -> Schedule:
 
 
 def _parse_row(line: str, number: int) -> list[tuple[int, int, int, bool]]:
-    """Stage, kind, microbatch, and whether it is one with the next."""
+    """Stage, kind, microbatch of each action, and whether it is paired with the next."""
     row: list[tuple[int, int, int, bool]] = []
     for column, cell in enumerate(line.split(","), 1):
         if match := _CELL.fullmatch(cell):

@@ -1,7 +1,7 @@
-"""What was recorded of a model's layers and of transfers, as recorded: every sample is kept.
+"""Recorded times and sizes of the layers of a model, and of transfers; every sample is kept.
 
-A trace is a folder: `trace.toml` says what was recorded and where, `layers.csv` (or `.parquet`) has one row per layer,
-device kind, microbatch size and sample, `transfers.csv` (optional) one row per timed transfer. Seconds and bytes.
+A trace is a folder: `trace.toml` has the origin of the recording, `layers.csv` (or `.parquet`) one row per layer,
+device kind, microbatch size and sample, `transfers.csv` (optional) one row per timed transfer. In seconds and bytes.
 """
 
 from dataclasses import dataclass, field
@@ -23,17 +23,17 @@ LAYER_COLUMNS = (
     Column("layer", int, note="index of the layer, in topological order, from 0"),
     Column("name", str),
     Column("kind", str, "", note="what sort of layer: conv, attention, ..."),
-    Column("device_kind", str, ANY_KIND, note="what it was timed on; 'any' fits every device"),
+    Column("device_kind", str, ANY_KIND, note="the device it was timed on; 'any' matches every device"),
     Column("microbatch_size", int, 0, note="samples in the microbatch; 0 means as in trace.toml"),
-    Column("sample", int, 0, note="which repetition this row is"),
+    Column("sample", int, 0, note="number of the repetition"),
     Column("forward_s", float),
     Column("backward_s", float, _NAN, note="whole backward of an accumulating microbatch"),
-    Column("backward_first_s", float, _NAN, note="whole backward of the first microbatch, where recorded apart"),
-    Column("backward_input_s", float, _NAN, note="gradient of the input, where recorded apart"),
-    Column("backward_weight_s", float, _NAN, note="gradient of the weights, where recorded apart"),
+    Column("backward_first_s", float, _NAN, note="whole backward of the first microbatch, where recorded separately"),
+    Column("backward_input_s", float, _NAN, note="gradient of the input, where recorded separately"),
+    Column("backward_weight_s", float, _NAN, note="gradient of the weights, where recorded separately"),
     Column("recompute_s", float, _NAN, note="forward again before the backward, where recorded"),
     Column("forward_flops", float, _NAN),
-    Column("output_bytes", int, note="activations handed to later layers, whole microbatch"),
+    Column("output_bytes", int, note="activations passed to later layers, whole microbatch"),
     Column("parameter_bytes", int, 0),
     Column("stash_bytes", int, 0, note="kept from forward to backward, whole microbatch"),
     Column("inputs", str, "", note="layers this one reads, '3;7'; empty: the one before; '-': none"),
@@ -48,9 +48,9 @@ TRANSFER_COLUMNS = (
     Column("sample", int, 0),
     Column("round", int, 0),
 )
-# No layer takes longer than this (11 days): such a time was not meant as seconds.
+# 11 days; longer times are probably not in seconds.
 _LONGEST_S = 1e6
-# What must be the same in every row of one layer, whatever the device and the sample.
+# Equal in all rows of a layer.
 _PER_LAYER = ("name", "kind", "parameter_bytes", "inputs")
 _ABOUT = ("model", "source", "microbatch_size", "machine", "command", "precision")
 _PER_SIZE = ("output_bytes", "stash_bytes", "forward_flops")
@@ -58,7 +58,7 @@ _PER_SIZE = ("output_bytes", "stash_bytes", "forward_flops")
 
 @dataclass(frozen=True, slots=True)
 class OptimizerStep:
-    """What a step of an optimizer takes: seconds per byte of parameters, and bytes of state kept per such byte."""
+    """The cost of an optimizer step: seconds, and bytes of optimizer state, per byte of parameters."""
 
     name: str
     s_per_byte: float
@@ -91,7 +91,7 @@ class _Header:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A recorded model: layers in columns, transfers in columns, and where they come from. Valid if it exists."""
+    """A recorded model: columns of layers, columns of transfers, and their origin; validated on construction."""
 
     FORMAT: ClassVar[str] = _Header.FORMAT
     VERSION: ClassVar[int] = _Header.VERSION
@@ -119,7 +119,7 @@ class Trace:
 
     @property
     def layer_count(self) -> int:
-        """How many layers the model has."""
+        """Number of layers of the model."""
         return int(self.layers["layer"].max()) + 1
 
     @property
@@ -128,7 +128,7 @@ class Trace:
         return tuple(dict.fromkeys(self.layers["device_kind"]))
 
     def optimizer(self, name: str) -> OptimizerStep:
-        """What was recorded of the optimizer of this name."""
+        """The recorded optimizer of this name."""
         found = {step.name: step for step in self.optimizers}
         if name not in found:
             known = lookup.suggest(name, found) if found else "it has none"
@@ -136,7 +136,7 @@ class Trace:
         return found[name]
 
     def inputs(self) -> list[tuple[int, ...] | None]:
-        """For each layer the layers it reads; None where it reads the one before."""
+        """The inputs of each layer; None where that is only the layer before."""
         first = _first_rows(self.layers["layer"])
         return [parse_inputs(text, layer) for layer, text in enumerate(self.layers["inputs"][first])]
 
@@ -173,7 +173,7 @@ class Trace:
             return cls(layers=layers, transfers=transfers, optimizers=header.optimizers or (), **about)
 
     def same_as(self, other: "Trace") -> bool:
-        """Whether both hold exactly the same."""
+        """Whether both traces are equal."""
         return all(getattr(self, name) == getattr(other, name) for name in (*_ABOUT, "optimizers")) and all(
             _same(mine[name], theirs[name])
             for mine, theirs in ((self.layers, other.layers), (self.transfers, other.transfers))
@@ -185,7 +185,7 @@ def _check_optimizers(optimizers: tuple[OptimizerStep, ...]) -> None:
     names = [step.name for step in optimizers]
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"optimizers: the name {double!r} stands twice")
+        raise InputError(f"optimizers: duplicate name {double!r}")
 
 
 def _table_file(folder: Path, stem: str) -> Path | None:
@@ -208,7 +208,7 @@ def _same(mine: NDArray[Any], theirs: NDArray[Any]) -> bool:
 
 
 def parse_inputs(text: str, layer: int) -> tuple[int, ...] | None:
-    """The layers in "3;7"; None for "" (the layer before), nothing for "-"."""
+    """The layers in "3;7"; None for "" (the layer before), () for "-"."""
     stripped = text.strip()
     if not stripped:
         return None
@@ -221,8 +221,8 @@ def parse_inputs(text: str, layer: int) -> tuple[int, ...] | None:
     for source in inputs:
         if not 0 <= source < layer:
             raise InputError(
-                f"layer {layer}: inputs: reads layer {source}; only layers before it, 0 to {layer - 1}, can be read "
-                "(layers stand in topological order)"
+                f"layer {layer}: inputs: layer {source} found; only layers before it, 0 to {layer - 1}, can be inputs "
+                "(layers are in topological order)"
             )
     return inputs
 
@@ -243,6 +243,14 @@ def _check_layers(layers: Table) -> None:
     _check_complete(layers, count)
     _check_agreement(layers, layer, _PER_LAYER)
     _check_agreement(layers, _codes(layer, layers["microbatch_size"]), _PER_SIZE)
+    _check_times(layers)
+    for index, text in enumerate(layers["inputs"][_first_rows(layer)]):
+        parse_inputs(text, index)
+
+
+def _check_times(layers: Table) -> None:
+    """Check that each row has a backward, whole or in both parts, and no time is too long."""
+    layer = layers["layer"]
     whole, parts = ~np.isnan(layers["backward_s"]), [
         ~np.isnan(layers["backward_input_s"]),
         ~np.isnan(layers["backward_weight_s"]),
@@ -260,12 +268,10 @@ def _check_layers(layers: Table) -> None:
             raise InputError(
                 f"layer {layer[row]}: {name}: {layers[name][row]} found; seconds, at most {_LONGEST_S:g}, were expected"
             )
-    for index, text in enumerate(layers["inputs"][_first_rows(layer)]):
-        parse_inputs(text, index)
 
 
 def _codes(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    """One whole number for each different combination of values."""
+    """A number for each distinct combination of values."""
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         values, inverse = np.unique(column, return_inverse=True)
@@ -274,7 +280,7 @@ def _codes(*columns: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _check_complete(layers: Table, count: int) -> None:
-    """Every device kind and microbatch size has every layer; no sample stands twice."""
+    """Check that every device kind and microbatch size has every layer, without duplicate samples."""
     layer = layers["layer"]
     combination = _codes(layers["device_kind"], layers["microbatch_size"])
     pairs = np.unique(combination * count + layer)
@@ -289,7 +295,7 @@ def _check_complete(layers: Table, count: int) -> None:
     if (twice > 1).any():
         order = _codes(combination, layer, layers["sample"])
         row = int(np.argmax(np.isin(order, np.flatnonzero(twice > 1))))
-        raise InputError(f"layer {layer[row]}: sample {layers['sample'][row]} stands twice")
+        raise InputError(f"layer {layer[row]}: duplicate sample {layers['sample'][row]}")
 
 
 def _check_agreement(layers: Table, group: NDArray[np.int64], names: tuple[str, ...]) -> None:

@@ -1,14 +1,14 @@
-"""Bandwidths between devices without the matrix of all pairs: of a few of them, and the least and the greatest of all.
+"""Bandwidths between devices without the matrix of all pairs: of the first devices, and the extremes of all.
 
         core
-       ╱    ╲         Devices a and b can change places, their ports included, and no route becomes wider or narrower.
-    nic      nic      So one tree of routes tells the bandwidths to both: 2,048 servers of 8 devices take 2,048 trees
+       ╱    ╲         Devices a and b are interchangeable, with their ports: swapping them changes no bandwidth. So
+    nic      nic      one tree of routes has the bandwidths to both: 2,048 servers of 8 devices need 2,048 trees
    ╱   ╲      │       in place of 16,384.
  port  port   c
   │     │
   a     b
 
-A port is a vertex that is no device and joins two others.
+A port is a vertex that is not a device and connects two others.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ Near = dict[str, dict[str, tuple[float, float]]]
 
 
 def among_first(cluster: Cluster, count: int) -> Floats:
-    """The part of `bandwidth_matrix` that is about the first devices."""
+    """The part of `bandwidth_matrix` for the first devices."""
     count = min(count, len(cluster.devices))
     matrix = np.array([cluster.bandwidths_to(target)[:count] for target in range(count)]).T
     np.fill_diagonal(matrix, np.inf)
@@ -28,28 +28,28 @@ def among_first(cluster: Cluster, count: int) -> Floats:
 
 
 def least_and_most(cluster: Cluster) -> tuple[float, float] | None:
-    """Bytes/s from one device to another where they are least (0: no route) and most; None for a single device."""
+    """The least and the greatest bytes/s from a device to another (0: no route); None for a single device."""
     if len(cluster.devices) == 1:
         return None
     least, most = np.inf, 0.0
-    for target in _one_of_each(cluster):
+    for target in _representatives(cluster):
         others = np.delete(cluster.bandwidths_to(target), target)
         least, most = min(least, float(others.min())), max(most, float(others.max()))
     return least, most
 
 
-def _one_of_each(cluster: Cluster) -> list[int]:
-    """The first of all devices that can change places."""
+def _representatives(cluster: Cluster) -> list[int]:
+    """The first of each set of interchangeable devices."""
     near = _neighbours(cluster)
     found: dict[object, int] = {}
     for position, device in enumerate(cluster.devices):
-        ways = (_way(cluster, near, device.name, other) for other in near.get(device.name, {}))
+        ways = (_connection(cluster, near, device.name, other) for other in near.get(device.name, {}))
         found.setdefault(tuple(sorted(ways)), position)
     return list(found.values())
 
 
 def _neighbours(cluster: Cluster) -> Near:
-    """For each vertex those next to it, with the bandwidth to each and from it; 0 where no link leads so."""
+    """The neighbours of each vertex, with the bandwidth to each and from it; 0 without a link."""
     near: Near = {}
     for link in cluster.links:
         ways = [(link.source, link.target)] + ([] if link.duplex == "one_way" else [(link.target, link.source)])
@@ -60,8 +60,8 @@ def _neighbours(cluster: Cluster) -> Near:
     return near
 
 
-def _way(cluster: Cluster, near: Near, device: str, other: str) -> tuple[str, *tuple[float, ...]]:
-    """Where one gets from a device to a neighbour of it, or past a port, and the bandwidths there and back."""
+def _connection(cluster: Cluster, near: Near, device: str, other: str) -> tuple[str, *tuple[float, ...]]:
+    """A neighbour of a device, or the vertex behind it if it is a port, and the bandwidths there and back."""
     if other in cluster.index or len(near[other]) != 2:
         return other, *near[device][other]
     behind = next(name for name in near[other] if name != device)

@@ -40,6 +40,6 @@ def test_trees_are_the_same_plain_and_compiled(text):
     arcs = cluster._arcs
     quick = compiled(widest_paths.shortest_widest_tree)
     for target in range(len(cluster.devices)):
-        graph = arcs.first, arcs.there, arcs.wide, arcs.first_before, arcs.before, target
+        graph = arcs.first, arcs.head, arcs.bandwidth, arcs.first_in, arcs.tail, target
         for plain, same in zip(widest_paths.shortest_widest_tree(*graph), quick(*graph), strict=True):
             assert np.array_equal(plain, same)

@@ -73,7 +73,7 @@ def test_rows_that_say_the_same_as_before_are_one_window(read):
     ("lines", "message"),
     [
         (["a->b,0"], "line 2: 2 cells found; 3 were expected"),
-        (["a->b,0,0.5", "a->b,0,0.6"], r"line 3: time: 0\.0 s found; later than 0\.0 s in line 2 was expected"),
+        (["a->b,0,0.5", "a->b,0,0.6"], r"line 3: time: 0\.0 s found; a time after 0\.0 s in line 2 was expected"),
         (["", "a->b,soon,0.5"], "line 3: time: 'soon' is not a"),
         (["a->b,-1,0.5"], "line 2: time: .*not negative"),
         (["a->b,nan,0.5"], "line 2: time: "),
@@ -81,7 +81,7 @@ def test_rows_that_say_the_same_as_before_are_one_window(read):
         (["a->b,0,30"], r"line 2: share: '30' found; .*\(0\.3: others use 30 %\)"),
         (["a->b,0,nan"], "line 2: share: 'nan' found"),
         (["a->b,0,"], "line 2: share: '' found"),
-        (["a->bb,0,0.5"], "line 2: link: no link is called 'a->bb'; did you mean 'a->b'"),
+        (["a->bb,0,0.5"], "line 2: link: unknown link 'a->bb'; did you mean 'a->b'"),
         (["a->b,0,0.1", "a<->b,5,0.2"], "line 3: link: 'a<->b' is 'a->b', as 'a->b' above is; .*one name"),
         (["wire,0,0.1", "a->b,1,0.1", "c->a,2,0.1"], "line 4: link: 'c->a' is 'wire', as 'wire' above is"),
         (["a->b,1e12,0.5"], "line 2: start: 1000000000000.0 s found; 0 s to 146 years"),
@@ -158,7 +158,7 @@ def test_a_background_that_means_nothing_is_refused(tmp_path, monkeypatch):
     with pytest.raises(PipesimError, match=r"nothere\.csv: no such file"):
         CliRunner().invoke(cli, [*COMMAND, "--background", "nothere.csv"], catch_exceptions=False)
     (tmp_path / "load.csv").write_text("link,time,share\ngpu0->gpu9,0,0.5\n")
-    with pytest.raises(PipesimError, match=r"load\.csv: line 2: link: no link is called 'gpu0->gpu9'; did you mean"):
+    with pytest.raises(PipesimError, match=r"load\.csv: line 2: link: unknown link 'gpu0->gpu9'; did you mean"):
         CliRunner().invoke(cli, [*COMMAND, "--background", "load.csv"], catch_exceptions=False)
     (tmp_path / "load.csv").write_text("link,time,share\ngpu0->switch,0,0.5\n")
     with pytest.raises(PipesimError, match="has no links to degrade"):

@@ -78,7 +78,9 @@ def test_links_on_a_shared_medium_must_agree_on_its_bandwidth():
 
 @pytest.mark.parametrize(("duplex", "medium"), [("shared", ""), ("full", "bus"), ("half", "bus"), ("one_way", "bus")])
 def test_shared_links_and_only_they_name_their_medium(duplex, medium):
-    with pytest.raises(InputError, match=r"link a - b: duplex = 'shared' and a medium's name belong together"):
+    with pytest.raises(
+        InputError, match=r"link a - b: duplex = 'shared' needs a medium, and a medium needs duplex = 'shared'"
+    ):
         Link("a", "b", 1.0, duplex=duplex, medium=medium)
 
 
@@ -87,20 +89,20 @@ def test_shared_links_and_only_they_name_their_medium(duplex, medium):
 )
 def test_a_second_link_between_two_vertices_is_refused(second):
     source, target, duplex = second
-    with pytest.raises(InputError, match=rf"links\[1\]: {source} and {target} are already joined by a link"):
+    with pytest.raises(InputError, match=rf"links\[1\]: {source} and {target} are already connected by a link"):
         cluster_of("ab", Link("a", "b", 1.0), Link(source, target, 2.0, duplex=duplex))
 
 
 def test_a_second_link_in_the_same_one_direction_is_refused():
     one_way = Link("a", "b", 1.0, duplex="one_way")
-    with pytest.raises(InputError, match="already joined"):
+    with pytest.raises(InputError, match="already connected"):
         cluster_of("ab", one_way, one_way)
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"target": "a"}, "link a - a: must join two different vertices"),
+        ({"target": "a"}, "link a - a: must connect two different vertices"),
         ({"bandwidth": 0.0}, "link a - b: bandwidth 0.0 found; more than 0"),
         ({"bandwidth": -1.0}, "bandwidth -1.0 found"),
         ({"bandwidth": float("inf")}, "bandwidth inf found"),
@@ -287,7 +289,7 @@ def test_vertices_are_the_devices_and_then_switches_as_they_appear():
     ("devices", "message"),
     [
         ((), "devices: a cluster needs at least one"),
-        ((Device("a", "k"), Device("b", "k"), Device("a", "j")), "devices: the name 'a' stands twice"),
+        ((Device("a", "k"), Device("b", "k"), Device("a", "j")), "devices: duplicate name 'a'"),
     ],
 )
 def test_impossible_devices_are_refused(devices, message):
@@ -318,7 +320,7 @@ def test_links_that_no_file_would_hold_are_refused(wrong):
 
 
 def test_a_shared_medium_cannot_take_the_name_of_another_links_direction():
-    with pytest.raises(InputError, match=r"links\[1\].medium: 'a->b' is also what another link is called"):
+    with pytest.raises(InputError, match=r"links\[1\].medium: 'a->b' is also the name of the medium of another link"):
         cluster_of("abc", Link("a", "b", 1.0), Link("b", "c", 2.0, duplex="shared", medium="a->b"))
 
 
@@ -387,7 +389,7 @@ def test_a_file_may_be_written_by_hand_with_units(tmp_path):
         ('"half"', '"simplex"', r"links\[1\]\.duplex: 'simplex' found; one of 'full', 'half'"),
         ("[1024, 2e-6]", "[1024]", r"links\[1\]\.table\[1\]: 1 values found; 2 were expected"),
         ('kind = "v100-16gb", node', 'kin = "v100-16gb", node', r"devices\[1\]\.kin: unknown key"),
-        ('name = "b"', 'name = "a"', r"two\.toml: devices: the name 'a' stands twice"),
+        ('name = "b"', 'name = "a"', r"two\.toml: devices: duplicate name 'a'"),
         ('"pipesim.cluster"', '"pipesim.plan"', r"two\.toml: format = 'pipesim\.plan' found"),
     ],
 )

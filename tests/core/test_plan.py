@@ -24,7 +24,7 @@ TWO = (Stage(0, 2, ("a", "b")), Stage(2, 5, ("c",)))
         ((Stage(1, 5, ("a",)),), r"stages\[0\]\.start: 1 found; 0 was expected"),
         ((Stage(0, 2, ("a",)), Stage(3, 5, ("b",))), r"stages\[1\]\.start: 3 found; 2 was expected"),
         ((Stage(0, 2, ("a",)), Stage(1, 5, ("b",))), r"stages\[1\]\.start: 1 found; 2 was expected"),
-        ((Stage(0, 4, ("a",)),), r"stages\[0\]\.stop: 4 found; 5 was expected, as many layers"),
+        ((Stage(0, 4, ("a",)),), r"stages\[0\]\.stop: 4 found; 5 layers were expected"),
         ((Stage(0, 6, ("a",)),), r"stages\[0\]\.stop: 6 found"),
         (
             (Stage(0, 2, ("a", "b")), Stage(2, 5, ("b", "c"))),
@@ -44,7 +44,7 @@ def test_stages_that_make_no_plan_are_refused(stages, message):
         (2, 2, ("a",), "layers 2 to 2 found; a stage needs at least one layer"),
         (-1, 2, ("a",), "layers -1 to 2 found"),
         (0, 2, (), "a stage needs at least one device"),
-        (0, 2, ("a", "b", "a"), "a device stands twice in a, b, a"),
+        (0, 2, ("a", "b", "a"), "duplicate device in a, b, a"),
     ],
 )
 def test_impossible_stages_are_refused(start, stop, devices, message):

@@ -127,7 +127,7 @@ def test_devices_and_links_that_the_cluster_does_not_have_are_refused():
         (lambda: Slow("a", -1.0), r"factor: -1\.0 found"),
         (lambda: Slow("a", math.inf), "factor: inf found"),
         (lambda: Slow("a", math.nan), "factor: nan found"),
-        (lambda: Slow("a", 2.0, 3.0, 3.0), r"end: 3\.0 s found; later than the start, 3\.0 s"),
+        (lambda: Slow("a", 2.0, 3.0, 3.0), r"end: 3\.0 s found; a time after the start, 3\.0 s"),
         (lambda: Degraded("a", "b", 0.0), r"fraction: 0\.0 found; more than 0 and at most 1"),
         (lambda: Degraded("a", "b", 1.5), r"fraction: 1\.5 found"),
         (lambda: Degraded("a", "b", 0.5, 3.0, 1.0), r"end: 1\.0 s found"),

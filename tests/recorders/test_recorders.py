@@ -575,7 +575,7 @@ def test_steps_that_nothing_takes_are_refused(bad):
 
 
 def test_an_optimizer_is_named_once():
-    with pytest.raises(InputError, match="'sgd' stands twice"):
+    with pytest.raises(InputError, match="duplicate name 'sgd'"):
         trace_with(OptimizerStep("sgd", 0.0), OptimizerStep("sgd", 1.0))
 
 
