@@ -68,7 +68,7 @@ def test_least_and_most_are_those_of_the_matrix(cluster):
 )
 def test_one_tree_for_all_devices_that_can_change_places(text, trees):
     cluster = load_cluster(text)
-    assert len(widths._one_of_each(cluster)) == trees
+    assert len(widths._representatives(cluster)) == trees
     matrix = cluster.bandwidth_matrix
     between = matrix[~np.eye(len(matrix), dtype=bool)]
     assert widths.least_and_most(cluster) == (between.min(), between.max())
