@@ -33,4 +33,5 @@ def pytest_terminal_summary(terminalreporter):
     )
     cases = {report.nodeid for report in reports if hasattr(report, "nodeid")}
     functions = {case.partition("[")[0] for case in cases}
-    terminalreporter.write_line(f"{len(functions):,} test functions, {len(cases):,} cases")
+    if cases:
+        terminalreporter.write_line(f"{len(functions):,} test functions, {len(cases):,} cases")
