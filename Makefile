@@ -41,7 +41,7 @@ check: $(STAMP)  ## ruff, formatting, mypy --strict, architecture test
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/project/test_architecture.py tests/project/test_words.py
 
-fuzz: $(STAMP)   ## attack it with drawn input for an hour (MINUTES=5: for five; resumable), and say what was covered
+fuzz: $(STAMP)   ## drawn input of many sorts for an hour (MINUTES=5: for five), resumable; prints what it covered
 	$(BIN)/python tests/fuzz/driver.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(PROCESSES),--processes $(PROCESSES))
 
 pages: $(STAMP)  ## update the outputs that the README and docs/ show; read the diff

@@ -51,7 +51,7 @@ def _played(play: Callable[..., int], program: Program) -> tuple[Ints, Ints]:
     columns = [np.ascontiguousarray(a, np.int64) for a in (program.lane, program.duration, *ragged)]
     last = play(tasks, len(program.devices), len(program.media), *(a.ctypes.data for a in [*columns, start, end]))
     if last < 0:
-        raise MemoryError(f"loop.c found no room for {tasks} tasks")
+        raise MemoryError(f"loop.c has no memory for {tasks} tasks")
     return start, end
 
 

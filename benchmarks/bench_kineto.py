@@ -105,7 +105,7 @@ def rows(file: Path | None = None, megabytes: float = MEGABYTES) -> list[tuple[s
 
 
 def main() -> None:
-    """Make a file, import it, and say how long that took."""
+    """Make a file, import it, and return how long that took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, nargs="?", help="the file to make and to keep; default: one that is removed")
     parser.add_argument("--megabytes", type=float, default=MEGABYTES, help="its size (default: %(default)s)")

@@ -1,7 +1,7 @@
 """Run a small GPT as a real pipeline and record it: python experiments/replay/record.py --output recorded.
 
 One process per stage, joined by gloo over the loopback, trains for a few iterations under PyTorch's profiler, in the
-order of 1F1B. Each writes rank0.json.gz, rank1.json.gz, ...: ranges say which action ran (PP:1F2 is stage 1,
+order of 1F1B. Each writes rank0.json.gz, rank1.json.gz, ...: ranges name the action that ran (PP:1F2 is stage 1,
 forward, microbatch 2, as torch.distributed.pipelining names them), and inside of forwards which layer. Needs the extra
 `torch`: pip install pipesim[torch].
 """

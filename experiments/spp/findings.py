@@ -1,4 +1,4 @@
-"""One sentence for each figure, with its numbers taken from the rows beside it, and where they stand: ../README.md."""
+"""One sentence for each figure, with its numbers taken from the rows beside it, written into ../README.md."""
 
 import csv
 from collections.abc import Callable

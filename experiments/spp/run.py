@@ -96,7 +96,7 @@ def main() -> int:
 
 
 def report(name: str, maker: Callable[[], str], *, write: bool) -> int:
-    """Make an experiment and say how that went; returns how many rows are not as expected."""
+    """Make an experiment and print how that went; returns how many rows are not as expected."""
     began, expected = time.perf_counter(), HERE / name / "expected.csv"
     text = maker()
     differing = drift(text, expected)

@@ -33,7 +33,7 @@ MOVED |= {old: f"pipesim.{new}" for old, new in _RENAMED.items()}
 
 
 def moved(name: str, depth: int) -> ModuleType:
-    """The module that was `pipesim.name`, with a warning at the caller `depth` frames up that says where it is."""
+    """The module that was `pipesim.name`, with a warning at the caller `depth` frames up that names its place."""
     now = _place_of(name)
     _warn(f"pipesim.{name}", now, depth)
     return importlib.import_module(now)

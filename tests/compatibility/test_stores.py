@@ -80,9 +80,9 @@ def test_a_result_that_does_not_agree_with_its_digest_is_not_found(opened):
     file, store = opened("store_2")
     with closing(sqlite3.connect(store)) as plain, plain:
         plain.execute("UPDATE results SET iteration_time_s = 1 WHERE iteration_time_s = 0.030618")
-    said = []
+    messages = []
     before = dict(computed_at(store))
-    sweep.run(sweep.load(file), workers=1, tell=said.append)
+    sweep.run(sweep.load(file), workers=1, tell=messages.append)
     assert [number for number, time in computed_at(store) if time != before[number]] == [8]
-    assert len(said) == 1
+    assert len(messages) == 1
     assert sweep.rows(file)[1] == [(*row, None) for row in FOUND]

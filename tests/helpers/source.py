@@ -11,7 +11,7 @@ from typing import NamedTuple
 from helpers.places import ROOT, TESTS
 
 PACKAGE = ROOT / "pipesim"
-# What the command line must not import only to say what it can do: each costs 50 to 300 ms.
+# What the command line must not import for --help: each costs 50 to 300 ms.
 HEAVY = {"numpy", "pandas", "matplotlib", "networkx", "numba", "pyarrow", "simpy", "torch", "distributed", "sqlite3"}
 _MEMBER = re.compile(r"pipesim\.(\w+)\.[\w.]+:\w+")
 

@@ -62,7 +62,7 @@ GUESTS = {
     "distributed": {"studies.sweep"},
     "sqlite3": {"studies.store"},
 }
-# Libraries that cost so much time to import that nobody pays for them before using them.
+# Libraries that take long to import: only functions that use them import them.
 LAZY = {"dask", "distributed", "numba", "pandas", "pyarrow", "torch"}
 
 
@@ -93,14 +93,14 @@ def imports_of(source: str, module: str) -> list[Import]:
 
 
 def _is_later(node: ast.AST) -> bool:
-    """Whether what stands inside is not run on import: functions, and what only type checkers read."""
+    """Whether what is inside is not run on import: functions, and what only type checkers read."""
     if isinstance(node, ast.If):
         return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def complaint(place: str, found: Import) -> str | None:
-    """What is wrong with an import at a place of the map, in a sentence that says what to do."""
+    """What is wrong with an import at a place of the map, and what to do."""
     library, _, inner = found.name.partition(".")
     if library == "pipesim":
         return _about_place(place, inner)
@@ -128,7 +128,7 @@ def _about_place(place: str, inner: str) -> str | None:
     if target is None:
         return f"{inner!r} is not on the map; import it from the module where it is, or give it a place in MAP"
     if {target, place} <= STARRED and PLACES[target][0] == PLACES[place][0]:
-        return f"{place} and {target} never import each other; have whoever calls both pass one to the other"
+        return f"{place} and {target} never import each other; let their caller pass one to the other"
     if PLACES[target] >= PLACES[place]:
         return f"{target} is not above {place} in the map; move what both need up, or pass it as an argument"
     return None
@@ -280,7 +280,7 @@ def test_functions_are_short_and_take_few_parameters():
 
 
 def test_no_function_is_very_complex():
-    """Ruff refuses more than 10 unless a comment says otherwise; no comment allows more than this."""
+    """Ruff refuses more than 10 unless a comment allows it; no comment allows more than this."""
     found = source.complex_functions(MOST_COMPLEX)
     assert not refused(set(found) - EXCEPTIONS.keys(), "large"), f"complexity of at most {MOST_COMPLEX} was expected"
     assert source.complex_functions(2), "ruff answers in another form than expected"

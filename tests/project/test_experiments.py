@@ -125,9 +125,9 @@ def test_what_is_said_of_the_kept_recordings_is_what_their_rows_say():
         whole = [row for row in csv.DictReader(file) if row["phase"] == "iteration"]
     seconds = [float(row["recorded_s"]) for row in whole]
     short = [100 * (1 - float(row["replayed_s"]) / float(row["recorded_s"])) for row in whole]
-    said = (
+    sentence = (
         f"they took {min(seconds):.2f} to {max(seconds):.2f} s, and their replays are {min(short):.1f} to "
         f"{max(short):.1f} % shorter"
     )
     text = (FOLDER / "replay" / "README.md").read_text(encoding="utf-8")
-    assert said in " ".join(text.split())
+    assert sentence in " ".join(text.split())

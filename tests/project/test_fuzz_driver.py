@@ -83,29 +83,29 @@ def test_what_is_owed_is_done_though_the_default_time_is_over(tmp_path, monkeypa
 
 
 def test_a_failure_is_kept_with_its_seed_and_message_and_the_others_go_on(fuzz):
-    code, said, kept = fuzz("--seeds", "9", sometimes=SOMETIMES)
+    code, printed, kept = fuzz("--seeds", "9", sometimes=SOMETIMES)
     assert code == 1
     assert list(kept["sometimes"]["failures"]) == ["3"]
     assert (kept["sometimes"]["done"], kept["sometimes"]["labels"]) == (9, {"fine": 8})
-    assert "sometimes --seed 3" in said
-    assert "AssertionError: 3 is three\n      sometimes.py:3 in attempt" in said
+    assert "sometimes --seed 3" in printed
+    assert "AssertionError: 3 is three\n      sometimes.py:3 in attempt" in printed
 
 
 def test_what_failed_is_attempted_first_and_dropped_when_it_is_repaired(fuzz):
     fuzz("--seeds", "9", sometimes=SOMETIMES)
     for again in (("--minutes", "0"), ("--seeds", "9")):
-        code, said, before = fuzz(*again)
+        code, printed, before = fuzz(*again)
         assert (code, list(before["sometimes"]["failures"]), before["sometimes"]["done"]) == (1, ["3"], 9)
-        assert "python tests/fuzz/driver.py sometimes --seed 3" in said
+        assert "python tests/fuzz/driver.py sometimes --seed 3" in printed
     code, _, after = fuzz("--seeds", "9", sometimes=SOMETIMES.replace("assert", "assert True or"))
     assert (code, after["sometimes"]["failures"]) == (0, {})
     assert (after["sometimes"]["done"], after["sometimes"]["labels"]) == (9, {"fine": 9})
 
 
 def test_one_seed_again_shows_its_traceback(fuzz):
-    code, said, kept = fuzz("sometimes", "--seed", "3", sometimes=SOMETIMES)
+    code, printed, kept = fuzz("sometimes", "--seed", "3", sometimes=SOMETIMES)
     assert (code, kept) == (1, {})
-    assert said.rstrip().endswith("AssertionError: 3 is three")
+    assert printed.rstrip().endswith("AssertionError: 3 is three")
     assert fuzz("sometimes", "--seed", "4")[:2] == (0, "sometimes --seed 4: fine\n")
 
 
@@ -159,10 +159,10 @@ def test_interrupted_it_reports_and_the_next_run_does_what_was_cut_off(fuzz, tmp
         while "begun" not in str(records(tmp_path)) or not records(tmp_path)["slow"]["done"]:
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=20)
+        printed, _ = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert "slow: 5 seeds" in said
-    assert "the next run goes on from here" in said
+    assert "slow: 5 seeds" in printed
+    assert "the next run goes on from here" in printed
     assert records(tmp_path)["slow"]["begun"] == [5]
     _, _, kept = fuzz("--seeds", "8", "--processes", "1", slow=slow.replace("30", "0"))
     assert kept["slow"]["done"] == kept["slow"]["next"] == 8

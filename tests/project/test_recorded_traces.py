@@ -1,4 +1,4 @@
-"""The traces that were recorded and come with pipesim: whole, quiet, and of the models that their page says."""
+"""The traces that were recorded and come with pipesim: whole, quiet, and of the models that their page names."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ GPT = 'gpt(8, 256, 8, vocabulary=8192, sequence=128, microbatch=4, precision="fp
 
 def load(name):
     if not (FOLDER / name).exists():
-        pytest.skip(f"{name} is not recorded yet; traces/recorded-cpu/README.md says how")
+        pytest.skip(f"{name} is not recorded yet; traces/recorded-cpu/README.md explains how")
     return Trace.load(FOLDER / name)
 
 
