@@ -8,9 +8,9 @@ of one machine and 5 us across a network; give what you have measured, or 0.
 TOPOLOGIES = {
     "flat": "pipesim.topologies.flat:flat",
     "servers": "pipesim.topologies.servers:servers",
-    "dgx1_v100": "pipesim.topologies.dgx1_v100:dgx1_v100",
-    "dgx_a100": "pipesim.topologies.dgx_a100:dgx_a100",
-    "hgx_h100": "pipesim.topologies.hgx_h100:hgx_h100",
+    "dgx1_v100": "pipesim.topologies.nvidia_machines:dgx1_v100",
+    "dgx_a100": "pipesim.topologies.nvidia_machines:dgx_a100",
+    "hgx_h100": "pipesim.topologies.nvidia_machines:hgx_h100",
     "fat_tree": "pipesim.topologies.fat_tree:fat_tree",
     "leaf_spine": "pipesim.topologies.leaf_spine:leaf_spine",
     "ring": "pipesim.topologies.ring:ring",

@@ -2,12 +2,20 @@
 
 from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster, Link
+from pipesim.core.members import TopologyInfo
 from pipesim.topologies import parts
 
 # 16,000 devices; 42 ports would give more than a cluster may have.
 MOST_PORTS = 40
 
 
+@TopologyInfo(
+    examples=(
+        "fat_tree(4)",
+        "fat_tree(2, 3)",
+        "fat_tree(4, 2.5, '25 Gb/s')",
+    )
+)
 def fat_tree(
     k: int,
     oversubscription: float = 1,

@@ -1,9 +1,17 @@
 """Devices on one switch that never blocks."""
 
 from pipesim.core.cluster import Cluster, Link
+from pipesim.core.members import TopologyInfo
 from pipesim.topologies import parts
 
 
+@TopologyInfo(
+    examples=(
+        "flat(4, '25 Gb/s')",
+        "flat(1, 1e9)",
+        "flat(2, 1e9, latency=0)",
+    )
+)
 def flat(
     n: int,
     bandwidth: float | str,

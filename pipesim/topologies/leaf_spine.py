@@ -1,9 +1,16 @@
 """Devices under leaf switches, each of which is joined with every spine switch."""
 
 from pipesim.core.cluster import Cluster, Link
+from pipesim.core.members import TopologyInfo
 from pipesim.topologies import parts
 
 
+@TopologyInfo(
+    examples=(
+        "leaf_spine(3, 2, 4, '100 Gb/s', '200 Gb/s')",
+        "leaf_spine(1, 1, 1, 1e9, 1e9)",
+    )
+)
 def leaf_spine(
     leaves: int,
     spines: int,

@@ -5,11 +5,9 @@ from pathlib import Path
 from pipesim.base import files
 from pipesim.base.errors import within
 from pipesim.core.cluster import Cluster
-from pipesim.topologies import parts
 from pipesim.topologies.hosts import elements, nccl_machine
-from pipesim.topologies.hosts.choices import Choices, chosen, repeated
+from pipesim.topologies.hosts.choices import Choices, repeated
 from pipesim.topologies.hosts.machine import Machine
-from pipesim.topologies.hosts.network_fabric import NetworkFabric
 
 
 def nccl_xml(
@@ -41,21 +39,7 @@ def nccl_xml(
     for V100, 80 for A100, 90 for H100, 100 for B200. `nics` are those on the network; all, if not given. A NIC that
     stands at several CPUs is at the first. One node has no NICs. Latencies are those of `nvidia_smi`.
     """
-    path = parts.path("file", file)
-    bandwidth = None if inter is None else parts.bandwidth("inter", inter)
-    fabric = NetworkFabric("core", bandwidth, parts.latency("network_latency", network_latency))
-    choices = chosen(
-        device,
-        kind,
-        memory=memory,
-        nvlink=nvlink,
-        pcie=pcie,
-        between_bridges=between_bridges,
-        between_cpus=between_cpus,
-        nics=nics,
-        latency=latency,
-    )
-    return repeated(path, machine_in(path, choices), nodes, choices, fabric)
+    return repeated(machine_in, locals())
 
 
 def machine_in(path: Path, choices: Choices) -> Machine:

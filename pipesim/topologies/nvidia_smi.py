@@ -5,11 +5,9 @@ from pathlib import Path
 from pipesim.base import files
 from pipesim.base.errors import within
 from pipesim.core.cluster import Cluster
-from pipesim.topologies import parts
 from pipesim.topologies.hosts import matrix, smi_machine
-from pipesim.topologies.hosts.choices import Choices, chosen, repeated
+from pipesim.topologies.hosts.choices import Choices, repeated
 from pipesim.topologies.hosts.machine import Machine
-from pipesim.topologies.hosts.network_fabric import NetworkFabric
 
 
 def nvidia_smi(
@@ -45,20 +43,7 @@ def nvidia_smi(
     `latency` is that of a GPU's end of a link, so twice that, 2 us, between two GPUs of a machine; `network_latency`
     that of each NIC's link to the core, PCIe included: 5 us between nodes.
     """
-    path = parts.path("file", file)
-    fabric = NetworkFabric("core", parts.bandwidth("inter", inter), parts.latency("network_latency", network_latency))
-    choices = chosen(
-        device,
-        kind,
-        memory=memory,
-        nvlink=nvlink,
-        pcie=pcie,
-        between_bridges=between_bridges,
-        between_cpus=between_cpus,
-        nics=nics,
-        latency=latency,
-    )
-    return repeated(path, machine_in(path, choices), nodes, choices, fabric)
+    return repeated(machine_in, locals())
 
 
 def machine_in(path: Path, choices: Choices) -> Machine:

@@ -10,11 +10,20 @@ from pipesim.base.arrays import Ints
 from pipesim.base.checks import check_one_of
 from pipesim.base.errors import InputError, shown
 from pipesim.core.cluster import Cluster, Link
+from pipesim.core.members import TopologyInfo
 from pipesim.topologies import parts
 
 Distribution = Literal["choice", "uniform", "log"]
 
 
+@TopologyInfo(
+    examples=(
+        "random(7, 3, ['1 GB/s', '10 GB/s'])",
+        "random(9, 3, ['1 GB/s', '10 GB/s'], 0.4, distribution='log')",
+        "random(2, 0, [1e9, 3e9], 0, distribution='uniform')",
+        "random(1, 0, [1e9])",
+    )
+)
 def random(
     n: int,
     seed: int,

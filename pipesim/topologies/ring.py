@@ -1,9 +1,17 @@
 """Devices joined in a circle."""
 
 from pipesim.core.cluster import Cluster, Link
+from pipesim.core.members import TopologyInfo
 from pipesim.topologies import parts
 
 
+@TopologyInfo(
+    examples=(
+        "ring(5, '10 GB/s')",
+        "ring(2, 1e9)",
+        "ring(1, 1e9)",
+    )
+)
 def ring(
     n: int,
     bandwidth: float | str,

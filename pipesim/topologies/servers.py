@@ -1,12 +1,21 @@
 """Servers of several devices, joined by their NICs at a core switch."""
 
-from dataclasses import replace
-from typing import Any
-
 from pipesim.core.cluster import Cluster, Link
+from pipesim.core.members import TopologyInfo
 from pipesim.topologies import parts
 
 
+@TopologyInfo(
+    examples=(
+        "servers(2, 4, '150 GB/s', '100 Gb/s', nics=2)",
+        "servers(3, 2, '10 GB/s', '10 GB/s')",
+        "servers(2, 3, '10 GB/s', '200 Gb/s', nics=2)",
+        "servers(2, 2, '10 GB/s', '10 GB/s', nics=2, pcie='5 GB/s')",
+        "servers(1, 4, '10 GB/s', '1 GB/s')",
+        "servers(3, 1, '10 GB/s', '1 GB/s')",
+        "servers(1, 1, '10 GB/s', '1 GB/s')",
+    )
+)
 def servers(
     nodes: int,
     per_node: int,
@@ -62,10 +71,3 @@ def _ways_to_nics(node: str, per_node: int, nics: int, wide: float) -> list[Link
         else:
             links += [Link(gpu, port, wide), Link(port, nic, wide)]
     return links
-
-
-def nvswitch(
-    name: str, nodes: int, intra: str, inter: float | str, pcie: float, **common: Any  # noqa: ANN401 - as `servers` takes them
-) -> Cluster:  # fmt: skip
-    """Nodes of eight GPUs on NVSwitch, each with a NIC of its own."""
-    return replace(servers(nodes, 8, intra, inter, nics=8, pcie=pcie, **common), name=f"{name}-{nodes}")

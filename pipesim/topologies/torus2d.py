@@ -1,9 +1,18 @@
 """Devices joined in a grid whose edges meet."""
 
 from pipesim.core.cluster import Cluster, Link
+from pipesim.core.members import TopologyInfo
 from pipesim.topologies import parts
 
 
+@TopologyInfo(
+    examples=(
+        "torus2d(3, 4, '10 GB/s')",
+        "torus2d(2, 2, 1e9)",
+        "torus2d(1, 3, 1e9)",
+        "torus2d(1, 1, 1e9)",
+    )
+)
 def torus2d(
     rows: int,
     columns: int,

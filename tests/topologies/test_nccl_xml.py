@@ -13,11 +13,9 @@ from helpers import contracts
 from helpers.places import MACHINES
 from pipesim.base.errors import FormatError, InputError
 from pipesim.studies import experiment
-from pipesim.topologies.dgx1_v100 import dgx1_v100
-from pipesim.topologies.dgx_a100 import dgx_a100
-from pipesim.topologies.hgx_h100 import hgx_h100
 from pipesim.topologies.hosts import elements, interconnects
 from pipesim.topologies.nccl_xml import nccl_xml
+from pipesim.topologies.nvidia_machines import dgx1_v100, dgx_a100, hgx_h100
 from pipesim.topologies.nvidia_smi import nvidia_smi
 
 RTX = {"device": "rtx4090", "memory": "24 GiB"}

@@ -14,11 +14,8 @@ from pipesim.base.errors import FormatError, InputError
 from pipesim.cli import main
 from pipesim.core.cluster import Cluster
 from pipesim.studies import experiment
-from pipesim.topologies import dgx1_v100 as dgx1
-from pipesim.topologies.dgx1_v100 import dgx1_v100
-from pipesim.topologies.dgx_a100 import dgx_a100
-from pipesim.topologies.hgx_h100 import hgx_h100
 from pipesim.topologies.hosts import interconnects, matrix
+from pipesim.topologies.nvidia_machines import CUBE_MESH, dgx1_v100, dgx_a100, hgx_h100
 from pipesim.topologies.nvidia_smi import nvidia_smi
 
 FILES = ("dgx1", "dgx2", "dgx_a100", "hgx_h100", "rtx_4090")
@@ -89,8 +86,8 @@ def test_two_machines_are_as_far_apart_as_in_the_topologies_of_that_name(name, f
 
 def test_the_mesh_of_a_dgx1_is_that_of_the_topology_of_that_name():
     cluster = nvidia_smi(file("dgx1"))
-    for (a, b), count in dgx1.NVLINKS.items():
-        assert width(cluster, f"node0.gpu{a}", f"node0.gpu{b}") == count * dgx1.NVLINK
+    for (a, b), count in CUBE_MESH.items():
+        assert width(cluster, f"node0.gpu{a}", f"node0.gpu{b}") == count * interconnects.NVLINK_2
 
 
 def test_sixteen_gpus_of_a_dgx2_are_at_one_switch_with_six_nvlinks_each():
@@ -189,7 +186,7 @@ def test_the_generation_of_links_is_that_of_the_kind():
 
 def test_kind_is_another_word_for_device():
     assert nvidia_smi(file("dgx1"), kind="v100-32gb") == nvidia_smi(file("dgx1"), device="v100-32gb")
-    with pytest.raises(InputError, match="one of both was expected"):
+    with pytest.raises(InputError, match="only one of them was expected"):
         nvidia_smi(file("dgx1"), kind="v100-32gb", device="v100-32gb")
 
 
@@ -386,7 +383,7 @@ def test_a_name_of_a_topology_is_not_taken_for_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dgx1_v100").write_text("nothing")
     assert experiment.load_cluster("dgx1_v100") == dgx1_v100()
-    with pytest.raises(InputError, match="no cluster is called"):
+    with pytest.raises(InputError, match="unknown cluster"):
         experiment.load_cluster("x" * 5000)
 
 

@@ -20,44 +20,20 @@ from pipesim.base import lookup, serialisation, units
 from pipesim.base.errors import InputError, UnknownNameError
 from pipesim.core.cluster import Cluster
 from pipesim.core.devices import DEVICE_KINDS
+from pipesim.core.members import TopologyInfo, infos
 from pipesim.topologies import TOPOLOGIES, parts
-from pipesim.topologies.dgx1_v100 import NVLINKS, dgx1_v100
-from pipesim.topologies.dgx_a100 import dgx_a100
 from pipesim.topologies.fat_tree import fat_tree
 from pipesim.topologies.flat import flat
-from pipesim.topologies.hgx_h100 import hgx_h100
 from pipesim.topologies.leaf_spine import leaf_spine
+from pipesim.topologies.nvidia_machines import CUBE_MESH, dgx1_v100, dgx_a100, hgx_h100
 from pipesim.topologies.random_graph import random
 from pipesim.topologies.ring import ring
 from pipesim.topologies.servers import servers
 from pipesim.topologies.torus2d import torus2d
 
-# For each topology: calls as a user writes them; the first is the one whose arguments are spoilt one by one below.
-EXAMPLES = {
-    "flat": ["flat(4, '25 Gb/s')", "flat(1, 1e9)", "flat(2, 1e9, latency=0)"],
-    "servers": [
-        "servers(2, 4, '150 GB/s', '100 Gb/s', nics=2)",
-        "servers(3, 2, '10 GB/s', '10 GB/s')",
-        "servers(2, 3, '10 GB/s', '200 Gb/s', nics=2)",
-        "servers(2, 2, '10 GB/s', '10 GB/s', nics=2, pcie='5 GB/s')",
-        "servers(1, 4, '10 GB/s', '1 GB/s')",
-        "servers(3, 1, '10 GB/s', '1 GB/s')",
-        "servers(1, 1, '10 GB/s', '1 GB/s')",
-    ],
-    "dgx1_v100": ["dgx1_v100(2)", "dgx1_v100()"],
-    "dgx_a100": ["dgx_a100(2)", "dgx_a100()"],
-    "hgx_h100": ["hgx_h100(2)", "hgx_h100()"],
-    "fat_tree": ["fat_tree(4)", "fat_tree(2, 3)", "fat_tree(4, 2.5, '25 Gb/s')"],
-    "leaf_spine": ["leaf_spine(3, 2, 4, '100 Gb/s', '200 Gb/s')", "leaf_spine(1, 1, 1, 1e9, 1e9)"],
-    "ring": ["ring(5, '10 GB/s')", "ring(2, 1e9)", "ring(1, 1e9)"],
-    "torus2d": ["torus2d(3, 4, '10 GB/s')", "torus2d(2, 2, 1e9)", "torus2d(1, 3, 1e9)", "torus2d(1, 1, 1e9)"],
-    "random": [
-        "random(7, 3, ['1 GB/s', '10 GB/s'])",
-        "random(9, 3, ['1 GB/s', '10 GB/s'], 0.4, distribution='log')",
-        "random(2, 0, [1e9, 3e9], 0, distribution='uniform')",
-        "random(1, 0, [1e9])",
-    ],
-}
+# Calls as a user writes them, which the topologies declare; the first is the one whose arguments are spoilt below.
+EXAMPLES = {name: list(info.examples) for name, info in infos(TOPOLOGIES, "topology", TopologyInfo).items()}
+# Of topologies that read files.
 EXAMPLES |= {
     "nvidia_smi": [
         f"nvidia_smi({str(MACHINES / 'dgx1.txt')!r}, 2)",
@@ -97,6 +73,7 @@ def degree(cluster: Cluster, vertex: str) -> int:
 def test_every_topology_has_examples_and_every_module_is_a_topology():
     """So that a new member is put through everything below by being listed."""
     assert list(EXAMPLES) == list(TOPOLOGIES)
+    assert not [name for name, texts in EXAMPLES.items() if not texts], "declare examples with TopologyInfo"
     here = Path(pipesim.topologies.__file__).parent
     modules = {file.stem for file in here.glob("*.py")} - {"__init__", "parts"}
     assert {target.partition(":")[0].rpartition(".")[2] for target in TOPOLOGIES.values()} == modules
@@ -407,7 +384,7 @@ def test_servers_name_their_nodes():
 
 def test_every_v100_of_a_dgx1_has_six_nvlinks():
     links = Counter()
-    for (a, b), number in NVLINKS.items():
+    for (a, b), number in CUBE_MESH.items():
         assert a < b
         links.update({a: number, b: number})
     assert links == dict.fromkeys(range(8), 6)
@@ -415,9 +392,9 @@ def test_every_v100_of_a_dgx1_has_six_nvlinks():
 
 def test_the_cube_mesh_is_symmetric_under_exchange_of_its_two_quads():
     """Hybrid cube mesh: GPUs 4 to 7 are joined as GPUs 0 to 3 are, and each GPU with one of the other quad."""
-    swapped = {tuple(sorted(((a + 4) % 8, (b + 4) % 8))): number for (a, b), number in NVLINKS.items()}
-    across = [pair for pair in NVLINKS if pair[0] < 4 <= pair[1]]
-    inside = {pair for pair in NVLINKS if pair not in across}
+    swapped = {tuple(sorted(((a + 4) % 8, (b + 4) % 8))): number for (a, b), number in CUBE_MESH.items()}
+    across = [pair for pair in CUBE_MESH if pair[0] < 4 <= pair[1]]
+    inside = {pair for pair in CUBE_MESH if pair not in across}
     assert inside == {pair for pair in swapped if pair[0] // 4 == pair[1] // 4}
     assert sorted(itertools.chain(*across)) == list(range(8))
 

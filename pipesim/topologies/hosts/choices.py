@@ -1,5 +1,6 @@
 """What the user says of a machine that its own description does not: kind, rates, memory, NICs on the network."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,31 +69,29 @@ class Choices:
         return tuple(self.nics)
 
 
-def chosen(
-    device: str | None,
-    kind: str | None,
-    *,
-    latency: float | str,
-    nics: Any,  # noqa: ANN401 - what was passed is anything
-    memory: float | str | None,
-    **rates: float | str | None,
-) -> Choices:
-    """Choices from the arguments of a topology; `kind` is another word for `device`."""
-    if device is not None and kind is not None:
-        raise InputError(f"device: {shown(device)} and kind: {shown(kind)} found; one of both was expected")
-    bandwidths = {name: None if value is None else parts.bandwidth(name, value) for name, value in rates.items()}
-    return Choices(
-        device if kind is None else kind,
-        memory if memory is None else parts.memory_of(memory),
-        nics=nics,
-        latency=parts.latency("latency", latency),
-        **bandwidths,
-    )
-
-
-def repeated(path: Path, machine: Machine, nodes: Any, choices: Choices, fabric: NetworkFabric) -> Cluster:  # noqa: ANN401 - checked here
-    """A cluster of machines that are all alike."""
-    nodes = parts.count("nodes", nodes)
+def repeated(machine_in: Callable[[Path, Choices], Machine], given: Mapping[str, Any]) -> Cluster:
+    """A cluster of equal machines, which `machine_in` reads, from the arguments of `nvidia_smi` or `nccl_xml`."""
+    path, inter = parts.path("file", given["file"]), given["inter"]
+    bandwidth = None if inter is None else parts.bandwidth("inter", inter)
+    fabric = NetworkFabric("core", bandwidth, parts.latency("network_latency", given["network_latency"]))
+    choices = _chosen(given)
+    machine = machine_in(path, choices)
+    nodes = parts.count("nodes", given["nodes"])
     each = len(machine.gpus)
     parts.size(f"nodes x GPUs = {nodes} x {each}", devices=nodes * each)
     return cluster_of(f"{path.stem or path.name}-{nodes}", [choices.placed(machine)] * nodes, fabric)
+
+
+def _chosen(given: Mapping[str, Any]) -> Choices:
+    """Choices from the arguments of a topology; `kind` is another name for `device`."""
+    device, kind, memory = given["device"], given["kind"], given["memory"]
+    if device is not None and kind is not None:
+        raise InputError(f"device = {shown(device)} and kind = {shown(kind)} found; only one of them was expected")
+    rates = {name: given[name] for name in ("nvlink", "pcie", "between_bridges", "between_cpus")}
+    return Choices(
+        device if kind is None else kind,
+        memory if memory is None else parts.memory_of(memory),
+        nics=given["nics"],
+        latency=parts.latency("latency", given["latency"]),
+        **{name: None if value is None else parts.bandwidth(name, value) for name, value in rates.items()},
+    )
