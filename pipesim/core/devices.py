@@ -1,7 +1,7 @@
 """Kinds of devices as their public data sheets state them: memory, peak rates of work, bandwidths.
 
 Peaks are dense, without structured sparsity: matrix (tensor) cores for tf32, bf16, fp16, fp8, sums in fp32 where
-the sheet tells them apart; fp32 is the rate of the ordinary units. Memory sizes are powers of 1024, as devices report
+the sheet distinguishes them; fp32 is the rate of the ordinary units. Memory sizes are powers of 1024, as devices report
 them; bandwidths are powers of 1000, as sheets state them.
 """
 
@@ -18,7 +18,7 @@ GB, GIB, TFLOPS = 1e9, 2**30, 1e12
 class DeviceKind:
     """One kind of device; `peak` is in FLOP/s, dense (without structured sparsity), by precision.
 
-    `interconnect` is what its links to other devices carry together, in bytes/s in each direction; `sheet` says where
+    `interconnect` is what its links to other devices carry together, in bytes/s in each direction; `sheet` names where
     the numbers are from.
     """
 
@@ -81,7 +81,7 @@ DEVICE_KINDS: dict[str, DeviceKind] = dict(
 
 
 def device_kind(name: str) -> DeviceKind:
-    """The kind of this name, or an error that says which there are.
+    """The kind of this name, or an error that lists those that exist.
 
     "gb" may be left out ("a100-80"), and the memory where only one kind has the name ("h100").
     """

@@ -224,7 +224,7 @@ def _check_order(program: Program) -> None:
     if not np.array_equal(np.sort(program.order.values), np.flatnonzero(program.is_compute)):
         raise InputError("order: every task on a lane must stand in the order of its lane once")
     if not np.array_equal(program.lane[program.order.values], program.order.row_of_value()):
-        raise InputError("order: a task stands in the order of another lane than its own")
+        raise InputError("order: a task is in the order of another lane than its own")
 
 
 def _check_scalars(program: Program) -> None:

@@ -68,10 +68,10 @@ def _check_shares(program: Program, end: Ints, task: Ints, time: Ints, rate: Flo
     """Go through all moments at which a rate or a link changes; look at what crosses the links that are concerned."""
     changed = sorted(zip(time.tolist(), range(len(task)), strict=True))
     ended = sorted({(int(end[t]), t) for t in task.tolist()})
-    turns = sorted((t, m) for m, speeds in program.media_speeds.items() for t in speeds.times)
+    speed_changes = sorted((t, m) for m, speeds in program.media_speeds.items() for t in speeds.times)
     network = _Network(program)
     at_change = at_end = at_turn = 0
-    for now in sorted({when for when, _ in (*changed, *ended, *turns)}):
+    for now in sorted({when for when, _ in (*changed, *ended, *speed_changes)}):
         touched = set[int]()
         while at_change < len(changed) and changed[at_change][0] == now:
             number = changed[at_change][1]
@@ -80,8 +80,8 @@ def _check_shares(program: Program, end: Ints, task: Ints, time: Ints, rate: Flo
         while at_end < len(ended) and ended[at_end][0] == now:
             touched.update(network.remove(ended[at_end][1]))
             at_end += 1
-        while at_turn < len(turns) and turns[at_turn][0] == now:
-            touched.add(network.turn(turns[at_turn][1], now))
+        while at_turn < len(speed_changes) and speed_changes[at_turn][0] == now:
+            touched.add(network.turn(speed_changes[at_turn][1], now))
             at_turn += 1
         network.check(touched, now)
 

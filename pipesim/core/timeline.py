@@ -152,7 +152,7 @@ class Timeline:
 
 
 def verified_if_asked(timeline: Timeline) -> Timeline:
-    """The timeline, verified if the environment says PIPESIM_VERIFY=1. Every engine returns through here."""
+    """The timeline, verified if PIPESIM_VERIFY=1 is in the environment. Every engine returns through here."""
     if os.environ.get("PIPESIM_VERIFY", "0") not in {"", "0"}:
         timeline.verify()
     return timeline
@@ -217,7 +217,7 @@ def _verify_one_at_a_time(timeline: Timeline) -> None:
     """A link carries one transfer at a time; none overtakes another, none waits without cause."""
     program = timeline.program
     medium, task = program.route.values, program.route.row_of_value()
-    # Of those that take no time and pass at once, first what was ready first: nobody can tell otherwise.
+    # Of those that take no time and pass at once, first what was ready first, which no other order contradicts.
     order = np.lexsort((task, timeline.ready[task], timeline.end[task], timeline.start[task], medium))
     medium, task = medium[order], task[order]
     same = np.append(False, medium[1:] == medium[:-1])[: len(task)]

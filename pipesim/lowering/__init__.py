@@ -1,4 +1,4 @@
-"""From a plan and a schedule to a Program, in passes: each adds one sort of task, none changes what stands.
+"""From a plan and a schedule to a Program, in passes: each adds one kind of task, none changes earlier ones.
 
     slots        one replica of one stage: (stage 0, replica 0), (stage 0, replica 1), (stage 1, replica 0), ...
     compute      one task per action of the schedule, rank after rank

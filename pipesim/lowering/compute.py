@@ -118,7 +118,7 @@ def _first_backwards(setup: Setup) -> Ints:
 
 
 def add_optimizer(tasks: Tasks, setup: Setup) -> None:
-    """One step per slot at the end of its lane, later stages first; `add_all_reduces` says what it waits for."""
+    """One step per slot at the end of its lane, later stages first; `add_all_reduces` adds what it waits for."""
     if not setup.options.optimizer_s_per_byte:
         return
     for slot, (stage, rank) in sorted(enumerate(setup.slots), key=lambda item: (item[1][1], -item[1][0])):

@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How transfers behave, and what stands beside forwards and backwards."""
+    """How transfers behave, and what there is beside forwards and backwards."""
 
     sharing: Sharing = "fair"
     transfers: Transfers = "eager"

@@ -5,7 +5,7 @@
     limits                 no forward beyond `limit` kept microbatches, or beyond `hold` without their backward; no new
                            microbatch beyond `window` under way
 
-The keys of a repeated block - where each action of microbatch 0 stands, and how far microbatch 1 comes after it - make
+The keys of a repeated block - where each action of microbatch 0 is, and how far microbatch 1 comes after it - make
 the schedules of a family, see `blocks`.
 """
 

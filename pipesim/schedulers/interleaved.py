@@ -39,7 +39,7 @@ def interleaved(
     check_split_replicas(plan, "interleaved")
     if count > 1 and size < len(lanes):
         raise ScheduleError(f"group = {size} found; at least {len(lanes)} was expected, one microbatch per device")
-    forward = turns(count, plan.microbatches, size)
+    forward = chunk_order(count, plan.microbatches, size)
     size = largest_group(plan.microbatches, size)
     rank_of = {device: n for n, devices in enumerate(lanes) for device in devices}
     by_lane = [_row(lane, len(lanes), count, forward, size) for lane in range(len(lanes))]
@@ -51,7 +51,7 @@ def largest_group(microbatches: int, group: int) -> int:
     return -(-microbatches // max(microbatches // group, 1))
 
 
-def turns(chunks: int, microbatches: int, group: int) -> Ints:
+def chunk_order(chunks: int, microbatches: int, group: int) -> Ints:
     """[turn, (chunk, microbatch)]: the forwards of a lane; backwards follow the same order with the chunks reversed."""
     chunk, microbatch = np.repeat(np.arange(chunks), microbatches), np.tile(np.arange(microbatches), chunks)
     parts = np.array_split(np.arange(microbatches), max(microbatches // group, 1))

@@ -9,7 +9,7 @@ from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.schedulers.abstract_pipeline import abstract_pipeline
 from pipesim.schedulers.greedy import greedy_order, rules
-from pipesim.schedulers.interleaved import largest_group, turns
+from pipesim.schedulers.interleaved import chunk_order, largest_group
 from pipesim.schedulers.layouts import check_layout, check_split_replicas
 
 
@@ -26,7 +26,7 @@ def interleaved_zb(plan: Plan, costs: Costs, cluster: Cluster, *, chunks: int = 
     pipeline = abstract_pipeline(plan, costs, cluster)
     lanes, microbatches = pipeline.lanes, pipeline.microbatches
     turn = np.zeros((count, microbatches), np.int64)  # [chunk, microbatch] -> its turn among the forwards of a lane
-    order = turns(count, microbatches, lanes)
+    order = chunk_order(count, microbatches, lanes)
     turn[order[:, 0], order[:, 1]] = np.arange(len(order))
     forward, backward = np.repeat(turn, lanes, axis=0), np.repeat(turn[::-1], lanes, axis=0)
     hold = 2 * (lanes - np.arange(lanes) - 1) + (count - 1) * largest_group(microbatches, lanes) + 1

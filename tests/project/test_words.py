@@ -15,16 +15,12 @@ ROOTS = ("pipesim", "docs", "experiments", "notebooks", "benchmarks", "traces")
 NOT_YET = [
     "analysis",
     "architectures",
-    "base",
     "cli",
-    "core",
     "display",
     "engines",
     "importers",
-    "lowering",
     "planners",
     "recorders",
-    "schedulers",
     "studies",
     "topologies",
 ]
@@ -60,10 +56,12 @@ def text_of(path):
 
 
 def names(text):
-    """The identifiers of Python code, with their lines."""
+    """The identifiers of Python code, with their lines; attributes may be those of other libraries."""
+    before = ""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.NAME:
+        if token.type == tokenize.NAME and before != ".":
             yield token.string, token.start[0]
+        before = token.string
 
 
 def uses(text, phrases, *, is_code):
