@@ -132,7 +132,7 @@ def test_what_is_lowered_passes_the_check(program):
         (lambda: with_row("duration", 4, -1), "duration"),
         (lambda: changed(order=Ragged.of([[0, 1], [2]])), "order: every task on a lane must stand in .* once"),
         (lambda: changed(order=Ragged.of([[0, 1], [2, 2]])), "order: every task"),
-        (lambda: changed(order=Ragged.of([[0, 2], [1, 3]])), "order: a task stands in the order of another lane"),
+        (lambda: changed(order=Ragged.of([[0, 2], [1, 3]])), "order: a task is in the order of another lane"),
     ],
 )
 def test_columns_that_do_not_fit_together_are_refused(make, message):
