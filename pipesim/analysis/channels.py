@@ -10,6 +10,7 @@ j), backward first among equals; a machine that becomes idle takes the first blo
 done.
 """
 
+import functools
 import heapq
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -103,92 +104,92 @@ def slowest(cluster: Cluster, pairs: list[tuple[str, str]], size: float, times: 
 
 def execute(pipeline: Pipeline, *, full: bool = False) -> Execution:
     """PE: run the pipeline in cycle order."""
+    large = pipeline.microbatches * (4 * len(pipeline.forward) - 3) >= MANY
+    return Execution(*suited(cycle_order, large=large)(chain_of(pipeline), pipeline.microbatches, full))
+
+
+class Chain(NamedTuple):
+    """The blocks of one microbatch, by kind: 2 q is on machine q upwards, 2 q + 1 downwards.
+
+    machine     0  1  2  ...  last  ...  2  1  0     last = 2 S - 2: the last stage, forward and backward in one
+    kind        0  2  4     2 last       5  3  1     machine 2 n is stage n, 2 n + 1 the channel after it
+    """
+
+    work: Ints  # nanoseconds
+    position: Ints  # j, in the order of the chain
+    after: Ints  # the kind of the next block; -1 after the last
+
+
+def chain_of(pipeline: Pipeline) -> Chain:
+    """The blocks of a pipeline."""
     stages = len(pipeline.forward)
-    up, down = np.zeros(2 * stages - 1, np.int64), np.zeros(2 * stages - 1, np.int64)
-    up[::2], down[::2] = pipeline.forward, pipeline.backward
-    up[1::2], down[1::2] = pipeline.ahead, pipeline.back
-    kernel = suited(cycle_order, large=pipeline.microbatches * (4 * stages - 3) >= MANY)
-    return Execution(*kernel(up, down, pipeline.microbatches, full))
+    work = np.zeros(4 * stages - 2, np.int64)
+    work[::4], work[1::4] = pipeline.forward, pipeline.backward
+    work[2::4], work[3::4] = pipeline.ahead, pipeline.back
+    work[-2] += work[-1]
+    return Chain(work, *_order_of_kinds(stages))
 
 
-def cycle_order(  # noqa: C901, PLR0912, PLR0915 - one kernel, without calls: numba and Python run the same lines
-    up: Ints,
-    down: Ints,
-    microbatches: int,
-    full: bool,  # noqa: FBT001 - kernels take plain values
-) -> tuple[Ints, Ints]:
-    """Ends of the last backwards, and orders, of all stages. Machine 2n is stage n, 2n + 1 the channel after it.
+@functools.cache
+def _order_of_kinds(stages: int) -> tuple[Ints, Ints]:
+    """`position` and `after` of a `Chain`; the last kind, the last stage downwards, is never run."""
+    machine, last = np.arange(2 * stages - 1), 2 * stages - 2
+    position = np.stack([machine, 2 * last - machine], axis=1).ravel()
+    after = np.stack([2 * machine + 2, 2 * machine - 1], axis=1).ravel()
+    after[2 * last] = 2 * last - 1
+    return position, after
 
-        block       0  1  2  ...  last  ...  2 last      last = 2S - 2: the last stage, forward and backward in one
-        machine     0  1  2  ...  last  ...  0           upwards machine q works up[q], downwards down[q]
+
+def cycle_order(chain: Chain, microbatches: int, full: bool) -> tuple[Ints, Ints]:  # noqa: C901, FBT001 - one loop over events; Python runs it too, where calls cost more than they do
+    """Ends of the last backwards, and orders, of all stages.
 
     Blocks of one kind become ready in the order of microbatches, so a counter of ready ones is a queue.
     """
-    machines = len(up)
-    last = machines - 1
-    next_up, next_down = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
-    ready_up, ready_down = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
-    busy_up, busy_down = np.zeros(machines, np.bool_), np.zeros(machines, np.bool_)
+    work, position, after = chain
+    machines = len(work) // 2
+    last_up = 2 * machines - 2
+    started, ready, busy = np.zeros_like(work), np.zeros_like(work), np.zeros(len(work), np.bool_)
     order = np.zeros(((machines + 1) // 2, 2 * microbatches), np.int64)
     placed = np.zeros((machines + 1) // 2, np.int64)
     ends = np.zeros((machines + 1) // 2, np.int64)
-    ready_up[0] = microbatches
-    events = [(0, -1)]  # (time, machine * 2 + downwards); -1 starts everything
+    ready[0] = microbatches
+    events = [(0, -1)]  # (time, kind of the block that ends); -1 starts everything
     touched = [0]
     while len(events) > 0:
         now = events[0][0]
         touched.clear()
         while len(events) > 0 and events[0][0] == now:  # all that ends now is finished first
-            _, what = heapq.heappop(events)
-            machine, downwards = what // 2, what % 2 == 1
-            if what < 0:
-                touched.append(0)
+            _, kind = heapq.heappop(events)
+            touched.append(max(kind, 0) // 2)
+            if kind < 0:
                 continue
-            touched.append(machine)
-            if downwards:
-                busy_down[machine] = False
-                if machine > 0:
-                    ready_down[machine - 1] += 1
-                    touched.append(machine - 1)
-            else:
-                busy_up[machine] = False
-                if machine < last:
-                    ready_up[machine + 1] += 1
-                    touched.append(machine + 1)
-                elif last > 0:
-                    ready_down[machine - 1] += 1
-                    touched.append(machine - 1)
-            if machine % 2 == 0 and (downwards or machine == last):
-                ends[machine // 2] = now
+            busy[kind] = False
+            if after[kind] >= 0:
+                ready[after[kind]] += 1
+                touched.append(after[kind] // 2)
+            if kind % 4 == 1 or kind == last_up:
+                ends[kind // 4] = now
         for machine in touched:
+            up, down = 2 * machine, 2 * machine + 1
             apart = full and machine % 2 == 1  # the two directions of a full-duplex channel do not wait for each other
             for _ in range(2):
-                blocked_up = busy_up[machine] or (busy_down[machine] and not apart)
-                blocked_down = busy_down[machine] or (busy_up[machine] and not apart)
-                key_up = next_up[machine] + machine
-                key_down = next_down[machine] + 2 * last - machine
-                can_up = ready_up[machine] > 0 and not blocked_up
-                can_down = ready_down[machine] > 0 and not blocked_down
-                if can_down and (not can_up or key_down <= key_up):
-                    ready_down[machine] -= 1
-                    busy_down[machine] = True
-                    heapq.heappush(events, (now + down[machine], machine * 2 + 1))
-                    if machine % 2 == 0:
-                        order[machine // 2, placed[machine // 2]] = 2 * next_down[machine] + 1
-                        placed[machine // 2] += 1
-                    next_down[machine] += 1
-                elif can_up:
-                    ready_up[machine] -= 1
-                    busy_up[machine] = True
-                    work = up[machine] + down[machine] if machine == last else up[machine]
-                    heapq.heappush(events, (now + work, machine * 2))
-                    if machine % 2 == 0:
-                        order[machine // 2, placed[machine // 2]] = 2 * next_up[machine]
-                        placed[machine // 2] += 1
-                        if machine == last:
-                            order[machine // 2, placed[machine // 2]] = 2 * next_up[machine] + 1
-                            placed[machine // 2] += 1
-                    next_up[machine] += 1
+                can_up = ready[up] > 0 and not busy[up] and (apart or not busy[down])
+                can_down = ready[down] > 0 and not busy[down] and (apart or not busy[up])
+                if not (can_up or can_down):
+                    break
+                down_first = started[down] + position[down] <= started[up] + position[up]
+                kind = down if can_down and (down_first or not can_up) else up
+                ready[kind] -= 1
+                busy[kind] = True
+                heapq.heappush(events, (now + work[kind], kind))
+                if machine % 2 == 0:
+                    stage = machine // 2
+                    order[stage, placed[stage]] = 2 * started[kind] + kind % 2
+                    placed[stage] += 1
+                    if kind == last_up:
+                        order[stage, placed[stage]] = 2 * started[kind] + 1
+                        placed[stage] += 1
+                started[kind] += 1
     return ends, order
 
 

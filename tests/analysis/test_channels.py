@@ -56,11 +56,9 @@ def test_each_stage_does_each_forward_before_its_backward_once(pipeline):
 @settings(max_examples=100)
 @given(pipelines(), st.booleans())
 def test_the_compiled_kernel_is_its_plain_twin(pipeline, full):
-    stages = len(pipeline.forward)
-    up, down = np.zeros(2 * stages - 1, np.int64), np.zeros(2 * stages - 1, np.int64)
-    up[::2], down[::2], up[1::2], down[1::2] = pipeline.forward, pipeline.backward, pipeline.ahead, pipeline.back
-    plain = cycle_order(up, down, pipeline.microbatches, full)
-    fast = compiled(cycle_order)(up, down, pipeline.microbatches, full)
+    chain = channels.chain_of(pipeline)
+    plain = cycle_order(chain, pipeline.microbatches, full)
+    fast = compiled(cycle_order)(chain, pipeline.microbatches, full)
     assert all(np.array_equal(a, b) for a, b in zip(plain, fast, strict=True))
 
 

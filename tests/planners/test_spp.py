@@ -142,7 +142,7 @@ def test_the_compiled_program_is_its_plain_twin(trace, cluster, microbatches):
     except InputError:  # the trace has no times for the cluster's kinds
         return
     most = min(len(costs.model), len(order))
-    plain, fast = bottlenecks(*tables, most), compiled(bottlenecks)(*tables, most)
+    plain, fast = bottlenecks(tables, most), compiled(bottlenecks)(tables, most)
     assert all(np.array_equal(a, b) for a, b in zip(plain, fast, strict=True))
 
 

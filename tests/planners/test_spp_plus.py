@@ -23,11 +23,11 @@ from pipesim.planners.spp import spp
 from pipesim.planners.spp.prm import tables_of
 from pipesim.planners.spp_plus import spp_plus
 from pipesim.planners.spp_plus.contention import contended
-from pipesim.planners.spp_plus.filling import least_heads, solutions
+from pipesim.planners.spp_plus.fill_and_drain import least_heads, solutions
 from pipesim.planners.spp_plus.islands import LAYERS, _islands, _stages, _with_few_cuts, on_islands
 from pipesim.planners.spp_plus.labels import labelled
+from pipesim.planners.spp_plus.placements import StageLoads, best_placements, improve_by_swaps, routes_of
 from pipesim.planners.spp_plus.polish import moves, polished
-from pipesim.planners.spp_plus.settling import roads_of, settled, swapped
 from pipesim.studies import experiment
 from pipesim.studies.pricing import simulated_seconds
 
@@ -114,8 +114,8 @@ def test_the_compiled_program_is_its_plain_twin(trace, cluster, microbatches, sh
     costs, order = costs_of(trace), list(range(len(cluster.devices)))
     tables = tables_of(costs, cluster, order, microbatches)
     target = share * float(tables.seconds[0, 1, -1])
-    plain = least_heads(*tables[:6], microbatches, target)
-    fast = compiled(least_heads)(*tables[:6], microbatches, target)
+    plain = least_heads(tables, microbatches, target)
+    fast = compiled(least_heads)(tables, microbatches, target)
     assert all(np.array_equal(a, b) for a, b in zip(plain, fast, strict=True))
 
 
@@ -269,13 +269,13 @@ def test_the_compiled_swaps_are_their_plain_twin_and_leave_no_swap_that_helps(cl
     )
     first = np.array(data.draw(st.permutations(range(count))))
     plain, fast = first.copy(), first.copy()
-    asked = sizes, work, one, ring * 1e6, cut * 1e6, 4.0, *roads_of(cluster)
-    least = swapped(plain, *asked)
-    assert compiled(swapped)(fast, *asked) == least
+    asked = StageLoads(sizes, work, one, ring * 1e6, cut * 1e6), routes_of(cluster), 4.0
+    least = improve_by_swaps(plain, *asked)
+    assert compiled(improve_by_swaps)(fast, *asked) == least
     assert plain.tolist() == fast.tolist()
     assert sorted(plain.tolist()) == list(range(count))
     again = plain.copy()
-    assert swapped(again, *asked) == least
+    assert improve_by_swaps(again, *asked) == least
     assert again.tolist() == plain.tolist()
 
 
@@ -285,7 +285,7 @@ def test_a_stage_settles_where_its_ring_is_wide():
     costs = costs_of(even_trace(4, output_bytes=1000, parameter_bytes=50_000_000))
     names = [device.name for device in cluster.devices]
     stages = (Stage(0, 4, tuple(names[:4])),)
-    (best, *others) = settled(stages, cluster, roads_of(cluster), tables_of_bound(costs, cluster, 4, "split"))
+    (best, *others) = best_placements(stages, cluster, routes_of(cluster), tables_of_bound(costs, cluster, 4, "split"))
     ring = [cluster.index[name] for name in best[0].devices]
     assert min(cluster.bandwidth_matrix[a, b] for a, b in zip(ring, [*ring[1:], ring[0]], strict=True)) == 50e9
     assert all(len(found[0].devices) == 4 for found in others)

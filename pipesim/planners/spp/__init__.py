@@ -21,7 +21,7 @@ from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.lowering import state_factor
-from pipesim.planners.spp.prm import Memory, Solution, prm
+from pipesim.planners.spp.prm import MemoryLimit, Partition, prm
 from pipesim.planners.spp.rdo import ordered
 
 IN_FLIGHT = ("one_f_one_b", "gpipe", "pe")
@@ -68,7 +68,7 @@ def spp(
     return Plan(plan.model, plan.layers, microbatches, plan.stages, "split", label, to_s(time))
 
 
-def plan_of(model: Model, cluster: Cluster, order: list[int], solution: Solution, microbatches: int) -> Plan:
+def plan_of(model: Model, cluster: Cluster, order: list[int], solution: Partition, microbatches: int) -> Plan:
     """The plan that a solution stands for: stage after stage takes the next devices of the order."""
     ends = np.cumsum(solution.replicas).tolist()
     bounds = [*solution.starts, len(model)]
@@ -85,18 +85,18 @@ def _pe_time(plan: Plan, costs: Costs, cluster: Cluster) -> int:
     return execute(pipeline).time(pipeline)
 
 
-def memory_limit(costs: Costs, cluster: Cluster, order: list[int], microbatches: int, schedule: str) -> Memory:
+def memory_limit(costs: Costs, cluster: Cluster, order: list[int], microbatches: int, schedule: str) -> MemoryLimit:
     """What stages must hold under a schedule: its microbatches in flight at the x-th stage from the end."""
     check_one_of("memory", schedule, IN_FLIGHT)
     positions = np.arange(len(order) + 1)
     depth = np.minimum(positions, microbatches) if schedule == "one_f_one_b" else np.full_like(positions, microbatches)
     memory = np.array([cluster.devices[i].memory or np.inf for i in order], np.float64)
     model = costs.model
-    return Memory(model.parameter_bytes * state_factor(model.precision), model.stash_bytes, memory, depth)
+    return MemoryLimit(model.parameter_bytes * state_factor(model.precision), model.stash_bytes, memory, depth)
 
 
 def _nothing_fits(  # noqa: PLR0917 - the parts of the problem
-    costs: Costs, cluster: Cluster, order: list[int], microbatches: int, memory: Memory, most_stages: int | None
+    costs: Costs, cluster: Cluster, order: list[int], microbatches: int, memory: MemoryLimit, most_stages: int | None
 ) -> DoesNotFitError:
     """Of the plans that are best without a limit, the one that is least short, and where."""
     static, stash = (np.concatenate([[0.0], np.cumsum(column)]) for column in (memory.static, memory.stash))

@@ -30,7 +30,7 @@ MOST_BYTES = 8e9  # of back-pointers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Memory:
+class MemoryLimit:
     """What a stage must hold, and what devices have: bytes per layer, and per microbatch in flight."""
 
     static: Floats  # parameters, gradients, optimizer state of each layer
@@ -39,7 +39,7 @@ class Memory:
     in_flight: Ints  # microbatches in flight of a stage that is the x-th from the end: in_flight[x]
 
 
-class Tables(NamedTuple):
+class GroupTables(NamedTuple):
     """What the dynamic program reads, for devices in order and layers in order."""
 
     seconds: Floats  # [kind, r, l]: seconds of all microbatches on layers 0 .. l-1, for a group of r such devices
@@ -54,7 +54,7 @@ class Tables(NamedTuple):
     in_flight: Ints
 
 
-class Solution(NamedTuple):
+class Partition(NamedTuple):
     """For x stages: the bottleneck in seconds, the first layer of each stage, and how many devices each takes."""
 
     bottleneck: float
@@ -64,8 +64,8 @@ class Solution(NamedTuple):
 
 def prm(  # noqa: PLR0917 - a problem has its parts
     costs: Costs, cluster: Cluster, order: list[int], microbatches: int, most_stages: int | None = None,
-    memory: Memory | None = None,
-) -> dict[int, Solution]:  # fmt: skip
+    memory: MemoryLimit | None = None,
+) -> dict[int, Partition]:  # fmt: skip
     """The best plan for each number of stages up to `most_stages`; none where nothing fits in memory."""
     tables = tables_of(costs, cluster, order, microbatches, memory)
     devices, layers = len(order), len(costs.model)
@@ -76,13 +76,13 @@ def prm(  # noqa: PLR0917 - a problem has its parts
             f"{layers} layers on {devices} devices in up to {most} stages would need {size / 1e9:.0f} GB of tables; "
             "limit the number of stages with most_stages=..."
         )
-    best, cuts, takes = compiled(bottlenecks)(*tables, most)
+    best, cuts, takes = compiled(bottlenecks)(tables, most)
     found = {}
     for x in range(1, most + 1):
         replicas = int(np.argmin(best[x]))
         if np.isfinite(best[x, replicas]):
             starts, counts = _trace_back(cuts, takes, (layers, devices), x, replicas)
-            found[x] = Solution(float(best[x, replicas]), starts, counts)
+            found[x] = Partition(float(best[x, replicas]), starts, counts)
     return found
 
 
@@ -93,8 +93,8 @@ def _states(devices: int, layers: int, x: int) -> int:
 
 
 def tables_of(
-    costs: Costs, cluster: Cluster, order: list[int], microbatches: int, memory: Memory | None = None
-) -> Tables:
+    costs: Costs, cluster: Cluster, order: list[int], microbatches: int, memory: MemoryLimit | None = None
+) -> GroupTables:
     """Prefix sums and least bandwidths for devices in this order."""
     devices = [cluster.devices[i] for i in order]
     kinds = list(dict.fromkeys(device.kind for device in devices))
@@ -118,7 +118,7 @@ def tables_of(
                 capacity[i, r] = min(capacity[i, r - 1], memory.capacity[newest])
     ring = 2 * (np.arange(count + 1) - 1) / np.maximum(np.arange(count + 1), 1)
     nothing = np.zeros(0)
-    return Tables(
+    return GroupTables(
         seconds=seconds,
         kinds=present,
         reduce=np.maximum(ring, 0)[None, :] / inside,
@@ -162,87 +162,125 @@ def _trace_back(
     return tuple(starts), tuple(counts)
 
 
-def bottlenecks(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one kernel, without calls, so that numba and Python run the same lines
-    seconds: Floats, kinds: NDArray[np.bool_], reduce: Floats, parameters: Floats, cut: Floats, channel: Floats,
-    static: Floats, stash: Floats, capacity: Floats, in_flight: Ints, most: int,
-) -> tuple[Floats, Shorts, Shorts]:  # fmt: skip
+class BackPointers(NamedTuple):
+    """What each state chooses: states by number of stages, then i, then r, then l."""
+
+    cuts: Shorts  # l'
+    takes: Shorts  # r'
+
+
+def bottlenecks(tables: GroupTables, most: int) -> tuple[Floats, Shorts, Shorts]:
     """W for x = 1 .. most at layer 0 and device 0, as [x, r], with the choices l' and r' of every state.
 
     later[b, r', l']    W(l', x-1, r', b)
-    joined[l']          min over r' of max( the channel at b, later[b, r', l'] ): what follows a stage that ends there
-    now[i, r, l]        min over l' of max( own(l .. l'; i .. i+r), joined[l'] ),   b = i + r
-
-    The search for l' starts where it ended for l + 1. Going right it ends where own, which grows, reaches the best so
-    far; going left, where the least of joined up to there does.
+    now[i, r, l]        W(l, x, r, i)
     """
-    layers, devices = len(cut) - 1, len(kinds)
+    layers, devices = len(tables.cut) - 1, len(tables.kinds)
     total = 0
     for x in range(1, most + 1):
         total += (devices - x + 1) * (devices - x + 2) // 2 * (layers - x + 1)
-    cuts, takes = np.zeros(total, np.uint16), np.zeros(total, np.uint16)
+    pointers = BackPointers(np.zeros(total, np.uint16), np.zeros(total, np.uint16))
     best = np.full((most + 1, devices + 1), np.inf)
     later = np.full((devices + 1, devices + 1, layers + 1), np.inf)
     now = np.full((devices + 1, devices + 1, layers + 1), np.inf)
-    joined, chosen, least_joined = np.zeros(layers + 1), np.zeros(layers + 1, np.int64), np.zeros(layers + 1)
-    prefix = np.zeros((len(seconds), layers + 1))
-    limited = len(static) > 0
     base = 0
     for x in range(1, most + 1):
+        if x == 1:
+            last_stages(tables, now)
+        else:
+            one_more_stage(tables, later, now, pointers, x, base)
         n = devices - x + 1
-        for i in range(n):
-            for r in range(1, n - i + 1):
-                if x == 1 and r != n - i:
-                    continue  # the last stage takes all devices that are left
-                b = i + r
-                joined[:] = 0.0 if x == 1 else np.inf
-                for r2 in range(1, devices - b - x + 3 if x > 1 else 1):
-                    pace = channel[b, r, r2]
-                    for l2 in range(1, layers - x + 2):
-                        slower = max(later[b, r2, l2], cut[l2] * pace)
-                        better = slower < joined[l2]
-                        chosen[l2] = r2 if better else chosen[l2]
-                        joined[l2] = slower if better else joined[l2]
-                present = 0
-                for k in range(len(seconds)):
-                    if kinds[i, r, k]:
-                        prefix[present] = seconds[k, r] + reduce[i, r] * parameters
-                        present += 1
-                least_joined[0] = np.inf
-                for l2 in range(1, layers - x + 2):
-                    least_joined[l2] = min(least_joined[l2 - 1], joined[l2])
-                row = base + (i * n - i * (i - 1) // 2 + r - 1) * (layers - x + 1)
-                at = end = layers - x + 1
-                for l in range(layers - x, -1, -1):  # noqa: E741 - the letter of the formulas
-                    if limited:
-                        while (
-                            end > l
-                            and (stash[end] - stash[l]) / r * in_flight[x] + static[end] - static[l] > capacity[i, r]
-                        ):
-                            end -= 1
-                    start = layers if x == 1 else max(l + 1, min(at, end))
-                    least, l2, rightward = np.inf, start, True
-                    while True:
-                        if rightward and l2 > end:
-                            rightward, l2 = False, start - 1
-                        if not rightward and (l2 <= l or x == 1 or least_joined[l2] >= least):
-                            break
-                        mine = 0.0
-                        for k in range(present):
-                            mine = max(mine, prefix[k, l2] - prefix[k, l])
-                        if rightward and mine >= least:
-                            rightward, l2 = False, start - 1
-                            continue
-                        worst = max(mine, joined[l2])
-                        if worst < least:
-                            least, at = worst, l2
-                        l2 += 1 if rightward else -1
-                    now[i, r, l] = least
-                    if x > 1 and least < np.inf:
-                        cuts[row + l] = at
-                        takes[row + l] = chosen[at]
         for r in range(1, n + 1):
             best[x, r] = now[0, r, 0]
         base += n * (n + 1) // 2 * (layers - x + 1)
         later, now = now, later
-        now[:, :, :] = np.inf
-    return best, cuts, takes
+        now.fill(np.inf)
+    return best, pointers.cuts, pointers.takes
+
+
+@compiled
+def last_stages(tables: GroupTables, now: Floats) -> None:
+    """W for one stage: all layers that are left on all devices that are left."""
+    seconds, kinds, reduce, parameters = tables.seconds, tables.kinds, tables.reduce, tables.parameters
+    static, stash, capacity = tables.static, tables.stash, tables.capacity
+    layers, devices, limited = len(parameters) - 1, len(kinds), len(static) > 0
+    for i in range(devices):
+        r = devices - i
+        for l in range(layers):  # noqa: E741 - the letter of the formulas
+            worst = 0.0
+            for k in range(len(seconds)):
+                if kinds[i, r, k]:
+                    until = seconds[k, r, layers] + reduce[i, r] * parameters[layers]
+                    worst = max(worst, until - (seconds[k, r, l] + reduce[i, r] * parameters[l]))
+            if limited:
+                held = (stash[layers] - stash[l]) / r * tables.in_flight[1] + static[layers] - static[l]
+                worst = np.inf if held > capacity[i, r] else worst
+            now[i, r, l] = worst
+
+
+@compiled
+def one_more_stage(tables: GroupTables, later: Floats, now: Floats, pointers: BackPointers, x: int, base: int) -> None:  # noqa: C901, PLR0912, PLR0917 - one loop over groups: calls inside of it cost more than they do
+    """W for x stages from that for x - 1.
+
+    joined[l']    min over r' of max( the channel at b, later[b, r', l'] ): what follows a stage that ends there
+    now[i, r, l]  min over l' of max( own(l .. l'; i .. i+r), joined[l'] ),   b = i + r
+
+    The search for l' starts where it ended for l + 1. Going right it ends where own, which grows, reaches the best so
+    far; going left, where the least of joined up to there does.
+    """
+    seconds, kinds, reduce, parameters = tables.seconds, tables.kinds, tables.reduce, tables.parameters
+    cut, channel, static, stash, capacity = tables.cut, tables.channel, tables.static, tables.stash, tables.capacity
+    layers, devices, limited = len(cut) - 1, len(kinds), len(static) > 0
+    n, ends = devices - x + 1, layers - x + 1
+    joined, least_joined, chosen = np.zeros(layers + 1), np.zeros(layers + 1), np.zeros(layers + 1, np.int64)
+    own = np.zeros((len(seconds), layers + 1))
+    row = base
+    for i in range(n):
+        for r in range(1, n - i + 1):
+            b = i + r
+            joined[:] = np.inf
+            for r2 in range(1, n - b + 2):
+                pace = channel[b, r, r2]
+                for l2 in range(1, ends + 1):
+                    slower = max(later[b, r2, l2], cut[l2] * pace)
+                    better = slower < joined[l2]
+                    chosen[l2] = r2 if better else chosen[l2]
+                    joined[l2] = slower if better else joined[l2]
+            least_joined[0] = np.inf
+            for l2 in range(1, ends + 1):
+                least_joined[l2] = min(least_joined[l2 - 1], joined[l2])
+            present = 0
+            for k in range(len(seconds)):
+                if kinds[i, r, k]:
+                    for l2 in range(layers + 1):
+                        own[present, l2] = seconds[k, r, l2] + reduce[i, r] * parameters[l2]
+                    present += 1
+            at = end = ends
+            for l in range(ends - 1, -1, -1):  # noqa: E741 - the letter of the formulas
+                if limited:
+                    most, depth = capacity[i, r], tables.in_flight[x]
+                    while end > l and (stash[end] - stash[l]) / r * depth + static[end] - static[l] > most:
+                        end -= 1
+                start = max(l + 1, min(at, end))
+                least = np.inf
+                for l2 in range(start, end + 1):
+                    mine = 0.0
+                    for k in range(present):
+                        mine = max(mine, own[k, l2] - own[k, l])
+                    if mine >= least:
+                        break
+                    if max(mine, joined[l2]) < least:
+                        least, at = max(mine, joined[l2]), l2
+                for l2 in range(start - 1, l, -1):
+                    if least_joined[l2] >= least:
+                        break
+                    worst = joined[l2]
+                    for k in range(present):
+                        worst = max(worst, own[k, l2] - own[k, l])
+                    if worst < least:
+                        least, at = worst, l2
+                now[i, r, l] = least
+                is_plan = least < np.inf
+                pointers.cuts[row + l] = at if is_plan else 0
+                pointers.takes[row + l] = chosen[at] if is_plan else 0
+            row += ends

@@ -32,10 +32,10 @@ from pipesim.planners.hetpipe import hetpipe
 from pipesim.planners.megatron import megatron
 from pipesim.planners.piper import piper
 from pipesim.planners.spp import plan_of, spp
-from pipesim.planners.spp.prm import Solution, prm, tables_of
+from pipesim.planners.spp.prm import Partition, prm, tables_of
 from pipesim.planners.spp.rdo import LITERAL, by_minimum_cuts, given, hierarchical
 from pipesim.planners.spp_plus.contention import contended
-from pipesim.planners.spp_plus.filling import solutions
+from pipesim.planners.spp_plus.fill_and_drain import solutions
 from pipesim.planners.spp_plus.islands import on_islands
 from pipesim.planners.spp_plus.polish import Cost, polished
 
@@ -154,7 +154,7 @@ def _orders(cluster: Cluster, seed: int) -> list[list[int]]:
 
 def _ranked(
     costs: Costs, cluster: Cluster, order: list[int], microbatches: int, *, shared: bool
-) -> list[tuple[Solution, list[int]]]:
+) -> list[tuple[Partition, list[int]]]:
     """Plans for one order: those that keep fill and bottleneck small, then PRM's best."""
     tables = tables_of(costs, cluster, order, microbatches)
     if shared:

@@ -8,10 +8,10 @@ import numpy as np
 
 from pipesim.base.arrays import Floats
 from pipesim.core.cluster import Cluster
-from pipesim.planners.spp.prm import Tables
+from pipesim.planners.spp.prm import GroupTables
 
 
-def contended(tables: Tables, cluster: Cluster, order: list[int]) -> Tables:
+def contended(tables: GroupTables, cluster: Cluster, order: list[int]) -> GroupTables:
     """The same tables with channels and rings at the pace of their busiest link."""
     use = _link_seconds(cluster, order)
     return tables._replace(channel=_channels(use), reduce=_rings(use))

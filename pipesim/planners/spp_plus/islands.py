@@ -25,7 +25,7 @@ from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan, Replicas, Stage
 from pipesim.planners.spp_plus.labels import labelled
-from pipesim.planners.spp_plus.settling import roads_of, settled
+from pipesim.planners.spp_plus.placements import best_placements, routes_of
 
 LAYERS = 64  # of more, only cuts are looked at that are small among their neighbours
 WORK, MORE_WORK = 2_000_000, 20_000_000  # layers times ways to place two stages: for a search, and for a few looks
@@ -70,8 +70,8 @@ def on_islands(costs: Costs, cluster: Cluster, microbatches: int, replicas: Repl
             alike = bool(network.alike(label).all())
             placed += _in_a_row(tables, fine, cuts, microbatches, alike=alike)
             if not alike and len(cluster.devices) <= UNEVEN:
-                exact, roads = tables_of(costs, cluster, microbatches, replicas), roads_of(cluster)
-                placed += [better for stages in placed for better in settled(stages, cluster, roads, exact)]
+                exact, routes = tables_of(costs, cluster, microbatches, replicas), routes_of(cluster)
+                placed += [better for stages in placed for better in best_placements(stages, cluster, routes, exact)]
         for stages in placed:
             if stages not in seen:
                 seen.add(stages)

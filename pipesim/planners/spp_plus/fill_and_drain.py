@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from pipesim.base.arrays import Floats
 from pipesim.base.kernels import compiled
-from pipesim.planners.spp.prm import Solution, Tables
+from pipesim.planners.spp.prm import GroupTables, Partition
 
 Shorts = NDArray[np.uint16]
 
 STEPS = 18  # of bisection: a quarter of a millionth of the first interval
 
 
-def solutions(tables: Tables, microbatches: int, upper: float) -> list[Solution]:
+def solutions(tables: GroupTables, microbatches: int, upper: float) -> list[Partition]:
     """The plans found on the way down from T = upper, the last of them the best; none where upper is out of reach."""
-    low, high, found = 0.0, upper, list[Solution]()
+    low, high, found = 0.0, upper, list[Partition]()
     for _ in range(STEPS):
         middle = (low + high) / 2 if found else high
         solution = _solve(tables, microbatches, middle)
@@ -35,9 +35,9 @@ def solutions(tables: Tables, microbatches: int, upper: float) -> list[Solution]
     return found
 
 
-def _solve(tables: Tables, microbatches: int, target: float) -> Solution | None:
-    kernel = compiled(least_heads)
-    heads, starts, before = kernel(*tables[:6], microbatches, target)
+def _solve(tables: GroupTables, microbatches: int, target: float) -> Partition | None:
+    """A partition that keeps every inequality for T = target, if there is one."""
+    heads, starts, before = compiled(least_heads)(tables, microbatches, target)
     layers, devices = heads.shape[0] - 1, heads.shape[1] - 1
     layer, device, replicas = layers, devices, int(np.argmin(heads[layers, devices]))
     if not np.isfinite(heads[layer, device, replicas]):
@@ -48,17 +48,16 @@ def _solve(tables: Tables, microbatches: int, target: float) -> Solution | None:
         cuts.append(start)
         counts.append(replicas)
         layer, device, replicas = start, device - replicas, previous
-    return Solution(target, tuple(cuts[::-1]), tuple(counts[::-1]))
+    return Partition(target, tuple(cuts[::-1]), tuple(counts[::-1]))
 
 
-def least_heads(  # noqa: C901, PLR0912, PLR0917 - one kernel, without calls, so that numba and Python run the same lines
-    seconds: Floats, kinds: NDArray[np.bool_], reduce: Floats, parameters: Floats, cut: Floats, channel: Floats,
-    microbatches: int, target: float,
-) -> tuple[Floats, Shorts, Shorts]:  # fmt: skip
+def least_heads(tables: GroupTables, microbatches: int, target: float) -> tuple[Floats, Shorts, Shorts]:  # noqa: C901, PLR0912 - one loop over groups: calls inside of it cost more than they do
     """[l, i, r]: the least F + B and channels of layers 0 .. l-1 on devices 0 .. i-1, r of them in the last stage.
 
     With the first layer of that last stage, and the devices of the stage before it.
     """
+    seconds, kinds, reduce, parameters = tables.seconds, tables.kinds, tables.reduce, tables.parameters
+    cut, channel = tables.cut, tables.channel
     layers, devices = len(cut) - 1, len(kinds)
     heads = np.full((layers + 1, devices + 1, devices + 1), np.inf)
     starts = np.zeros((layers + 1, devices + 1, devices + 1), np.uint16)
