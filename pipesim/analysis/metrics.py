@@ -1,11 +1,13 @@
-"""Numbers from a Timeline: how long, how idle, how much memory, what was waited for.
+"""Metrics of a timeline: time, bubble, memory, load of links, exposed communication, critical path.
+
+The bubble has three definitions in use; reports show `idle_share`, the first, unless they name another.
 
 bubble      idle_share            1 - busy time of all devices / (devices x makespan)
             longest_stage         1 - ideal / longest stage      (a stage lasts from its first start to its last end)
-            actual_over_ideal     makespan / ideal - 1           (ideal: the busiest device's time, optimizer included)
+            actual_over_ideal     makespan / ideal - 1           (ideal: busy time of the busiest device, with optimizer)
 
-exposed     communication         a device stands idle while what its next task waits for is being transferred
-            all-reduce            a device stands idle while its gradients are being reduced
+exposed     communication         a device is idle while the input of its next task is being transferred
+            all-reduce            a device is idle while its gradients are being reduced
 """
 
 from dataclasses import dataclass
@@ -43,7 +45,7 @@ def longest_stage(timeline: Timeline) -> int:
 
 
 def bubble(timeline: Timeline) -> dict[str, float]:
-    """The three definitions in use, by name."""
+    """The bubble under each of its three definitions."""
     worked = busy(timeline)
     ideal, actual, longest = int(worked.max(initial=0)), timeline.makespan, longest_stage(timeline)
     return {
@@ -54,9 +56,9 @@ def bubble(timeline: Timeline) -> dict[str, float]:
 
 
 def peak_memory(timeline: Timeline) -> Ints:
-    """The most bytes each device holds: parameters, gradients, optimizer state, and what is kept for the backward."""
+    """Peak bytes of each device: parameters, gradients, optimizer state, and activations kept for the backward."""
     program = timeline.program
-    # On a lane tasks follow each other, so the order of their starts and ends is known without looking at the clock.
+    # Tasks of a lane do not overlap, so the order of their starts and ends is that of the schedule.
     return program.static_memory + np.array(
         [_peak(np.stack([program.memory_start[lane], program.memory_end[lane]], axis=1)) for lane in program.order],
         np.int64,
@@ -64,9 +66,9 @@ def peak_memory(timeline: Timeline) -> Ints:
 
 
 def in_flight(timeline: Timeline) -> Ints:
-    """The most microbatches each device has begun and not yet finished the backward of, chunks counted apart.
+    """The most microbatches on each device between forward and backward; each chunk counts separately.
 
-    Of programs that were lowered from stages; others (execution traces) have tasks, but no microbatches.
+    Only for programs lowered from plans; others (execution traces) have no microbatches.
     """
     program = timeline.program
     change = np.select([program.kind == FORWARD, np.isin(program.kind, [BACKWARD, WEIGHT])], [1, -1], 0)
@@ -98,21 +100,21 @@ def _groups(key: Ints, count: int) -> list[Ints]:
     return np.split(np.argsort(key, kind="stable"), np.searchsorted(np.sort(key), np.arange(1, count)))[:count]
 
 
-# --- what is waited for ----------------------------------------------------------------------------------------------
+# --- waiting ---------------------------------------------------------------------------------------------------------
 
 
 def last_need(timeline: Timeline) -> Ints:
-    """For each task the one it needs that ended last (the first of several), -1 where it needs none."""
+    """For each task the dependency that ended last (the first of several), -1 without dependencies."""
     needs = timeline.program.needs
     waiting, awaited = needs.row_of_value(), needs.values
     order = np.lexsort((-awaited, timeline.end[awaited], waiting))
     found = np.full(len(timeline.program), -1, np.int64)
-    found[waiting[order]] = awaited[order]  # of equal keys the last written stays: the latest end, the least index
+    found[waiting[order]] = awaited[order]  # the last assignment wins: the latest end, then the least index
     return found
 
 
 def exposed_communication(timeline: Timeline) -> Ints:
-    """Nanoseconds that each device stands idle while the input of its next task is transferred or waits for a link."""
+    """Nanoseconds that each device is idle while the input of its next task is transferred or waits for a link."""
     program, order = timeline.program, timeline.program.order
     task, lane = order.values, order.row_of_value()
     free = np.zeros(len(task), np.int64)
@@ -124,14 +126,14 @@ def exposed_communication(timeline: Timeline) -> Ints:
 
 
 def exposed_all_reduce(timeline: Timeline) -> Ints:
-    """Nanoseconds that each device stands idle while the gradients of one of its stages are reduced."""
+    """Nanoseconds that each device is idle while the gradients of one of its stages are reduced."""
     program = timeline.program
     reducing = program.kind == ALL_REDUCE
     exposed = np.zeros(len(program.devices), np.int64)
     for device, lane in enumerate(program.order):
         ring = reducing & ((program.source == device) | (program.target == device))
-        held = np.concatenate([program.stage[lane], program.stage[ring]])
-        rows = np.flatnonzero(reducing & np.isin(program.stage, held))
+        stages = np.concatenate([program.stage[lane], program.stage[ring]])
+        rows = np.flatnonzero(reducing & np.isin(program.stage, stages))
         start, end = union(timeline.start[rows], timeline.end[rows])
         working = _work_before(timeline, lane, end) - _work_before(timeline, lane, start)
         exposed[device] = int((end - start - working).sum())
@@ -139,7 +141,7 @@ def exposed_all_reduce(timeline: Timeline) -> Ints:
 
 
 def _work_before(timeline: Timeline, lane: Ints, time: Ints) -> Ints:
-    """Nanoseconds of work that a lane has done by each time."""
+    """Nanoseconds that a lane has worked by each time."""
     if not len(lane):
         return np.zeros(len(time), np.int64)
     start, end = timeline.start[lane], timeline.end[lane]
@@ -151,7 +153,7 @@ def _work_before(timeline: Timeline, lane: Ints, time: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class CriticalPath:
-    """The chain of tasks that ends last, each waiting for the one before; nanoseconds by what they are spent on."""
+    """The chain of tasks that ends last, each waiting for the one before; nanoseconds by category."""
 
     tasks: tuple[int, ...]
     spent: dict[str, int]
@@ -169,12 +171,12 @@ CATEGORIES = ("forward", "backward", "transfer", "all_reduce", "optimizer", "wai
 
 
 def critical_path(timeline: Timeline) -> CriticalPath:
-    """Follow what was waited for from the last end back to the start.
+    """Follow the last dependencies from the last end back to the start.
 
         F0 ──> transfer ──> F1 . . . . . B1 ──> transfer ──> B0        . waiting for a lane, or for a link
 
-    The parts add up to the makespan. Of a transfer that shared its links, what it would have taken alone counts as
-    transfer, the rest as waiting for the link.
+    The parts add up to the makespan. Of a transfer that shared its links, its time alone counts as transfer and the
+    rest as waiting for the link.
     """
     program, need = timeline.program, last_need(timeline)
     spent = dict.fromkeys(CATEGORIES, 0)
@@ -192,7 +194,7 @@ def critical_path(timeline: Timeline) -> CriticalPath:
     return CriticalPath(tuple(tasks[::-1]), spent)
 
 
-# --- all together ----------------------------------------------------------------------------------------------------
+# --- summary ---------------------------------------------------------------------------------------------------------
 
 
 def throughput(timeline: Timeline) -> float:
@@ -201,7 +203,7 @@ def throughput(timeline: Timeline) -> float:
 
 
 def flops_utilisation(timeline: Timeline) -> float | None:
-    """The model's FLOPs as a share of the devices' peak; None where either is not known."""
+    """FLOPs of the model as a share of the peak of the devices; None if either is unknown."""
     program = timeline.program
     if program.flops is None or program.peak_flops is None or not timeline.makespan:
         return None
@@ -209,7 +211,7 @@ def flops_utilisation(timeline: Timeline) -> float | None:
 
 
 def summary(timeline: Timeline) -> dict[str, Any]:
-    """Everything above as one mapping of plain numbers; seconds and bytes."""
+    """All metrics as one mapping of plain numbers, in seconds and bytes."""
     program = timeline.program
     path = critical_path(timeline)
     return {
@@ -260,7 +262,7 @@ def _devices(timeline: Timeline) -> dict[str, dict[str, Any]]:
 
 
 def _links(timeline: Timeline) -> dict[str, dict[str, float]]:
-    """Only links that carried something."""
+    """Metrics of media with transfers."""
     program, span = timeline.program, max(timeline.makespan, 1)
     columns = zip(
         program.media,
@@ -278,12 +280,12 @@ def _links(timeline: Timeline) -> dict[str, dict[str, float]]:
 
 
 def fits_memory(timeline: Timeline) -> bool:
-    """Whether every device whose memory is known holds what it must."""
+    """Whether no device with known memory exceeds it."""
     return memory_excess(timeline) == 0
 
 
 def memory_excess(timeline: Timeline) -> int:
-    """The most bytes that a device whose memory is known is short of."""
+    """The most bytes by which a device with known memory exceeds it."""
     program = timeline.program
     short = np.where(program.memory == 0, 0, peak_memory(timeline) - program.memory)
     return int(short.max(initial=0))

@@ -1,8 +1,8 @@
-"""How much recorded times vary from sample to sample, and whether two recordings differ by more than that.
+"""Spread of recorded times over samples, and whether two recordings differ by more than that.
 
-noise         median, and the median distance from it (MAD): what a single outlier does not move
-difference    of two means, with the interval that covers the true one 19 times of 20 (Welch: each recording has a
-              variance of its own); where a recording has one sample there is no interval
+noise         median, and median absolute deviation (MAD), which are robust to outliers
+difference    of two means, with its 95 % confidence interval (Welch: each recording has its own variance); there is no
+              interval if a recording has one sample
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from pipesim.base.arrays import Floats, Ints
 from pipesim.core.costs import Costs, Phase
 
 CONFIDENCE = 0.95
-# More degrees of freedom make no difference that one could see.
+# With more degrees of freedom, Student's distribution is practically normal.
 _MOST_FREEDOM = 1e6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noise:
-    """Per layer: how many samples, their median, and the median of their distances from it; seconds."""
+    """Per layer: the number of samples, their median, and their median absolute deviation; in seconds."""
 
     count: Ints
     median: Floats
@@ -30,7 +30,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Per layer: how many samples, their mean, and their variance (NaN of a single one)."""
+    """Per layer: the number of samples, their mean, and their variance (NaN of a single sample)."""
 
     count: Ints
     mean: Floats
@@ -39,7 +39,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Of two means, b - a, in seconds; interval and p are None where a recording has but one sample."""
+    """The difference of two means, b - a, in seconds; interval and p are None if a recording has one sample."""
 
     change: float
     low: float | None = None
@@ -54,7 +54,7 @@ def samples(costs: Costs, phase: Phase, group: int) -> list[Floats]:
 
 
 def noise(costs: Costs, phase: Phase, group: int) -> Noise:
-    """How much each layer varies."""
+    """The noise of each layer."""
     values = samples(costs, phase, group)
     median = np.array([np.median(layer) for layer in values])
     mad = np.array([np.median(np.abs(layer - middle)) for layer, middle in zip(values, median, strict=True)])
@@ -88,7 +88,7 @@ def moments(costs: Costs, phase: Phase, group: int) -> Moments:
 
 
 def difference(a: Moments, b: Moments, rows: Sequence[int], other: Sequence[int]) -> Difference:
-    """How much longer all these layers of b take together than those of a, if layers vary independently."""
+    """The difference of the sums of these layers in b and in a, if layers vary independently."""
     change = float(b.mean[list(other)].sum() - a.mean[list(rows)].sum())
     count = np.concatenate([a.count[list(rows)], b.count[list(other)]])
     if not len(count) or (count < 2).any():
@@ -97,7 +97,7 @@ def difference(a: Moments, b: Moments, rows: Sequence[int], other: Sequence[int]
     error = float(np.sqrt(part.sum()))
     if not error:
         return Difference(change, change, change, 0.0 if change else 1.0)
-    # Scaled before they are squared: variances of nanoseconds are very small numbers.
+    # Scaled before squaring, since variances of nanoseconds are very small numbers.
     weight = part / part.sum()
     freedom = float(1 / (weight**2 / (count - 1)).sum())
     student = Student.of(freedom)
@@ -107,10 +107,10 @@ def difference(a: Moments, b: Moments, rows: Sequence[int], other: Sequence[int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Student:
-    """Student's distribution: values of t from 0 on, and how likely it is to lie between them and their negatives.
+    """Student's distribution: values of t from 0 on, and the probability of the interval from -t to t.
 
-    With t = sqrt(freedom) tan(angle), its density in t is in proportion to cos(angle) ** (freedom - 1) in the angle,
-    from -90 to 90 degrees: a bounded interval, over which it is added up.
+    With t = sqrt(freedom) tan(angle), the density is proportional to cos(angle) ** (freedom - 1) over the angle, from
+    -90 to 90 degrees: a bounded interval, over which it is integrated.
     """
 
     t: Floats
@@ -120,24 +120,24 @@ class Student:
     def of(cls, freedom: float) -> Self:
         """With so many degrees of freedom, at least 1."""
         freedom = min(max(freedom, 1.0), _MOST_FREEDOM)
-        widest = min(np.pi / 2, 40 / np.sqrt(freedom))  # beyond lies less than the last bit
+        widest = min(np.pi / 2, 40 / np.sqrt(freedom))  # the rest is less than the last bit
         angle = np.linspace(0, widest, 8_001)
         density = np.cos(angle) ** (freedom - 1)
         inside = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
         return cls(np.sqrt(freedom) * np.tan(angle), inside / inside[-1])
 
     def quantile(self, confidence: float) -> float:
-        """The t between which and its negative it lies with this confidence."""
+        """The t such that the interval from -t to t has this probability."""
         at = int(np.searchsorted(self.inside, confidence))
         return float(np.interp(confidence, self.inside[at - 1 : at + 1], self.t[at - 1 : at + 1]))
 
     def tail(self, t: float) -> float:
-        """How likely it is that it lies further from 0 than this."""
+        """The probability outside of the interval from -t to t."""
         return float(1 - np.interp(t, self.t, self.inside))
 
 
 def holm(p: Sequence[float | None]) -> list[float | None]:
-    """The same probabilities, raised (Holm): all that stay below 5 % are right together 19 times of 20."""
+    """Probabilities adjusted for multiple tests (Holm): with 95 % confidence, all below 5 % are significant."""
     known = sorted((value, index) for index, value in enumerate(p) if value is not None)
     raised: list[float | None] = [None] * len(p)
     least = 0.0

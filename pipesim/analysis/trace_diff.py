@@ -1,7 +1,7 @@
-"""What changed from one trace to another, layer by layer, and how sure that is.
+"""Changes from one trace to another, layer by layer, with their significance.
 
-a    conv1  relu  conv2  fc         layers are paired by their names, in order; where as many were renamed as there
-b    conv1        conv3  fc  out    were (conv2 and conv3), they are paired too; the rest was removed or added
+a    conv1  relu  conv2  fc         layers are paired by their names, in order; between these, equal numbers of other
+b    conv1        conv3  fc  out    layers (conv2 and conv3) are paired as renamed; the rest were removed or added
 """
 
 import difflib
@@ -21,14 +21,14 @@ Verdict = Literal["slower", "faster", "no clear change", "one sample: no confide
 PHASES: tuple[Phase, ...] = ("forward", "backward")
 SIZES = ("output_bytes", "parameter_bytes", "stash_bytes")
 
-# Longer lists of layers are paired by their place where their names differ: to align them would take too long.
+# In longer lists, layers whose names differ are paired by position: aligning them would take too long.
 _MOST_ALIGNED = 4000
 _UNLIKELY = 1 - spread.CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Mean seconds in a and in b, the interval of their difference, and how likely it is by chance (Holm)."""
+    """Mean seconds in a and in b, the interval of their difference, and its p-value (Holm)."""
 
     phase: Phase
     a_s: float
@@ -41,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class LayerChange:
-    """One layer in a and in b, by their numbers, None where it is not there; sizes that differ, as (in a, in b)."""
+    """A layer by its numbers in a and in b, None if absent; sizes that differ, as (in a, in b)."""
 
     a: int | None
     b: int | None
@@ -52,16 +52,16 @@ class LayerChange:
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """What was timed on one kind of device with one microbatch size, or on what stands for it in b."""
+    """The changes for one device kind and microbatch size of a, and those of b that it is compared with."""
 
     kinds: tuple[str, str]
     microbatch_sizes: tuple[int, int]
     layers: tuple[LayerChange, ...]
-    totals: tuple[Change, ...]  # of all layers together, those only in one trace included
+    totals: tuple[Change, ...]  # of all layers together, including those in one trace only
 
     @property
     def changed(self) -> tuple[LayerChange, ...]:
-        """The layers that surely take longer or shorter, that have other sizes, that came or went."""
+        """The layers with significant changes of time, with other sizes, removed or added."""
         return tuple(
             layer
             for layer in self.layers
@@ -73,7 +73,7 @@ class GroupChange:
 
 
 def diff(a: Trace, b: Trace) -> tuple[GroupChange, ...]:
-    """What changed, for each device kind and microbatch size that both have; else for the only ones of each."""
+    """The changes for each device kind and microbatch size in both traces; else for the only one of each."""
     costs = costs_of(a), costs_of(b)
     pairs = _paired(costs[0].model.layers, costs[1].model.layers)
     return tuple(_group(a, b, costs, groups, pairs) for groups in _groups(*costs))
@@ -106,7 +106,7 @@ def _named(costs: Costs) -> str:
 
 
 def _paired(a: Sequence[Any], b: Sequence[Any]) -> list[tuple[int | None, int | None]]:
-    """The layers of a and of b that are one and the same, in order."""
+    """The paired layers of a and of b, in order."""
     names = [layer.name for layer in a], [layer.name for layer in b]
     if names[0] == names[1]:
         return [(layer, layer) for layer in range(len(a))]
@@ -166,7 +166,7 @@ def _sizes(trace: Trace, group: tuple[str, int]) -> dict[str, Any]:
 def _times(
     costs: tuple[Costs, Costs], groups: tuple[int, int], pairs: Sequence[tuple[int, int]]
 ) -> dict[int, tuple[Change, ...]]:
-    """Layer of a -> how its phases changed; what is unlikely is judged over all layers and phases together."""
+    """Layer of a -> changes of its phases; significance is adjusted over all layers and phases together."""
     found: list[tuple[int, Phase, Moments, Moments, int, spread.Difference]] = []
     for phase in PHASES:
         a, b = (spread.moments(one, phase, group) for one, group in zip(costs, groups, strict=True))

@@ -1,4 +1,4 @@
-"""A timeline as files for other tools: trace events for Chrome and Perfetto, tables for everything else."""
+"""Timelines as files for other tools: trace events for Chrome and Perfetto, tables for everything else."""
 
 import contextlib
 import gzip
@@ -19,13 +19,13 @@ from pipesim.core.timeline import Timeline
 
 Event = dict[str, Any]
 
-CHUNK = 20_000  # events that are held at once
-_NS_PER_US = 1000  # trace events count microseconds; thousandths of them are exact
-_ZIP_LEVEL = 3  # higher ones take longer than all the rest and save little
+CHUNK = 20_000  # events in memory at once
+_NS_PER_US = 1000  # trace events are in microseconds; thousandths are exact
+_ZIP_LEVEL = 3  # higher levels take longer than everything else and save little
 
 
-def export(timeline: Timeline, path: Path | str, format: str | None = None) -> None:  # noqa: A002 - what users call it
-    """Write a timeline as the suffix of the path says, or as `format` does: one of FORMATS."""
+def export(timeline: Timeline, path: Path | str, format: str | None = None) -> None:  # noqa: A002 - the name for users
+    """Write a timeline in the format of the suffix of the path, or in `format`, one of FORMATS."""
     FORMATS[check_path(path, format)].write(timeline, Path(path))
 
 
@@ -33,7 +33,7 @@ def check_path(path: Path | str, format: str | None = None) -> str:  # noqa: A00
     """The format of a file name, or an error that names the known ones."""
     path = Path(path)
     if format is not None and format not in FORMATS:
-        raise UnknownNameError(f"no format is called {format!r}; {lookup.suggest(format, FORMATS)}")
+        raise UnknownNameError(f"unknown format {format!r}; {lookup.suggest(format, FORMATS)}")
     name = format or next((name for name, known in FORMATS.items() if _ends(path, known.suffixes)), None)
     if name is None or not _ends(path, FORMATS[name].suffixes):
         raise _wrong_suffix(path, name)
@@ -46,9 +46,7 @@ def _ends(path: Path, suffixes: tuple[str, ...]) -> bool:
 
 def _wrong_suffix(path: Path, name: str | None) -> InputError:
     known = [f"{name} ({', '.join(FORMATS[name].suffixes)})" for name in (FORMATS if name is None else [name])]
-    return InputError(
-        f"{path}: a file name that ends as one of the formats does was expected; known are {', '.join(known)}"
-    )
+    return InputError(f"{path}: a file name with the suffix of a format was expected; known are {', '.join(known)}")
 
 
 # --- Chrome trace events ---------------------------------------------------------------------------------------------
@@ -56,7 +54,7 @@ def _wrong_suffix(path: Path, name: str | None) -> InputError:
 #   process     a device                              one more process: links
 #   threads     compute, sends, receives, all-reduce; slices that overlap go to "sends 2", ...
 #   arrows      from the slice of a transfer on the sender to the one on the receiver
-#   counters    memory of each device                 load of each medium that carried something
+#   counters    memory of each device                 load of each medium with transfers
 
 _FAMILIES = ("compute", "sends", "receives", "all-reduce")
 _COMPUTE, _SENDS, _RECEIVES, _REDUCES = range(4)
@@ -82,18 +80,18 @@ def _opened(path: Path, *, zipped: bool) -> Iterator[IO[bytes]]:
         if not zipped:
             yield file
             return
-        # Without name and time in its head, the same timeline makes the same bytes.
+        # Without name and time in the header, the same timeline makes the same bytes.
         with gzip.GzipFile(filename="", mode="wb", compresslevel=_ZIP_LEVEL, fileobj=file, mtime=0) as packed:
-            yield packed  # type: ignore[misc]  # writes bytes, which is all that is asked of it
+            yield packed  # type: ignore[misc]  # a file to write bytes to
 
 
 class _Slices(NamedTuple):
-    """What stands on the threads: a transfer twice, on its sender and on its receiver."""
+    """The slices of all threads; a transfer has two, on its sender and on its receiver."""
 
     task: Ints
     device: Ints
     family: Ints
-    thread: Ints  # numbered from 1 through the whole trace
+    thread: Ints  # numbered from 1 over the whole trace
     names: list[str]  # of the threads
     owner: Ints  # the device of each thread
 
@@ -120,7 +118,7 @@ def _thread_name(row: int, track: int) -> str:
 
 
 def _events(timeline: Timeline) -> Iterator[list[Event]]:
-    """All events, at most CHUNK at a time; a slice comes before the arrow that is bound to it."""
+    """All events, at most CHUNK at a time; a slice is before the arrow bound to it."""
     slices = _slices(timeline)
     yield from _chunks(_heads(timeline, slices))
     for first in range(0, len(slices.task), CHUNK):
@@ -171,7 +169,7 @@ def _slice_events(timeline: Timeline, slices: _Slices, rows: slice) -> list[Even
 
 
 def _names(timeline: Timeline, task: Ints, family: Ints) -> list[str]:
-    """0F2 for computation; 0>2 to gpu1 where it is sent, 0>2 from gpu0 where it is received."""
+    """0F2 for computation; "0>2 to gpu1" on the sender, "0>2 from gpu0" on the receiver."""
     program = timeline.program
     whom = ["", *(f" to {d}" for d in program.devices), *(f" from {d}" for d in program.devices)]
     there, here = program.target[task] + 1, program.source[task] + 1 + len(program.devices)
@@ -189,7 +187,7 @@ def _names(timeline: Timeline, task: Ints, family: Ints) -> list[str]:
 
 
 def _arguments(timeline: Timeline, task: Ints) -> list[Event]:
-    """What a click on a slice shows; bytes only of what moves, a microbatch only where there is one."""
+    """The details of a slice; bytes only of transfers, a microbatch only if there is one."""
     program = timeline.program
     found = [
         {"task": t, "stage": stage, "microbatch": microbatch, "bytes": size}
@@ -252,7 +250,7 @@ def _counters(timeline: Timeline) -> Iterator[Event]:
 
 
 class Format(NamedTuple):
-    """A way to write a timeline, and how its files are called."""
+    """A writer of timelines, and the suffixes of its files."""
 
     write: Callable[[Timeline, Path], None]
     suffixes: tuple[str, ...]

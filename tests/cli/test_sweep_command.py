@@ -189,7 +189,7 @@ WRONG_AFTER = {
     "no such kind": (["plot", "FILE", "--kind", "pie", "--x", "gpus"], "kind: 'pie' found"),
     "a chart of nothing": (
         ["plot", "FILE", "--kind", "line", "--x", "gpu", "--y", "rate"],
-        "no column is called 'gpu'; did you mean 'gpus'",
+        "unknown column 'gpu'; did you mean 'gpus'",
     ),
     "no rows": (
         ["plot", "FILE", "--kind", "line", "--x", "gpus", "--y", "rate", "--where", "gpus > 9"],

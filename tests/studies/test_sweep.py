@@ -140,7 +140,7 @@ WRONG_FILES = {
     "unknown chart": (FLAT + '[plot]\na = { kind = "pie", x = "gpus" }', "plot.a: kind: 'pie' found; one of"),
     "no such column": (
         FLAT + '[plot]\na = { kind = "line", x = "gpu", y = "iteration_time_s" }',
-        "plot.a: x: no column is called 'gpu'; did you mean 'gpus'",
+        "plot.a: x: unknown column 'gpu'; did you mean 'gpus'",
     ),
     "a number for text": (FLAT.replace('"uniform"', "3"), "simulate: planner: 3 found; text was expected"),
     "text for a number": (FLAT + "microbatches = ['x']", "grid: microbatches[0]: microbatches: 'x' found; a whole"),

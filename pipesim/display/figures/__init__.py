@@ -1,12 +1,12 @@
-"""Pictures of timelines, clusters and results, for the screen and for print: .png, .svg or .pdf.
+"""Figures of timelines, clusters and results, for the screen and for print: .png, .svg or .pdf.
 
-    gantt         who does what when                    gantt_grid    several of them on one time axis
+    gantt         the tasks of devices over time         gantt_grid    several of them on one time axis
     memory        bytes in use on each device           link_load     how busy each medium is
     comparison    iteration times, side by side         cluster       a topology, and its bandwidths
     layers        seconds and bytes of a trace's layers
     chart         rows of a sweep: lines, scaling curves, bars, heat maps, boxes, distributions, small multiples
 
-Every function returns a matplotlib figure, and writes it where a path is given. The same values make the same bytes.
+Every function returns a matplotlib figure, and writes it if a path is given. The same values make the same bytes.
 """
 
 from pipesim.display.figures.chart import Chart

@@ -1,14 +1,14 @@
-"""What a chart shows, as `[plot]` in an experiment says it in one line.
+"""The description of a chart, one line of `[plot]` in an experiment file.
 
     time = { kind = "line", x = "gpus", y = "iteration_time_s", series = "planner", panels = "size", log = "xy" }
 
-    line       y over x, a line per series; where several rows have the same x, their mean and a band around it
-    scaling    as line, on logarithmic axes, with what perfect scaling from the best first x would be: on twice the
-               GPUs twice the throughput, and half the time
-    slopes     points on logarithmic axes, the line that fits each series best, and its slope: the power of x
+    line       y over x, a line per series; the mean of rows with the same x, and a band around it
+    scaling    as line, on logarithmic axes, with perfect scaling from the best series at the first x: twice the GPUs,
+               twice the throughput or half the time
+    slopes     points on logarithmic axes, a line fitted to each series, and its slope: the power of x
     bars       groups of bars: x the groups, series the bars of each
-    heat_map   x and y are the axes, `value` the colour; `label` is written into the cells
-    box        how y is spread over rows, for each x and series
+    heat_map   x and y are the axes, `value` the colour; `label` is the text in the cells
+    box        the distribution of y over rows, for each x and series
     cdf        the share of rows up to each x, a line per series
 
 x, y, value, label, series and limit are columns, or formulas of columns: "throughput_samples_per_s / gpus".
@@ -27,7 +27,7 @@ BANDS = ("ci95", "minmax", "p5-p95", "std", "none")
 FORMATS = ("pdf", "svg", "png")
 _TALLEST = 12.0  # inches
 
-# Which keys a kind needs, and which mean nothing to it.
+# The keys that a kind needs, and those without effect on it.
 _NEEDS: dict[str, tuple[str, ...]] = {
     "line": ("x", "y"),
     "scaling": ("x", "y"),
@@ -60,8 +60,8 @@ _IDLE: dict[str, tuple[str, ...]] = {
 }
 
 
-def _listed(value: Any) -> Any:  # noqa: ANN401 - what a file holds is anything
-    """One text for a list of one."""
+def _listed(value: Any) -> Any:  # noqa: ANN401 - files may contain anything
+    """A list; one text means a list of one."""
     return [value] if isinstance(value, str) else value
 
 
@@ -71,16 +71,15 @@ def _some() -> Any:  # noqa: ANN401 - a field of a dataclass
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart, checked.
+    """A chart, validated on construction.
 
-    `where` keeps rows, `pick` ("least iteration_time_s") keeps one row of those at one place, `statistic` is what
-    several rows at one place come to, and `band` what is drawn around it: ci95 (of the mean), minmax, p5-p95, std,
-    none, or two columns. `baseline` names a series: values are then relative to it. `panels` are one column, or two:
-    rows and columns of small multiples, which share their axes unless `own_y`. `log` is x, y, v (the value of
-    a heat map), or several of them. `blank` is what the legend of a
-    heat map calls cells without a value. `limit` is what y cannot pass, such as bound_s: a dashed line. `ideal` is what
-    perfect scaling is: rising as x, falling as 1 / x, or flat; unless it is said, a column of seconds falls and
-    everything else rises.
+    `where` filters rows, `pick` ("least iteration_time_s") selects one row for each place, `statistic` aggregates the
+    rows at a place, and `band` is drawn around it: ci95 (of the mean), minmax, p5-p95, std, none, or two columns.
+    `baseline` names a series that values are divided by. `panels` are one column, or two: rows and columns of small
+    multiples, which share their axes unless `own_y`. `log` is x, y, v (the value of a heat map), or several of them.
+    `blank` is the legend of cells of a heat map without a value. `limit` is an upper or lower limit of y, such as
+    bound_s: a dashed line. `ideal` is perfect scaling: rising as x, falling as 1 / x, or flat; by default falling for
+    a column of seconds and rising for all others.
     """
 
     kind: Kind
@@ -111,7 +110,7 @@ class Chart:
     formats: tuple[str, ...] = field(default=("pdf",), metadata={"parse": _listed})
 
     def __post_init__(self) -> None:
-        for name in ("panels", "where", "band", "formats"):  # from Python too, one text may stand for a list of one
+        for name in ("panels", "where", "band", "formats"):  # also from Python, one text means a list of one
             object.__setattr__(self, name, tuple(_listed(getattr(self, name))))
         self._check_keys()
         if len(self.panels) > 2:
@@ -130,7 +129,7 @@ class Chart:
                 formulas.parse(text)
 
     def _check_keys(self) -> None:
-        """Refuse what is missing, and what would have no effect."""
+        """Refuse missing keys, and keys without effect."""
         for name in _NEEDS[self.kind]:
             if not getattr(self, name):
                 raise InputError(f"{name}: missing; a {self.kind} needs {', '.join(_NEEDS[self.kind])}")
@@ -139,10 +138,10 @@ class Chart:
             if getattr(self, name) != blank[name]:
                 raise InputError(f"{name}: has no effect on a {self.kind}")
         if self.baseline and not self.series:
-            raise InputError("baseline: is the name of a series, and there is none")
+            raise InputError(f"baseline: {self.baseline!r} found; a chart without 'series' has no baseline")
 
     def formulas(self) -> list[tuple[str, str]]:
-        """Every key that speaks of columns, with what it says."""
+        """Every key with columns or formulas, and its value."""
         found = [(name, getattr(self, name)) for name in ("x", "y", "value", "series", "label", "limit")]
         found += [(f"panels[{i}]", text) for i, text in enumerate(self.panels)]
         found += [(f"where[{i}]", text) for i, text in enumerate(self.where)]
@@ -152,23 +151,23 @@ class Chart:
 
     @property
     def power(self) -> int:
-        """The power of x by which y grows where it scales perfectly."""
+        """The power of x that y is proportional to under perfect scaling."""
         seconds = self.y.isidentifier() and self.y.endswith("_s") and not self.y.endswith("_per_s")
         return {"rising": 1, "flat": 0, "falling": -1}[self.ideal or ("falling" if seconds else "rising")]
 
     @property
     def is_log_x(self) -> bool:
-        """Whether x stands on a logarithmic axis."""
+        """Whether the x axis is logarithmic."""
         return self.kind in {"scaling", "slopes"} or "x" in self.log
 
     @property
     def picked(self) -> tuple[bool, str]:
-        """Whether the most (else the least) is picked, and of what."""
+        """Whether the greatest (else the least) value is picked, and of which column."""
         word, _, rest = self.pick.partition(" ")
         return (word == "most", rest) if word in {"least", "most"} and rest else (False, self.pick)
 
     def check_columns(self, columns: Sequence[str]) -> None:
-        """Refuse what speaks of columns that rows do not have."""
+        """Refuse columns that rows do not have."""
         for name, text in self.formulas():
             for word in sorted(formulas.parse(text).names - set(columns)):
-                raise InputError(f"{name}: no column is called {word!r}; {lookup.suggest(word, list(columns))}")
+                raise InputError(f"{name}: unknown column {word!r}; {lookup.suggest(word, list(columns))}")

@@ -1,4 +1,4 @@
-"""What stands along the axes of a chart: names people read, units that fit, ticks that do not collide."""
+"""Labels and ticks of the axes of a chart: readable names, fitting units, ticks that do not overlap."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from pipesim.display.figures.chart_data import text_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Columns whose name alone does not say what they are, or in what.
+# Labels of columns whose name is not a label.
 _NAMES = {
     "iteration_time_s": "iteration time",
     "throughput_samples_per_s": "throughput (samples/s)",
@@ -26,9 +26,9 @@ _NAMES = {
     "gpus": "GPUs",
 }
 _TICK = 7.0  # points
-_MOST_TICKS, _APART = 8, 1.3  # at most so many values are ticks, if each is so many times the one before
-_DECADES = 300.0  # up to this ratio of ends, 2 and 5 have ticks beside 1 and 10
-_ROOM = 1.35  # of a tick's label, in its own width or height
+_MOST_TICKS, _APART = 8, 1.3  # values are ticks if there are at most so many, each so many times the one before
+_DECADES = 300.0  # up to this ratio of ends, 2 and 5 have ticks as well as 1 and 10
+_ROOM = 1.35  # for the label of a tick, in its own width or height
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class Scale:
 
 
 def scale_of(column: str, label: str, values: Sequence[float]) -> Scale:
-    """Seconds and bytes in a unit that fits the largest value, everything else as it is."""
+    """The scale of a column: seconds and bytes in a unit that fits the largest value, others unscaled."""
     largest = max((abs(v) for v in values if np.isfinite(v)), default=0.0)
     name = label or _NAMES.get(column, column.removesuffix("_bytes").replace("_", " "))
-    if not column.isidentifier():  # a formula: a ratio of seconds is no seconds
+    if not column.isidentifier():  # a formula: a ratio of seconds is not in seconds
         return Scale(name)
     if column.endswith("_s") and not column.endswith("_per_s"):
         unit, ns = paper.time_unit(largest * units.NS_PER_S)
@@ -56,12 +56,12 @@ def scale_of(column: str, label: str, values: Sequence[float]) -> Scale:
 
 
 def name_of(column: str, label: str) -> str:
-    """What an axis of categories is called."""
+    """The label of an axis of categories."""
     return label or _NAMES.get(column, column.replace("_", " "))
 
 
 def series_name(column: str, label: str, value: Any) -> str:  # noqa: ANN401 - a number or text
-    """What a series is called in a legend, or a panel in its title: a number needs to be told of what."""
+    """The name of a series in a legend, or of a panel in its title; numbers have the name of their column."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -70,7 +70,7 @@ def series_name(column: str, label: str, value: Any) -> str:  # noqa: ANN401 - a
 
 
 def categories(axes: "Axes", values: Sequence[Any], *, vertical: bool = False) -> None:
-    """A tick for each value; names that do not fit beside each other are slanted, numbers are thinned out."""
+    """A tick for each value; names that do not fit side by side are slanted, numbers are thinned out."""
     texts = [text_of(value) for value in values]
     figure, axis = paper.figure_of(axes), axes.yaxis if vertical else axes.xaxis
     box = axes.get_position()
@@ -87,7 +87,7 @@ def categories(axes: "Axes", values: Sequence[Any], *, vertical: bool = False) -
 
 
 def logarithmic(axes: "Axes", which: str, values: Sequence[float]) -> None:
-    """A logarithmic axis with plain numbers, at the values themselves where these are few and far apart."""
+    """A logarithmic axis with plain numbers, at the values themselves if these are few and far apart."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator  # noqa: PLC0415 - slow to import
 
     axis = axes.xaxis if which == "x" else axes.yaxis

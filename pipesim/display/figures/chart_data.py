@@ -1,4 +1,4 @@
-"""From rows to what a chart draws: panels of series of cells.
+"""The data of a chart, from rows: panels of series of cells.
 
 rows     size  gpus  planner  iteration_time_s          panels = size, series = planner, x = gpus
          0.3B     8  spp      0.51
@@ -20,14 +20,14 @@ from pipesim.base import formulas
 from pipesim.base.errors import InputError, shown
 from pipesim.display.figures.chart import Chart
 
-Value = Any  # a number or text; None where there is none
+Value = Any  # a number or text, or None
 Columns = Mapping[str, Sequence[Value]]
 Band = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands at one place of one series: the values of its rows, what they come to, and a label."""
+    """The data at one place of one series: the values of its rows, their statistic, and a label."""
 
     values: tuple[Value, ...]
     level: Value
@@ -41,18 +41,18 @@ class Panel:
 
     key: tuple[Value, ...]
     cells: dict[Value, dict[Value, Cell]]
-    limits: dict[Value, float] = field(default_factory=dict)  # by place: what no cell there can pass
+    limits: dict[Value, float] = field(default_factory=dict)  # by place: the limit of y there
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """All that a chart draws, in the order in which it is drawn."""
+    """The data of a chart, in drawing order."""
 
     panels: tuple[Panel, ...]
     series: tuple[Value, ...]
     x: tuple[Value, ...]
     y: tuple[Value, ...]  # of a heat map
-    words: tuple[str, ...] = ()  # of a heat map of text, in the order in which rows have them, picked or not
+    words: tuple[str, ...] = ()  # of a heat map of text, in the order of all rows
 
     @property
     def numeric(self) -> bool:
@@ -60,7 +60,7 @@ class Data:
         return all(_is_number(value) for value in self.x)
 
     def cells(self) -> list[Cell]:
-        """Every cell there is."""
+        """All cells."""
         return [cell for panel in self.panels for line in panel.cells.values() for cell in line.values()]
 
 
@@ -99,7 +99,7 @@ def data_of(rows: Columns, chart: Chart) -> Data:
 
 
 def _check_log(chart: Chart, places: Sequence[Value]) -> None:
-    """Refuse x that a logarithmic axis does not have; bars, boxes and names stand beside each other in any case."""
+    """Refuse x values that a logarithmic axis cannot show; bars, boxes and names have no such axis."""
     if chart.kind in {"bars", "box", "heat_map"} or not chart.is_log_x:
         return
     if chart.kind not in {"scaling", "slopes"} and not all(map(_is_number, places)):
@@ -107,7 +107,7 @@ def _check_log(chart: Chart, places: Sequence[Value]) -> None:
     for value in places:
         if not _is_number(value) or value <= 0:
             why = f"a chart of {chart.kind}" if chart.kind in {"scaling", "slopes"} else "a logarithmic axis"
-            raise InputError(f"x: {shown(value)} found; {why} needs numbers above 0, or a 'where' that keeps them")
+            raise InputError(f"x: {shown(value)} found; {why} needs numbers above 0; select them with 'where'")
 
 
 def _words(rows: Columns, chart: Chart, kept: Iterable[int]) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def _words(rows: Columns, chart: Chart, kept: Iterable[int]) -> tuple[str, ...]:
 
 
 def _panel_order(panels: Sequence[Panel]) -> list[int]:
-    """Panels by their keys: numbers by size, text as it comes."""
+    """Panels by their keys: numbers sorted, text in order of appearance."""
     ranks = [_ordered(panel.key[i] for panel in panels) for i in range(len(panels[0].key))]
     return sorted(
         range(len(panels)), key=lambda n: [rank.index(k) for rank, k in zip(ranks, panels[n].key, strict=True)]
@@ -126,7 +126,7 @@ def _panel_order(panels: Sequence[Panel]) -> list[int]:
 
 
 def _places(rows: Columns, chart: Chart, kept: Iterable[int]) -> dict[int, tuple[Any, Any, Any]]:
-    """Row -> (panel, series, place), of rows that have something to draw there."""
+    """Row -> (panel, series, place), of rows with a value to draw."""
     found: dict[int, tuple[Any, Any, Any]] = {}
     best: dict[Any, int] = {}
     most, by = chart.picked
@@ -149,14 +149,14 @@ def _places(rows: Columns, chart: Chart, kept: Iterable[int]) -> dict[int, tuple
 
 
 def _better(value: Value, other: Value, *, most: bool) -> bool:
-    """Whether a row is picked in place of another; of equals the first stays."""
+    """Whether a row is picked in place of another; the first of equals is kept."""
     if value is None or other is None:
         return value is not None
     return bool(value > other if most else value < other)
 
 
 def _drawn(rows: Columns, chart: Chart, row: int) -> Value:
-    """What a row contributes."""
+    """The value of a row that is drawn."""
     text = {"heat_map": chart.value, "cdf": chart.x}.get(chart.kind, chart.y)
     value = _at(rows, text, row)
     if value is not None and not _is_number(value) and chart.kind != "heat_map":
@@ -165,7 +165,7 @@ def _drawn(rows: Columns, chart: Chart, row: int) -> Value:
 
 
 def _at(rows: Columns, text: str, row: int) -> Value:
-    """A column's or a formula's value in a row; None where anything that it needs is missing."""
+    """The value of a column or formula in a row; None if a value that it needs is missing."""
     if text in rows:
         return rows[text][row]
     formula = _parsed(text)
@@ -174,7 +174,7 @@ def _at(rows: Columns, text: str, row: int) -> Value:
 
 
 _STATISTICS: dict[str, Callable[..., Any]] = {"mean": np.mean, "median": np.median, "min": np.min, "max": np.max}
-# A formula is asked for at every row.
+# A formula is parsed for every row.
 _parsed = functools.lru_cache(256)(formulas.parse)
 
 
@@ -196,7 +196,7 @@ def _cell(rows: Columns, chart: Chart, members: Sequence[int]) -> Cell:
 
 
 def _band(values: Any, kind: str) -> Band | None:  # noqa: ANN401 - an array
-    """What is drawn around several values."""
+    """The band around several values."""
     if kind == "none":
         return None
     if kind == "ci95":
@@ -209,7 +209,7 @@ def _band(values: Any, kind: str) -> Band | None:  # noqa: ANN401 - an array
 
 
 def _limits(rows: Columns, chart: Chart, lines: Mapping[Any, Mapping[Any, Sequence[int]]]) -> dict[Value, float]:
-    """Of all series' rows at a place, the mean of what their limits are."""
+    """The mean limit at each place, over the rows of all series."""
     found: dict[Value, list[float]] = {}
     for line in lines.values():
         for place, members in line.items():
@@ -219,11 +219,11 @@ def _limits(rows: Columns, chart: Chart, lines: Mapping[Any, Mapping[Any, Sequen
 
 
 def _relative(panel: Panel, baseline: str) -> Panel:
-    """Every cell over that of the baseline at its place; places that the baseline does not have are left out."""
+    """Every cell divided by that of the baseline at its place; places without a baseline are left out."""
     base = next((line for series, line in panel.cells.items() if text_of(series) == baseline), None)
     if base is None:
         names = ", ".join(map(text_of, panel.cells))
-        raise InputError(f"baseline: no series is called {baseline!r}; known are {names}")
+        raise InputError(f"baseline: unknown series {baseline!r}; known are {names}")
     lines = {
         series: {place: _over(cell, base[place].level) for place, cell in line.items() if base.get(place)}
         for series, line in panel.cells.items()
@@ -238,7 +238,7 @@ def _over(cell: Cell, base: float) -> Cell:
 
 
 def _ordered(values: Iterable[Value]) -> tuple[Value, ...]:
-    """Each value once: numbers by size, text as it comes."""
+    """The distinct values: numbers sorted, text in order of appearance."""
     found = list(dict.fromkeys(values))
     return tuple(sorted(found)) if all(map(_is_number, found)) else tuple(found)
 
@@ -248,7 +248,7 @@ def _is_number(value: Value) -> bool:
 
 
 def text_of(value: Value) -> str:
-    """A value as a person reads it."""
+    """A value as text."""
     if isinstance(value, float | np.floating):
         return f"{value:.4g}"
     return "-" if value is None else str(value)

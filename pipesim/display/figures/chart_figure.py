@@ -1,4 +1,4 @@
-"""A chart from rows: the sheet, its panels, what they share."""
+"""A chart from rows: the figure, its panels, and their shared axes and legend."""
 
 import math
 from pathlib import Path
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTHS = {"single": 3.4, "double": 7.0}  # inches: one and both columns of a page
-_HEIGHT, _PANEL, _TITLES = 2.3, 1.75, 0.6  # of one panel, of each of several, and of what stands around them
+_HEIGHT, _PANEL, _TITLES = 2.3, 1.75, 0.6  # of one panel, of each of several, and of titles and labels
 _BESIDE = {"single": 2, "double": 4}  # panels that fit side by side
 
 
 def chart(rows: Columns, what: Chart, path: Path | str | None = None) -> "Figure":
-    """Draw rows, given as columns, as a chart says."""
+    """Draw a chart of rows, given as columns."""
     data = data_of(rows, what)
     return paper.drawn(path, lambda: _drawn(data, what))
 
@@ -36,7 +36,7 @@ def _drawn(data: Data, what: Chart) -> "Figure":
         axes.set_visible(False)
     for axes, panel in zip(used, data.panels, strict=True):
         axes.set_title(_title(panel.key, what), fontsize=7.5)
-        axes.tick_params(labelsize=7)  # said here too: how many ticks there are depends on it, also when drawn again
+        axes.tick_params(labelsize=7)  # not only in the style: the number of ticks depends on it, also when drawn again
         paper.plain(axes)
     if what.title:
         figure.suptitle(what.title, fontsize=9)
@@ -45,7 +45,7 @@ def _drawn(data: Data, what: Chart) -> "Figure":
 
 
 def _shape(data: Data, what: Chart) -> tuple[int, int]:
-    """Rows and columns of panels: as two columns say, else as many side by side as fit."""
+    """Rows and columns of panels: those of two `panels` columns, else as many side by side as fit."""
     if len(what.panels) == 2:
         rows = len(dict.fromkeys(panel.key[0] for panel in data.panels))
         columns = len(dict.fromkeys(panel.key[1] for panel in data.panels))
@@ -61,7 +61,7 @@ def _title(key: tuple[Any, ...], what: Chart) -> str:
 
 
 def _curves(figure: "Figure", grid: list["Axes"], data: Data, what: Chart) -> None:
-    """Everything but heat maps."""
+    """All kinds except heat maps."""
     levels = [v for cell in data.cells() for v in (*cell.values, *(cell.band or ()))]
     over_x = scale_of(what.x, what.x_label, data.x) if data.numeric else Scale(name_of(what.x, what.x_label))
     if what.kind in {"bars", "box"}:
@@ -89,7 +89,7 @@ def _curves(figure: "Figure", grid: list["Axes"], data: Data, what: Chart) -> No
     figure.draw_without_rendering()
     for axes in grid:
         chart_kinds.named(axes, sheet)
-    figure.draw_without_rendering()  # labels of ticks have moved; what stands beside them follows once more
+    figure.draw_without_rendering()  # tick labels have moved, so the labels beside them must too
     paper.settle(figure)
     for axes in grid:
         chart_kinds.direct_labels(axes, sheet)
@@ -115,19 +115,19 @@ def _limit(what: Chart) -> Any:  # noqa: ANN401 - an artist
 
 
 def _name_axes(figure: "Figure", grid: list["Axes"], x: str, y: str) -> None:
-    """Once for all panels."""
+    """Labels of the axes, once for all panels."""
     if len(grid) == 1:
         grid[0].set_xlabel(x)
         grid[0].set_ylabel(y)
     else:
         figure.supxlabel(x, fontsize=8)
         figure.supylabel(y, fontsize=8)
-        for axes in grid:  # the panel below may be missing
+        for axes in grid:  # there may be no panel below
             axes.tick_params(labelbottom=axes is grid[-1] or _is_lowest(axes, grid))
 
 
 def _is_lowest(axes: "Axes", grid: list["Axes"]) -> bool:
-    """Whether no panel stands below."""
+    """Whether there is no panel below."""
     mine = axes.get_subplotspec()
     rows = [
         spec.rowspan.start

@@ -1,4 +1,4 @@
-"""What is drawn inside of a chart's axes, kind by kind; each draws one panel."""
+"""The kinds of charts; each function draws one panel."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,16 +15,16 @@ from pipesim.display.figures.looks import Look
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_GROUP = 0.8  # of a group of bars, in the distance between groups
+_GROUP = 0.8  # width of a group of bars, relative to the distance between groups
 _SMALL = 5.5  # points
-_MARGINS = -0.04, 0.15  # of the width, beside the first and the last points
+_MARGINS = -0.04, 0.15  # relative to the width, beside the first and the last points
 IDEAL: dict[str, Any] = {"color": paper.INK, "linewidth": 0.8, "linestyle": (0, (1, 2))}
 LIMIT: dict[str, Any] = {"color": paper.INK, "linewidth": 0.9, "linestyle": (0, (3, 1.5))}
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What all panels of a chart share."""
+    """Data, scales and looks that all panels of a chart share."""
 
     chart: Chart
     data: Data
@@ -35,7 +35,7 @@ class Sheet:
 
 
 def _place(sheet: Sheet, x: Value) -> float:
-    """Where a value of x stands on the axis."""
+    """The position of a value of x on the axis."""
     return float(x) / sheet.x.factor if sheet.data.numeric else float(sheet.data.x.index(x))
 
 
@@ -44,7 +44,7 @@ def _sorted(line: Mapping[Value, Cell], sheet: Sheet) -> list[tuple[float, Cell]
 
 
 def line(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
-    """A line per series, and a band where it has one."""
+    """A line per series, with its band if it has one."""
     for number, series in enumerate(sheet.data.series):
         points = _sorted(panel.cells.get(series, {}), sheet)
         if not points:
@@ -59,7 +59,7 @@ def line(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
 
 
 def scaling(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
-    """As `line`, and what perfect scaling would be from the best of the first points on."""
+    """As `line`, with perfect scaling from the best of the first points."""
     line(axes, panel, sheet)
     points = [(at, cell.level / sheet.y.factor) for cells in panel.cells.values() for at, cell in _sorted(cells, sheet)]
     first, last = min(points)[0], max(points)[0]
@@ -69,7 +69,7 @@ def scaling(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
 
 
 def slopes(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
-    """Points, a line through each series that has two, and its slope where it ends."""
+    """Points, a fitted line for each series with at least two, and its slope at its end."""
     ends = []
     for number, series in enumerate(sheet.data.series):
         found = [(at, cell.level / sheet.y.factor) for at, cell in _sorted(panel.cells.get(series, {}), sheet)]
@@ -90,7 +90,7 @@ def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
 
 
 def direct_labels(axes: "Axes", sheet: Sheet) -> None:
-    """What stands beside the last points of a panel, once its scale is known: moved apart where it would overlap."""
+    """Labels beside the last points of a panel, once its scale is known; shifted where they would overlap."""
     place, highest = axes.transData.inverted(), dict[float, float]()
     step = 1.15 * _SMALL * paper.figure_of(axes).dpi / paper.POINTS
     for (x, y), text, color in sorted(sheet.ends.get(axes, ()), key=lambda end: end[0][1]):
@@ -103,7 +103,7 @@ def direct_labels(axes: "Axes", sheet: Sheet) -> None:
 
 
 def bars(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
-    """A group of bars for each x, a bar for each series, with whiskers where it has a band."""
+    """A group of bars for each x, a bar for each series, with whiskers if it has a band."""
     width = _GROUP / len(sheet.data.series)
     for number, series in enumerate(sheet.data.series):
         for x, cell in panel.cells.get(series, {}).items():
@@ -120,7 +120,7 @@ def bars(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
 
 
 def limits(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
-    """What y cannot pass: across each group of bars, or from x to x."""
+    """The limits of y: across each group of bars, or as a line over x."""
     if sheet.chart.kind == "bars":
         for x, limit in panel.limits.items():
             at = sheet.data.x.index(x)
@@ -137,7 +137,7 @@ def _slot(sheet: Sheet, x: Value, number: int) -> float:
 
 
 def box(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
-    """Median, quartiles, and whiskers to the last value within 1.5 times their distance; what lies beyond as dots."""
+    """Median, quartiles, whiskers to the last value within 1.5 times their distance, and outliers as dots."""
     width = _GROUP / len(sheet.data.series)
     for number, series in enumerate(sheet.data.series):
         for x, cell in panel.cells.get(series, {}).items():
@@ -175,14 +175,14 @@ def cdf(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
 
 
 def scale(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
-    """The axes, once all panels are drawn: logarithmic where asked for, else y from 0; for one panel, or for all."""
+    """Scale the axes once all panels are drawn: logarithmic if requested, else with y from 0."""
     what, data = sheet.chart, sheet.data
     shown = (panel,) if what.own_y else data.panels
     cells = [cell for one in shown for line in one.cells.values() for cell in line.values()]
     log = "xy" if what.kind in {"scaling", "slopes"} else what.log
     if _is_categorical(sheet):
         axes.set_xlim(-0.5, len(data.x) - 0.5)
-    elif what.kind == "slopes":  # each panel has an axis of its own, with room for what stands beside the last points
+    elif what.kind == "slopes":  # each panel has its own axis, with room for the labels
         places = sorted({_place(sheet, x) for line in panel.cells.values() for x in line})
         logarithmic(axes, "x", places)
         ratio = max(places[-1] / places[0], 1.5)
@@ -190,7 +190,7 @@ def scale(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
     elif what.is_log_x:
         logarithmic(axes, "x", [_place(sheet, x) for x in data.x])
     elif sheet.x.factor == 1 and all(float(x).is_integer() for x in data.x):
-        axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]  # there is no half a GPU
+        axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]  # whole numbers, such as GPUs
     if what.kind == "cdf":
         axes.set_ylim(0, 1.02)
     elif "y" in log:
@@ -202,7 +202,7 @@ def scale(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
 
 
 def _from_zero(axes: "Axes") -> None:
-    """From 0 on, with some room above: that which was left is a part of how much values differ, which may be little."""
+    """From 0, with room above: the default margin is a part of the range of values, which may be small."""
     highest = float(axes.dataLim.ymax)
     axes.set_ylim(0, max(axes.get_ylim()[1], 1.04 * highest) if np.isfinite(highest) else None)
 

@@ -1,4 +1,4 @@
-"""What a cluster looks like: its devices, switches and links, and the bandwidth between every two devices."""
+"""Figures of clusters: devices, switches and links, and the bandwidth between every two devices."""
 
 import itertools
 import math
@@ -11,7 +11,7 @@ import numpy as np
 from pipesim.base.arrays import Floats
 from pipesim.core.cluster import Cluster
 from pipesim.display.figures import paper
-from pipesim.display.figures.placing import Places, place
+from pipesim.display.figures.graph_layout import GraphLayout, graph_layout
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_FEW = 16  # devices; with more the picture is wider
-_MOST_CLASSES = 6  # bandwidths that the legend tells apart
+_FEW = 16  # devices; with more, the figure is wider
+_MOST_CLASSES = 6  # classes of bandwidths in the legend
 _MOST_NUMBERS = 8  # devices whose bandwidths are written into the matrix
 _GB = 1e9
 _DEVICE, _SWITCH, _PASSING = "#8CCBF2", "#444444", "#FFFFFF"
@@ -28,7 +28,7 @@ _DEVICE, _SWITCH, _PASSING = "#8CCBF2", "#444444", "#FFFFFF"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scale:
-    """What bandwidths (of all links, in GB/s) look like: light to dark on a logarithmic scale."""
+    """The colours of bandwidths (of all links, in GB/s): light to dark on a logarithmic scale."""
 
     bandwidths: Floats
     colors: "Colormap"
@@ -50,7 +50,7 @@ def cluster(cluster: Cluster, path: Path | str | None = None) -> "Figure":
 
 
 def _draw(cluster: Cluster) -> "Figure":
-    places = place(cluster)
+    places = graph_layout(cluster)
     wide = len(cluster.devices) > _FEW
     figure = paper.sheet(11.0 if wide else paper.WIDTH, 4.4 if wide or places.circle else 3.4)
     topology, matrix = figure.subplots(1, 2, width_ratios=[3, 2] if wide else [1.4, 1])
@@ -82,7 +82,7 @@ def _scale(cluster: Cluster) -> _Scale:
 # --- topology --------------------------------------------------------------------------------------------------------
 
 
-def _limits(axes: "Axes", places: Places) -> None:
+def _limits(axes: "Axes", places: GraphLayout) -> None:
     if places.circle:
         axes.set_xlim(-1.2, 1.2)
         axes.set_ylim(-1.2, 1.2)
@@ -93,8 +93,8 @@ def _limits(axes: "Axes", places: Places) -> None:
     axes.set_ylim(min(places.y.min(), 0) - 0.6, places.y.max() + 0.25)
 
 
-def _draw_links(axes: "Axes", cluster: Cluster, places: Places, scale: _Scale) -> None:
-    """Straight lines; between devices of one row, arcs below it that are deeper the further they lead."""
+def _draw_links(axes: "Axes", cluster: Cluster, places: GraphLayout, scale: _Scale) -> None:
+    """Straight lines; between devices of one row, arcs below it, deeper for greater distances."""
     from matplotlib.collections import LineCollection  # noqa: PLC0415 - slow to import
 
     position = {name: number for number, name in enumerate(cluster.vertices)}
@@ -126,7 +126,7 @@ def _way(x: Floats, y: Floats, reach: float, *, arc: bool) -> Floats:
     return np.stack([x[0] + (x[1] - x[0]) * (1 - np.cos(turn)) / 2, y[0] - depth * np.sin(turn)], axis=1)
 
 
-def _looks(cluster: Cluster, places: Places) -> list[tuple[str, str, str]]:
+def _looks(cluster: Cluster, places: GraphLayout) -> list[tuple[str, str, str]]:
     """(colour, marker, shape of a box with text) of each vertex.
 
     Clusters do not say what a vertex is: one with two links, from the level below to the level above, just passes on.
@@ -141,8 +141,8 @@ def _looks(cluster: Cluster, places: Places) -> list[tuple[str, str, str]]:
     ]
 
 
-def _draw_vertices(axes: "Axes", cluster: Cluster, places: Places) -> None:
-    """Names in boxes on levels where they fit beside each other, else marks."""
+def _draw_vertices(axes: "Axes", cluster: Cluster, places: GraphLayout) -> None:
+    """Names in boxes on levels where they fit side by side, else marks."""
     looks = _looks(cluster, places)
     levels = [0] * len(looks) if places.circle else places.y.tolist()
     for level in sorted(set(levels)):
@@ -164,8 +164,8 @@ def _draw_vertices(axes: "Axes", cluster: Cluster, places: Places) -> None:
 _TEXT = 5.5  # points in boxes
 
 
-def _room(axes: "Axes", places: Places, members: list[int]) -> float:
-    """Pixels between the two members that are nearest to each other."""
+def _room(axes: "Axes", places: GraphLayout, members: list[int]) -> float:
+    """Pixels between the two nearest members."""
     at = axes.transData.transform(np.stack([places.x[members], places.y[members]], axis=1))
     if len(members) < 2:
         return float(axes.get_window_extent().width)
@@ -175,7 +175,7 @@ def _room(axes: "Axes", places: Places, members: list[int]) -> float:
 
 
 def _fitting(axes: "Axes", names: list[str], room: float) -> list[str]:
-    """Whole names where the longest fits, else their last parts, else nothing."""
+    """Whole names if the longest fits, else their last parts, else nothing."""
     figure = paper.figure_of(axes)
     padding = 5 * figure.dpi / paper.POINTS
     for wording in (names, [name.rpartition(".")[2] for name in names]):
@@ -198,8 +198,8 @@ def _draw_box(axes: "Axes", at: tuple[float, float], name: str, color: str, shap
     )
 
 
-def _name_nodes(axes: "Axes", cluster: Cluster, places: Places) -> None:
-    """The names of nodes that hold several devices, at the bottom below them, where they fit."""
+def _name_nodes(axes: "Axes", cluster: Cluster, places: GraphLayout) -> None:
+    """The names of nodes with several devices, below them, where they fit."""
     members: dict[str, list[int]] = {}
     for number, device in enumerate(cluster.devices):
         members.setdefault(device.node, []).append(number)
@@ -212,7 +212,7 @@ def _name_nodes(axes: "Axes", cluster: Cluster, places: Places) -> None:
             axes.text(x, axes.get_ylim()[0], name, ha="center", va="bottom", fontsize=7, in_layout=False)
 
 
-def _marks(cluster: Cluster, places: Places) -> list[Any]:
+def _marks(cluster: Cluster, places: GraphLayout) -> list[Any]:
     """The legend of vertices that occur."""
     words = {_DEVICE: "device", _SWITCH: "switch", _PASSING: "NIC or port"}
     return [
@@ -222,7 +222,7 @@ def _marks(cluster: Cluster, places: Places) -> list[Any]:
 
 
 def _classes(cluster: Cluster, scale: _Scale) -> list[Any]:
-    """The legend of links: each bandwidth with its number of links, or classes of them where there are many."""
+    """The legend of links: each bandwidth with its number of links, or classes if there are many."""
     if not cluster.links:
         return []
     values, count = np.unique(scale.bandwidths, return_counts=True)

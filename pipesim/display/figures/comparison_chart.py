@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_GROUP, _WIDEST = 0.84, 0.28  # of a group and of a bar, in the distance between groups
+_GROUP, _WIDEST = 0.84, 0.28  # widths of a group and of a bar, relative to the distance between groups
 _LABEL = 6.5  # points
 
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """One row, checked."""
+    """One validated row."""
 
     planner: str
     scheduler: str
@@ -62,8 +62,8 @@ def _bar(number: int, row: Mapping[str, Any]) -> _Bar:
         )
 
 
-def _seconds(value: Any, key: str) -> float | None:  # noqa: ANN401 - whatever stands in a row
-    if value is None or value != value:  # noqa: PLR0124 - NaN, as tables write what is missing
+def _seconds(value: Any, key: str) -> float | None:  # noqa: ANN401 - rows may contain anything
+    if value is None or value != value:  # noqa: PLR0124 - NaN, a missing value in tables
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
         raise InputError(f"{key}: {value!r} found; seconds, not negative, were expected")
@@ -92,7 +92,7 @@ def _comparison(bars: list[_Bar]) -> "Figure":
 
 
 def _draw_bar(axes: "Axes", bar: _Bar, place: tuple[float, float], ns: float, look: Look) -> float:
-    """A bar at (middle, width) in a scheduler's look, and its bound; returns how high it is in units of so many ns."""
+    """A bar at (middle, width) in the look of its scheduler, and its bound; returns its height in units of `ns`."""
     x, width = place
     height = (bar.seconds or 0.0) * units.NS_PER_S / ns
     if bar.seconds is not None:
@@ -104,7 +104,7 @@ def _draw_bar(axes: "Axes", bar: _Bar, place: tuple[float, float], ns: float, lo
 
 
 def _place(bar: _Bar, planners: list[str], schedulers: list[str], width: float) -> float:
-    """The middle of a bar: schedulers side by side, centred on their planner's number."""
+    """The middle of a bar: schedulers side by side, centred on the number of their planner."""
     return planners.index(bar.planner) + (schedulers.index(bar.scheduler) - (len(schedulers) - 1) / 2) * width
 
 
@@ -119,7 +119,7 @@ def _legend(figure: "Figure", schedulers: list[str], *, bounds: bool) -> None:
 
 
 def _name_planners(axes: "Axes", planners: list[str]) -> None:
-    """Names of planners upright where they fit side by side, else slanted."""
+    """Names of planners, upright if they fit side by side, else slanted."""
     figure = paper.figure_of(axes)
     room = 0.85 * figure.bbox.width / len(planners)
     axes.set_xticks(range(len(planners)), planners)
@@ -128,21 +128,21 @@ def _name_planners(axes: "Axes", planners: list[str]) -> None:
 
 
 def _label_bars(axes: "Axes", bars: list[_Bar], x: list[float], heights: list[float], width: float) -> None:
-    """What stands on each bar: upright where it fits the bar's width, else all turned; the axis grows to hold it."""
+    """Labels on bars, upright if all fit their width, else rotated; the axis is extended for them."""
     figure = paper.figure_of(axes)
     texts = [_text(bar, height) for bar, height in zip(bars, heights, strict=True)]
-    figure.draw_without_rendering()  # lays out, so that there are pixels to measure
+    figure.draw_without_rendering()  # for the layout, so that pixels can be measured
     columns, lines = paper.pixels(axes)
     longest = max(paper.text_width(figure, text, _LABEL) for text in texts)
-    turned = longest > 0.98 * width * columns / (axes.get_xlim()[1] - axes.get_xlim()[0])
-    needed = (longest if turned else _LABEL * figure.dpi / paper.POINTS) + 14
+    rotated = longest > 0.98 * width * columns / (axes.get_xlim()[1] - axes.get_xlim()[0])
+    needed = (longest if rotated else _LABEL * figure.dpi / paper.POINTS) + 14
     top = axes.dataLim.ymax or 1.0
     axes.set_ylim(0, max(1.04 * top, max(heights) / max(0.2, 1 - needed / lines)))
     paper.settle(figure)
     for at, height, text in zip(x, heights, texts, strict=True):
         axes.annotate(
             text, (at, height), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom", fontsize=_LABEL,
-            rotation=90 if turned else 0, zorder=4,
+            rotation=90 if rotated else 0, zorder=4,
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What would be gained: a bar for each thing that is made faster."""
+"""Gains of faster hardware: a bar for each device, link or layer that is made faster."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ _COLOR = "#0072B2"
 
 
 def gains(rows: Sequence[tuple[str, float]], by: float, path: Path | str | None = None) -> "Figure":
-    """Bars of the part of the iteration time that is saved if a thing is `by` faster; the first row on top."""
+    """Bars of the part of the iteration time that is saved if this is `by` faster; the first row on top."""
     if not rows:
         raise InputError("no gains found; at least one was expected")
     return paper.drawn(path, lambda: _gains(rows, by))

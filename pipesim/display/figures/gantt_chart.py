@@ -1,4 +1,4 @@
-"""Who does what when: a row per device, a box per task."""
+"""Gantt charts: a row per device, a box per task."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from pipesim.base.errors import InputError
 from pipesim.core.program import KINDS
 from pipesim.core.timeline import Timeline
 from pipesim.display.figures import paper
-from pipesim.display.figures.gantt_spans import Chart, fill, outline
+from pipesim.display.figures.gantt_spans import GanttData, fill, outline
 from pipesim.display.figures.layout import lay_out
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Okabe and Ito's colours, some lighter or darker, so that neighbours differ in lightness too when printed in grey.
+# Colours of Okabe and Ito, some lighter or darker, so that neighbours also differ when printed in grey.
 _COLORS = {
     "forward": "#A3D6F5",
     "backward": "#C8540A",
@@ -54,11 +54,11 @@ def gantt(
     width: float = paper.WIDTH,
     labels: bool = True,
 ) -> "Figure":
-    """A Gantt chart of one iteration: what every device does, with the microbatch in each box that has room for it.
+    """A Gantt chart of one iteration: the tasks of every device, with the microbatch in each box that has room for it.
 
-    `links` adds a row per medium that carried something. The tasks of `critical` (their numbers in the program) are
-    outlined; without rows for media, a line from device to device stands for a transfer among them. Devices with
-    several chunks show later ones lighter. `width` is in inches; the height follows the number of rows.
+    `links` adds a row per medium with transfers. The tasks of `critical` (their numbers in the program) are outlined;
+    without rows for media, critical transfers are lines from device to device. On devices with several chunks, later
+    chunks are lighter. `width` is in inches; the height follows the number of rows.
     """
     chosen = _checked_tasks(timeline, critical)
     return paper.drawn(path, lambda: _gantt(timeline, chosen, title, width, links=links, labels=labels))
@@ -67,9 +67,9 @@ def gantt(
 def gantt_grid(
     timelines: Mapping[str, Timeline], path: Path | str | None = None, *, memory: str | None = None
 ) -> "Figure":
-    """Gantt charts under each other on one time axis, with the keys as titles: one look tells which is shorter.
+    """Gantt charts below each other on one time axis, with the keys as titles.
 
-    With `memory`, which says in what unit, bars beside each chart show the most that each device holds.
+    With `memory`, the label of its unit, bars beside each chart show the peak of each device.
     """
     if not timelines:
         raise InputError("no timelines found; at least one was expected")
@@ -131,8 +131,8 @@ def _grid(timelines: Mapping[str, Timeline], memory: str | None) -> "Figure":
     return figure
 
 
-def _peaks(grid: list["Axes"], charts: Sequence[Chart], lines: int, unit: str) -> None:
-    """A bar per device beside its row: the most it holds, on one scale for all charts."""
+def _peaks(grid: list["Axes"], charts: Sequence[GanttData], lines: int, unit: str) -> None:
+    """A bar per device beside its row: its peak, on one scale for all charts."""
     peaks = [metrics.peak_memory(chart.timeline) / _chunks(chart.timeline) for chart in charts]
     most = max(float(peak.max(initial=0)) for peak in peaks) or 1.0
     for number, (axes, chart, peak) in enumerate(zip(grid, charts, peaks, strict=False)):
@@ -153,15 +153,15 @@ def _peaks(grid: list["Axes"], charts: Sequence[Chart], lines: int, unit: str) -
 
 
 def _chunks(timeline: Timeline) -> float:
-    """Stages per device: memory is counted in stages, and shown in microbatches."""
+    """Stages per device, to convert memory from stages to microbatches."""
     return len(np.unique(timeline.program.stage)) / len(timeline.program.devices)
 
 
-def _chart(timeline: Timeline, horizon: int, *, links: bool) -> Chart:
+def _chart(timeline: Timeline, horizon: int, *, links: bool) -> GanttData:
     layout = lay_out(timeline, links=links)
     scale = paper.time_unit(horizon)[1]
     palette = [_shaded(_COLORS[kind], shade, layout.shades) for kind in KINDS for shade in range(layout.shades)]
-    return Chart(timeline, layout, max(1, horizon), scale, np.array(palette))
+    return GanttData(timeline, layout, max(1, horizon), scale, np.array(palette))
 
 
 def _shaded(color: str, shade: int, shades: int) -> paper.Color:
@@ -172,8 +172,8 @@ def _shaded(color: str, shade: int, shades: int) -> paper.Color:
     return paper.mixed(paper.mixed(paper.rgb(color), (0, 0, 0), 0.12 * (1 - step)), (1, 1, 1), 0.38 * step)
 
 
-def _frame(axes: "Axes", chart: Chart, row: float) -> None:
-    """Limits, names of rows (as many as fit in rows of this many inches), and the background that idle time shows."""
+def _frame(axes: "Axes", chart: GanttData, row: float) -> None:
+    """Limits, names of rows (as many as fit rows of this many inches), and the background of idle time."""
     from matplotlib.collections import PolyCollection  # noqa: PLC0415 - slow to import
 
     layout = chart.layout
@@ -195,8 +195,8 @@ def _frame(axes: "Axes", chart: Chart, row: float) -> None:
     )
 
 
-def _handles(charts: Sequence[Chart], *, critical: bool) -> list["Artist"]:
-    """A legend of what occurs in any of the charts."""
+def _handles(charts: Sequence[GanttData], *, critical: bool) -> list["Artist"]:
+    """A legend of the kinds of tasks in any of the charts."""
     kinds = np.unique(np.concatenate([c.timeline.program.kind[c.layout.task] for c in charts])).tolist()
     handles = [paper.patch(_COLORS[KINDS[kind]], _WORDS.get(KINDS[kind], KINDS[kind])) for kind in kinds]
     shades = max(chart.layout.shades for chart in charts)

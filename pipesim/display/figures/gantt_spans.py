@@ -1,4 +1,4 @@
-"""The spans of a Gantt chart, drawn: boxes, pixels, numbers, and frames around the critical path."""
+"""Drawing the spans of a Gantt chart: boxes, pixels, numbers, and frames around the critical path."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_MOST_BOXES = 40_000  # the others are painted as pixels
-_MOSTLY = 0.95  # the part of spans drawn as boxes below which the picture says that it mixes the others
-_MOST_LABELS = 2_500  # with more, none is drawn
-_EDGED, _EDGE = 5.0, 0.45  # pixels of width from which a box has an edge, and how light its colour is there
+_MOST_BOXES = 40_000  # the rest are painted as pixels
+_MOSTLY = 0.95  # if a smaller part of the spans are boxes, a note explains the mixed colours
+_MOST_LABELS = 2_500  # with more, no label is drawn
+_EDGED, _EDGE = 5.0, 0.45  # pixels of width from which a box has an edge, and the brightness of the edge
 _LARGEST, _SMALLEST = 6.5, 4.0  # points of a label
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chart:
-    """A timeline laid out, with its time axis and the colours of its spans."""
+class GanttData:
+    """A timeline with its layout, its time axis and the colours of its spans."""
 
     timeline: Timeline
     layout: Layout
-    horizon: int  # ns where the time axis ends
+    horizon: int  # ns at the end of the time axis
     scale: float  # ns of its unit
     palette: Floats  # kind * shades + shade -> red, green, blue
 
@@ -45,8 +45,8 @@ class Chart:
         return bool(busy < self.horizon * len(program.devices))
 
 
-def fill(axes: "Axes", chart: Chart, *, labels: bool) -> None:
-    """Boxes for what is wide enough, pixels for the rest, numbers where they fit."""
+def fill(axes: "Axes", chart: GanttData, *, labels: bool) -> None:
+    """Boxes for wide spans, pixels for the rest, numbers where they fit."""
     layout, timeline = chart.layout, chart.timeline
     columns, lines = paper.pixels(axes)
     begin, end = (
@@ -65,7 +65,7 @@ def fill(axes: "Axes", chart: Chart, *, labels: bool) -> None:
         _draw_labels(axes, chart, spans, np.flatnonzero(wide))
 
 
-def _draw_boxes(axes: "Axes", chart: Chart, spans: Spans, chosen: Ints) -> None:
+def _draw_boxes(axes: "Axes", chart: GanttData, spans: Spans, chosen: Ints) -> None:
     from matplotlib.collections import PolyCollection  # noqa: PLC0415 - slow to import
 
     layout, timeline, task = chart.layout, chart.timeline, chart.layout.task[chosen]
@@ -85,8 +85,8 @@ def _draw_boxes(axes: "Axes", chart: Chart, spans: Spans, chosen: Ints) -> None:
             axes.add_collection(collection, autolim=False)
 
 
-def _draw_pixels(axes: "Axes", chart: Chart, painted: Floats, lines: int) -> None:
-    """The strips' colours, on as many lines of pixels as each strip is high."""
+def _draw_pixels(axes: "Axes", chart: GanttData, painted: Floats, lines: int) -> None:
+    """The colours of the strips, on all lines of pixels of each strip."""
     layout = chart.layout
     picture = np.zeros((lines, painted.shape[1], 4))
     top, bottom = (np.rint(y * (lines / layout.height)).astype(int) for y in (layout.strip_top, layout.strip_bottom))
@@ -101,7 +101,7 @@ def _draw_pixels(axes: "Axes", chart: Chart, painted: Floats, lines: int) -> Non
     )
 
 
-def _draw_labels(axes: "Axes", chart: Chart, spans: Spans, wide: Ints) -> None:
+def _draw_labels(axes: "Axes", chart: GanttData, spans: Spans, wide: Ints) -> None:
     """The number of the microbatch in every box that is wide enough, unless there are too many."""
     figure, layout, program = paper.figure_of(axes), chart.layout, chart.timeline.program
     lines = paper.pixels(axes)[1]
@@ -119,7 +119,7 @@ def _draw_labels(axes: "Axes", chart: Chart, spans: Spans, wide: Ints) -> None:
         _label(axes, chart, at, size)
 
 
-def _label(axes: "Axes", chart: Chart, span: int, points: float) -> None:
+def _label(axes: "Axes", chart: GanttData, span: int, points: float) -> None:
     layout, timeline = chart.layout, chart.timeline
     task, strip = layout.task[span], layout.strip[span]
     red, green, blue = chart.palette[chart.color[span]]
@@ -139,8 +139,8 @@ def _label(axes: "Axes", chart: Chart, span: int, points: float) -> None:
 # --- critical path ---------------------------------------------------------------------------------------------------
 
 
-def outline(axes: "Axes", chart: Chart, critical: Ints) -> None:
-    """A frame around the critical tasks of each strip, one for those that follow each other without a gap."""
+def outline(axes: "Axes", chart: GanttData, critical: Ints) -> None:
+    """Frames around the critical tasks of each strip; tasks without a gap between them share one."""
     if not len(critical):
         return
     from matplotlib.collections import LineCollection, PolyCollection  # noqa: PLC0415 - slow to import
@@ -165,7 +165,7 @@ def outline(axes: "Axes", chart: Chart, critical: Ints) -> None:
 
 
 def _runs(strip: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
-    """Spans that follow each other in a strip without a gap, as one: (strip, start, end)."""
+    """Spans of a strip without a gap between them, merged: (strip, start, end)."""
     order = np.lexsort((start, strip))
     strip, start, end = strip[order], start[order], end[order]
     new = np.append(True, (strip[1:] != strip[:-1]) | (start[1:] > end[:-1]))[: len(strip)]

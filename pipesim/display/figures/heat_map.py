@@ -1,4 +1,4 @@
-"""Two axes and a colour: numbers on a scale from pale to dark, or text in as many colours and hatches as there are."""
+"""Heat maps: numbers on a scale from pale to dark, or text with a colour and hatch for each value."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
-_FONT, _LEAST = 6.5, 4.5  # points of what stands in a cell; smaller than the least it is left out
+_FONT, _LEAST = 6.5, 4.5  # points of the text in a cell; left out below the least
 _NOTHING = "xxxxx"  # the hatch of a cell without a value
 
 
 class HeatMap:
-    """How the cells of all panels are coloured."""
+    """The colours of the cells of all panels."""
 
     def __init__(self, chart: Chart, data: Data) -> None:
         self.chart, self.data = chart, data
@@ -54,7 +54,7 @@ class HeatMap:
         return red, green, blue
 
     def write(self, axes: "Axes", panel: Panel) -> None:
-        """Into each cell its label or its number, all in one size that fits; nothing where none does."""
+        """Write the label or number of each cell, all in one size that fits; nothing if none does."""
         texts = {place: self._text(cell) for place, cell in panel.cells.get("", {}).items()}
         every = [self._text(cell) for cell in self.data.cells()]
         size = _fitting(axes, every, (len(self.data.x), len(self.data.y)))
@@ -66,7 +66,7 @@ class HeatMap:
                     self.data.x.index(x), self.data.y.index(y), text, ha="center", va="center", fontsize=size,
                     color="white" if dark else paper.INK,
                 )  # fmt: skip
-                if self.words:  # on a hatch nothing can be read
+                if self.words:  # text on a hatch is unreadable
                     written.set_color(paper.INK)
                     written.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.8})
 
@@ -76,7 +76,7 @@ class HeatMap:
         return "" if self.words else _number(cell.level / self.scale.factor, whole=self.whole)
 
     def legend(self, figure: "Figure", grid: list["Axes"]) -> None:
-        """A colour bar, or a box for each word."""
+        """A colour bar, or a box for each text."""
         handles = [
             paper.patch(label=word, color=look["facecolor"], hatch=look["hatch"]) for word, look in self.looks.items()
         ]
@@ -90,7 +90,7 @@ class HeatMap:
 
 
 def _number(value: float, *, whole: bool) -> str:
-    """Three digits, two below 0.1; more only before the point."""
+    """A number with three significant digits, or two below 0.1."""
     if whole or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:#.2g}" if abs(value) < 0.1 else f"{value:#.3g}".removesuffix(".")
@@ -111,7 +111,7 @@ def _mappable(levels: list[float], *, log: bool) -> "ScalarMappable":
 
 
 def _plain_ticks(bar: Any, levels: list[float], *, log: bool) -> None:  # noqa: ANN401 - a colour bar
-    """Numbers as people write them, few of them."""
+    """A few ticks with plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator  # noqa: PLC0415 - slow to import
 
     close = max(levels) < 300 * max(min(levels), 1e-300)
@@ -128,7 +128,7 @@ def _rectangle(column: int, row: int, **look: Any) -> Any:  # noqa: ANN401 - mat
 
 
 def _fitting(axes: "Axes", texts: list[str], shape: tuple[int, int]) -> float:
-    """The size in points at which every text fits its cell; 0 if none does."""
+    """The size in points at which every text fits its cell; 0 if there is none."""
     figure = paper.figure_of(axes)
     width, height = (side / count for side, count in zip(paper.pixels(axes), shape, strict=True))
     widest = max((paper.text_width(figure, text, _FONT) for text in texts if text), default=0.0)

@@ -1,4 +1,4 @@
-"""The layers of a trace as bars: how long they take, and how many bytes they hand on and have."""
+"""The layers of a trace as bars: their times, and the bytes of their outputs and parameters."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Light and dark, so that a print in grey keeps them apart; backward is hatched where bars are wide enough.
+# Light and dark, so that they differ in grey; backward is hatched where bars are wide enough.
 _FORWARD, _BACKWARD, _OUTPUT, _PARAMETERS = "#8CCBF2", "#0072B2", "#F0E442", "#C8540A"
 _HATCH = "////"
 _SECONDS, _BYTES, _MOST_PANELS = 1.9, 1.3, 6  # inches, inches; panels of seconds
-_FEW = 40  # layers whose names are written out
-_WIDTH = 0.8  # of a bar, in the distance between layers
+_FEW = 40  # layers whose names are shown
+_WIDTH = 0.8  # width of a bar, relative to the distance between layers
 
 
 def layers(trace: Trace, path: Path | str | None = None) -> "Figure":
@@ -48,7 +48,7 @@ def _draw(trace: Trace) -> "Figure":
     for axes, group in zip(panels, groups, strict=False):
         _draw_seconds(axes, costs, group, hatched=named)
     outputs = np.array([layer.output_bytes for layer in costs.model.layers], np.float64)
-    _draw_bytes(panels[-2], outputs, _OUTPUT, f"handed on, microbatch of {costs.model.microbatch_size}")
+    _draw_bytes(panels[-2], outputs, _OUTPUT, f"outputs, microbatch of {costs.model.microbatch_size}")
     _draw_bytes(panels[-1], costs.model.parameter_bytes, _PARAMETERS, "parameters")
     _label_layers(panels[-1], [layer.name for layer in costs.model.layers])
     _title(panels[0], trace, costs, len(groups))
@@ -92,13 +92,13 @@ def _draw_seconds(axes: "Axes", costs: Costs, group: int, *, hatched: bool) -> N
 
 def _draw_bytes(axes: "Axes", size: Floats, color: str, title: str) -> None:
     most = float(size.max())
-    unit, scale = paper.size_unit(most / 10)  # one of which there is at least one
+    unit, scale = paper.size_unit(most / 10)  # the largest unit of which there is at least one
     _bars(axes, (-0.5, 0.5), (np.zeros(len(size)), size / scale), color)
     axes.set_ylim(0, 1.06 * most / scale or 1.0)
     axes.set_ylabel(f"size ({unit})")
     axes.set_title(title, loc="right", fontsize=8)
     _finish(axes)
-    if not most:  # an empty scale from 0 to 1 would say that there is something to read
+    if not most:  # no ticks on an empty scale
         axes.set_yticks([])
         axes.text(0.5, 0.5, "none in this trace", transform=axes.transAxes, ha="center", va="center", fontsize=8)
 
@@ -111,7 +111,7 @@ def _finish(axes: "Axes") -> None:
 def _bars(
     axes: "Axes", side: tuple[float, float], ends: tuple[Floats, Floats], color: str, hatch: str | None = None
 ) -> None:
-    """All bars of one sort as one collection; `side` is from where to where in a layer's place, -0.5 to 0.5."""
+    """All bars of one kind as one collection; `side` is their extent in the place of a layer, -0.5 to 0.5."""
     from matplotlib.collections import PolyCollection  # noqa: PLC0415 - slow to import
 
     place = np.arange(len(ends[0]), dtype=np.float64)

@@ -1,10 +1,10 @@
-"""Where every span of a timeline lies in a Gantt chart: rows, the strips inside them, and what lies in each strip.
+"""The layout of a Gantt chart: rows, strips inside rows, and the spans in each strip.
 
     row         strip
     gpu0        compute     F0 F1 F2 ...    B0          one box per task on the lane
                 band                          A A       all-reduce; only in charts that have any
-    gpu0->gpu1  track 0        > >   >                  links=True: one row per medium that carried something,
-                track 1         >                       one track for each transfer of those under way at once
+    gpu0->gpu1  track 0        > >   >                  links=True: one row per medium with transfers,
+                track 1         >                       one track for each of the simultaneous transfers
 
 y grows downwards: row 0 is from 0 to 1.
 """
@@ -20,13 +20,13 @@ from pipesim.core.timeline import Timeline
 
 _GAP = 0.5  # between devices and media, in rows
 _MARGIN = 0.09  # above and below the strips of a row
-_BAND = 0.24  # the part of a row that all-reduces take
-_CROWD = 100  # with more rows, margins go
+_BAND = 0.24  # the part of a row for all-reduces
+_CROWD = 100  # with more rows, there are no margins
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Rows and strips by their y, spans by their strip. A device's compute strip has the device's number."""
+    """Rows and strips by their y, spans by their strip. The compute strip of a device has the number of the device."""
 
     names: tuple[str, ...]
     devices: int
@@ -35,17 +35,17 @@ class Layout:
     strip_bottom: Floats
     strip: Ints  # per span
     task: Ints
-    shade: Ints  # which of its device's chunks the task belongs to
+    shade: Ints  # the chunk of the task among those of its device
     shades: int
 
     @property
     def height(self) -> float:
-        """The y where the last row ends."""
+        """The y at the end of the last row."""
         return float(self.row_top[-1]) + 1
 
 
 def lay_out(timeline: Timeline, *, links: bool) -> Layout:
-    """Rows for devices and, if asked for, for media; spans that take no time are left out."""
+    """Rows for devices and, with `links`, for media; spans of no duration are left out."""
     program = timeline.program
     devices = len(program.devices)
     media = np.flatnonzero(timeline.moved > 0) if links else np.zeros(0, np.int64)
@@ -77,20 +77,20 @@ def _computation(timeline: Timeline) -> tuple[Ints, Ints]:
 
 
 def _bands(timeline: Timeline) -> tuple[Ints, Ints]:
-    """All-reduces, each on the device that sends; one that stands for a whole ring is on all devices of its stage."""
+    """All-reduces, each on its sender; those of a rule without links, one per ring, on all devices of their stage."""
     program = timeline.program
     task = np.flatnonzero(program.kind == ALL_REDUCE)
     if program.sharing_rule.has_links or not len(task):
         return program.source[task], task
     on_lane = program.is_compute
-    held = np.unique(np.stack([program.stage[on_lane], program.lane[on_lane]], axis=1), axis=0)
-    pairs = [(lane, t) for t in task.tolist() for lane in held[held[:, 0] == program.stage[t], 1].tolist()]
+    present = np.unique(np.stack([program.stage[on_lane], program.lane[on_lane]], axis=1), axis=0)
+    pairs = [(lane, t) for t in task.tolist() for lane in present[present[:, 0] == program.stage[t], 1].tolist()]
     device, task = np.array(pairs, np.int64).reshape(-1, 2).T
     return device, task
 
 
 def _transfers(timeline: Timeline, media: Ints) -> tuple[Ints, Ints]:
-    """What each medium carried, as ((row among media, track) in one number, task)."""
+    """The transfers of each medium, as ((row among media, track) in one number, task)."""
     route = timeline.program.route
     row_of = np.full(len(timeline.program.media), -1, np.int64)
     row_of[media] = np.arange(len(media))
@@ -100,7 +100,7 @@ def _transfers(timeline: Timeline, media: Ints) -> tuple[Ints, Ints]:
 
 
 def _tracks_of(code: Ints, media: int) -> Ints:
-    """How many tracks each medium needs."""
+    """The number of tracks of each medium."""
     count = np.ones(media, np.int64)
     np.maximum.at(count, code % max(1, media), code // max(1, media) + 1)
     return count
@@ -125,17 +125,17 @@ def _strips(row_top: Floats, devices: int, tracks_of: Ints, *, has_bands: bool) 
 
 
 def _shades(timeline: Timeline) -> Ints:
-    """For every task on a lane, and every all-reduce, which of its device's chunks it belongs to: 0, 1, ...
+    """For every task on a lane, and every all-reduce, its chunk among those of its device: 0, 1, ...
 
-    A replica that no microbatch comes to has an all-reduce and nothing to compute.
+    A replica without microbatches has an all-reduce but no computation.
     """
     program = timeline.program
     stages = int(program.stage.max(initial=0)) + 1
     code = program.source * stages + program.stage
     shaded = program.is_compute | (program.kind == ALL_REDUCE)
-    held = np.unique(code[shaded])
-    device = held // stages
-    number = np.arange(len(held)) - np.searchsorted(device, device)
+    present = np.unique(code[shaded])
+    device = present // stages
+    number = np.arange(len(present)) - np.searchsorted(device, device)
     shade = np.zeros(len(program), np.int64)
-    shade[shaded] = number[np.searchsorted(held, code[shaded])]
+    shade[shaded] = number[np.searchsorted(present, code[shaded])]
     return shade

@@ -1,4 +1,4 @@
-"""How busy each medium is over time, as a share of its capacity."""
+"""The load of each medium over time, as a share of its capacity."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
 from pipesim.core.timeline import Timeline
 from pipesim.display.figures import panels, paper
-from pipesim.display.figures.panels import Panel
+from pipesim.display.figures.panels import StepPanel
 
 if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 _MOST_PANELS = 6
 _MOST_STEPS, _COLUMNS = 1200, 300  # with more steps in a panel, averages over so many columns
 _ROW, _TALLEST = 0.2, 7.5  # inches of a row of the heat map, and of all
-_FULL = 1 + 1e-6  # more than this is more than the capacity
+_FULL = 1 + 1e-6  # a load above this exceeds the capacity
 
 
 def link_load(timeline: Timeline, path: Path | str | None = None) -> "Figure":
-    """Load of every medium that carried something: a panel each, or a heat map with more than six.
+    """Load of every medium with transfers: a panel each, or a heat map if there are more than six.
 
-    Where each transfer has its route for itself (sharing "none"), several may add up to more than the capacity.
+    With sharing "none", transfers do not share links, and their sum may exceed the capacity.
     """
     used = np.flatnonzero(timeline.moved > 0)
     if not len(used):
-        raise InputError("nothing moved over any link in this timeline; there is no load to draw")
+        raise InputError("this timeline has no transfers over links, so there is no load to draw")
     return paper.drawn(path, lambda: _load(timeline, used))
 
 
@@ -47,7 +47,7 @@ def _panels(names: list[str], shares: list[tuple[Ints, Floats]], horizon: int) -
     rows = []
     for name, (time, share) in zip(names, shares, strict=True):
         mean = float(curves.averages(time, share, np.array([0, horizon]))[0])
-        rows.append(Panel(name, f"mean {mean:.0%}", *_averaged(time, 100 * share, horizon)))
+        rows.append(StepPanel(name, f"mean {mean:.0%}", *_averaged(time, 100 * share, horizon)))
     top = max(105.0, 1.05 * max(float(panel.value.max()) for panel in rows))
     figure, grid = panels.stack(rows, horizon, top, "load (% of capacity)")
     if top > 105 * _FULL:
@@ -59,7 +59,7 @@ def _panels(names: list[str], shares: list[tuple[Ints, Floats]], horizon: int) -
 
 
 def _averaged(time: Ints, value: Floats, horizon: int) -> tuple[Ints, Floats]:
-    """Steps as they are while they can be seen, else their mean in each column."""
+    """The steps if they are few enough to see, else their mean in each column."""
     if len(time) <= _MOST_STEPS:
         return time, value
     edges = np.linspace(0, horizon, _COLUMNS + 1)
@@ -83,14 +83,14 @@ def _heat_map(names: list[str], shares: list[tuple[Ints, Floats]], horizon: int)
     paper.settle(figure)
     edges = np.linspace(0, max(1, horizon), paper.pixels(axes)[0] + 1)
     percent = np.array([100 * curves.averages(time, share, edges) for time, share in shares])
-    percent[np.abs(percent - 100) < 100 * (_FULL - 1)] = 100  # rounding is no overload
+    percent[np.abs(percent - 100) < 100 * (_FULL - 1)] = 100  # rounding errors are not overload
     extent = (*axes.get_xlim(), *axes.get_ylim())
     axes.imshow(levels.to_rgba(percent), extent=extent, aspect="auto", interpolation="nearest")
     return figure
 
 
 def _levels() -> "ScalarMappable":
-    """White for nothing to dark for 100 %, and a colour of its own for more."""
+    """White for 0 % to dark for 100 %, and a separate colour for more."""
     from matplotlib import colormaps  # noqa: PLC0415 - slow to import
     from matplotlib.cm import ScalarMappable  # noqa: PLC0415
     from matplotlib.colors import Normalize  # noqa: PLC0415

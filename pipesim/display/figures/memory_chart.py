@@ -1,4 +1,4 @@
-"""Bytes in use on each device over time, and how much of the device that is."""
+"""Memory in use on each device over time, and its part of the capacity."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from pipesim.base.arrays import Floats, Ints
 from pipesim.core.timeline import Timeline
 from pipesim.display.figures import panels, paper
 from pipesim.display.figures.painting import thin_steps
-from pipesim.display.figures.panels import Panel
+from pipesim.display.figures.panels import StepPanel
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 _MOST_PANELS = 8
-_COLUMNS = 1600  # of pixels that steps are thinned to
+_COLUMNS = 1600  # pixels that steps are thinned to
 _MOST_POINTS = 600_000
-_FAR = 2.5  # capacities higher than this many times the peak are told, not drawn
+_FAR = 2.5  # capacities above this many times the peak are only in the text
 _BAR, _PEAK = "#9FB8C8", "#C8540A"
 
 
 def memory(timeline: Timeline, path: Path | str | None = None) -> "Figure":
-    """Memory over time: a panel per device, or with more than eight the fullest device among all the others.
+    """Memory over time: a panel per device, or with more than eight the device with the highest peak among all others.
 
-    Grey is what is there all the time; a dashed line is what the device has, where that is known and near.
+    The grey part is constant; a dashed line is the capacity, if it is known and near.
     """
     return paper.drawn(path, lambda: _memory(timeline))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Held:
-    """What devices hold, in a unit that fits; `near` says whose capacity is worth drawing."""
+class _Usage:
+    """Peaks and capacities of devices, in a fitting unit; `near`: devices whose capacity is drawn."""
 
     names: tuple[str, ...]
     unit: str
@@ -51,11 +51,11 @@ class _Held:
 
     @property
     def top(self) -> float:
-        """Where axes end: above all peaks, and above capacities that are drawn."""
+        """The end of the axes, above all peaks and all capacities that are drawn."""
         return 1.1 * max(float(self.peaks.max()), float(self.capacity[self.near].max(initial=0))) or 1.0
 
     def note(self, device: int, separator: str) -> str:
-        """A device's peak, and which part of its memory that is."""
+        """The peak of a device, and its part of the capacity."""
         peak, has = float(self.peaks[device]), float(self.capacity[device])
         return f"peak {peak:.3g} {self.unit}" + (f"{separator}{peak / has:.0%} of {has:.4g} {self.unit}" if has else "")
 
@@ -64,51 +64,51 @@ def _memory(timeline: Timeline) -> "Figure":
     program, steps = timeline.program, list(curves.memory_curves(timeline))
     peaks = np.array([value.max() for _, value in steps], np.float64)
     unit, scale = paper.size_unit(float(peaks.max()))
-    held = _Held(program.devices, unit, peaks / scale, program.memory / scale, program.static_memory / scale)
+    usage = _Usage(program.devices, unit, peaks / scale, program.memory / scale, program.static_memory / scale)
     columns = min(_COLUMNS, _MOST_POINTS // len(steps))
     thin = [thin_steps(time, value / scale, columns, timeline.makespan) for time, value in steps]
     draw = _panels if len(steps) <= _MOST_PANELS else _crowd
-    return draw(timeline.makespan, thin, held)
+    return draw(timeline.makespan, thin, usage)
 
 
-def _panels(horizon: int, steps: list[tuple[Ints, Floats]], held: _Held) -> "Figure":
+def _panels(horizon: int, steps: list[tuple[Ints, Floats]], usage: _Usage) -> "Figure":
     rows = [
-        Panel(name, held.note(number, "\n"), *steps[number], floor=float(held.always[number]))
-        for number, name in enumerate(held.names)
+        StepPanel(name, usage.note(number, "\n"), *steps[number], floor=float(usage.always[number]))
+        for number, name in enumerate(usage.names)
     ]
-    figure, grid = panels.stack(rows, horizon, held.top, f"memory ({held.unit})")
-    for axes, has, near in zip(grid, held.capacity.tolist(), held.near.tolist(), strict=True):
+    figure, grid = panels.stack(rows, horizon, usage.top, f"memory ({usage.unit})")
+    for axes, has, near in zip(grid, usage.capacity.tolist(), usage.near.tolist(), strict=True):
         if near:
             axes.axhline(has, color=paper.INK, linestyle="--", linewidth=0.9)
     states = [(panels.FILL, "activations"), (panels.FLOOR, "parameters, gradients, optimizer state")]
-    paper.legend_above(figure, [*(paper.patch(color, label) for color, label in states), *_capacity_line(held)])
+    paper.legend_above(figure, [*(paper.patch(color, label) for color, label in states), *_capacity_line(usage)])
     paper.settle(figure)
     return figure
 
 
-def _capacity_line(held: _Held) -> list["Artist"]:
-    return [paper.line(paper.INK, "capacity", linestyle="--", linewidth=0.9)] if held.near.any() else []
+def _capacity_line(usage: _Usage) -> list["Artist"]:
+    return [paper.line(paper.INK, "capacity", linestyle="--", linewidth=0.9)] if usage.near.any() else []
 
 
-def _crowd(horizon: int, steps: list[tuple[Ints, Floats]], held: _Held) -> "Figure":
-    """Above: the fullest device's curve among all. Below: the peak of every device."""
+def _crowd(horizon: int, steps: list[tuple[Ints, Floats]], usage: _Usage) -> "Figure":
+    """Above: the curve of the device with the highest peak among all others. Below: the peak of every device."""
     figure = paper.sheet(paper.WIDTH, 4.6)
     over_time, by_device = figure.subplots(2, 1, height_ratios=[3, 2])
-    fullest = int(np.argmax(held.peaks))
+    fullest = int(np.argmax(usage.peaks))
     _draw_curves(over_time, horizon, steps, fullest)
-    _draw_peaks(by_device, held.names, held.peaks, fullest)
-    capacity = held.capacity[held.near]
-    by_device.plot(np.flatnonzero(held.near), capacity, "_", color=paper.INK, markersize=5)
+    _draw_peaks(by_device, usage.names, usage.peaks, fullest)
+    capacity = usage.capacity[usage.near]
+    by_device.plot(np.flatnonzero(usage.near), capacity, "_", color=paper.INK, markersize=5)
     if len(np.unique(capacity)) == 1:
         over_time.axhline(capacity[0], color=paper.INK, linestyle="--", linewidth=0.9)
     for axes, label in ((over_time, "memory"), (by_device, "peak")):
-        axes.set_ylim(0, held.top)
-        axes.set_ylabel(f"{label} ({held.unit})")
+        axes.set_ylim(0, usage.top)
+        axes.set_ylabel(f"{label} ({usage.unit})")
         axes.grid(axis="y")
         paper.plain(axes)
-    name = f"{paper.shortened(held.names[fullest], 26)}, the fullest: {held.note(fullest, ', ')}"
+    name = f"{paper.shortened(usage.names[fullest], 26)}, the fullest: {usage.note(fullest, ', ')}"
     handles = [paper.line(_PEAK, name, linewidth=1.3), paper.line(paper.PALE, "the other devices", linewidth=0.6)]
-    paper.legend_above(figure, [*handles, *_capacity_line(held)])
+    paper.legend_above(figure, [*handles, *_capacity_line(usage)])
     paper.settle(figure)
     return figure
 

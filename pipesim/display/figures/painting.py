@@ -1,12 +1,12 @@
-"""What many spans and steps look like in pixels, so that a picture costs as much as its pixels, however many they are.
+"""Rasterisation of many spans and steps, so that the cost of a figure depends on its pixels, not on their number.
 
-Spans narrower than a pixel are mixed into the colour that they have together from afar:
+Spans narrower than a pixel are mixed to their average colour:
 
     columns      |    |    |    |    |
     spans        |FF|BBBB|FF|BBBB|FF |
     painted      | fb | bf | fb | b. |       each colour in proportion to its time; '.' idle
 
-Of steps narrower than a pixel the first, the last, the lowest and the highest are kept.
+Of the steps within a pixel, the first, the last, the lowest and the highest are kept.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from pipesim.base.arrays import Floats, Ints
 
 
 class Spans(NamedTuple):
-    """Spans in strips, begin and end in pixels, coloured by a position in a palette. None overlaps another."""
+    """Spans in strips, begin and end in pixels, coloured by a position in a palette. They do not overlap."""
 
     strip: Ints
     begin: Floats
@@ -27,7 +27,7 @@ class Spans(NamedTuple):
 
 
 def is_wide(spans: Spans, most: int) -> NDArray[np.bool_]:
-    """Which spans are drawn as boxes: at least a pixel wide, and only the widest where that leaves more than `most`."""
+    """Which spans are drawn as boxes: those at least a pixel wide, but at most `most`, the widest."""
     width = spans.end - spans.begin
     if np.count_nonzero(width >= 1) <= most:
         return width >= 1
@@ -35,7 +35,7 @@ def is_wide(spans: Spans, most: int) -> NDArray[np.bool_]:
 
 
 def paint(spans: Spans, wide: NDArray[np.bool_], shape: tuple[int, int], palette: Floats, idle: Floats) -> Floats:
-    """Red, green, blue and alpha of each (strip, column). Alpha is 0 where wide spans are alone, or nothing is."""
+    """Red, green, blue and alpha of each (strip, column). Alpha is 0 where there are no narrow spans."""
     light = np.stack([_cover(spans, palette[spans.color, channel], shape) for channel in range(3)], axis=-1)
     total = _cover(spans, np.ones(len(spans.strip)), shape)[..., None]
     mixed = (light + np.maximum(1 - total, 0) * idle) / np.maximum(total, 1)
@@ -47,8 +47,8 @@ def paint(spans: Spans, wide: NDArray[np.bool_], shape: tuple[int, int], palette
 def _cover(spans: Spans, weight: Floats, shape: tuple[int, int]) -> Floats:
     """Per (strip, column): the sum over spans of weight times the part of the column that a span covers.
 
-    A span covers part of its first column, part of its last, and all in between, which are added as differences:
-    +1 behind the first, -1 at the last, summed up along the row.
+    A span covers part of its first column, part of its last, and all between them. Those are added as differences, +1
+    after the first and -1 at the last, whose cumulative sum is taken along the row.
     """
     columns = shape[1]
     first = np.clip(np.floor(spans.begin), 0, columns - 1).astype(np.int64)
@@ -77,6 +77,6 @@ def thin_steps(time: Ints, value: Floats, columns: int, horizon: int) -> tuple[I
     column = time * columns // max(1, horizon)
     first = np.flatnonzero(np.append(True, column[1:] != column[:-1]))
     last = np.append(first[1:], len(time)) - 1
-    by_value = np.lexsort((value, column))  # columns stay where they are, each sorted by value inside
+    by_value = np.lexsort((value, column))  # sorted by value within each column
     kept = np.unique(np.concatenate([first, last, by_value[first], by_value[last]]))
     return time[kept], value[kept]

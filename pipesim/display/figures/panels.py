@@ -1,4 +1,4 @@
-r"""One quantity over time for a few things: a panel each, under each other on common axes.
+r"""One quantity over time for a few devices or media: a panel each, stacked on shared axes.
 
 gpu0 |    ___/‾‾\___        peak 3.1 GiB
 gpu1 |   _/‾‾‾‾‾‾\__        peak 2.4 GiB
@@ -23,8 +23,8 @@ _PANEL = 0.62  # inches
 FILL, FLOOR, _EDGE = "#8CCBF2", "#BFBFBF", "#0072B2"
 
 
-class Panel(NamedTuple):
-    """A step curve from time 0 (ns), what stands at its left and its right, and the level that is always there."""
+class StepPanel(NamedTuple):
+    """A step curve from time 0 (ns), the texts to its left and right, and its constant part."""
 
     name: str
     note: str
@@ -33,8 +33,8 @@ class Panel(NamedTuple):
     floor: float = 0.0
 
 
-def stack(panels: Sequence[Panel], horizon: int, top: float, label: str) -> tuple["Figure", list["Axes"]]:
-    """The panels with values from 0 to `top`; `label` says what the values are."""
+def stack(panels: Sequence[StepPanel], horizon: int, top: float, label: str) -> tuple["Figure", list["Axes"]]:
+    """The panels with values from 0 to `top`, under one label."""
     figure = paper.sheet(paper.WIDTH, len(panels) * _PANEL + 0.75)
     grid = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False).ravel().tolist()
     for axes, panel in zip(grid, panels, strict=True):
@@ -47,7 +47,7 @@ def stack(panels: Sequence[Panel], horizon: int, top: float, label: str) -> tupl
     return figure, grid
 
 
-def _draw(axes: "Axes", panel: Panel, end: float, scale: float) -> None:
+def _draw(axes: "Axes", panel: StepPanel, end: float, scale: float) -> None:
     time, value = np.append(panel.time / scale, end), np.append(panel.value, panel.value[-1:])
     axes.fill_between(time, 0, value, step="post", color=FILL, linewidth=0)
     if panel.floor:

@@ -1,4 +1,4 @@
-"""What all pictures are drawn on: sizes, fonts, colours, legends, and how a picture becomes a file.
+"""Shared by all figures: sizes, fonts, colours, legends, and writing files.
 
 matplotlib is imported inside functions: it takes longer to import than the rest of pipesim.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Color = tuple[float, float, float]
 
-WIDTH = 8.0  # inches: a page's width
+WIDTH = 8.0  # inches: the width of a page
 DPI = 200
 POINTS = 72.0  # in an inch
 
@@ -32,16 +32,16 @@ PALE = "#9A9A9A"
 IDLE = "#EFEFEF"
 WARNING = "#D55E00"
 
-# What stands in a file beside the picture: nothing that differs from one run to the next.
+# Metadata that would differ from one run to the next is left out of files.
 _METADATA: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None},
 }
 _STYLE: dict[str, Any] = {
-    "font.family": ["DejaVu Sans"],  # comes with matplotlib: the same on every machine
+    "font.family": ["DejaVu Sans"],  # part of matplotlib: the same on every machine
     "font.size": 8,
-    "text.parse_math": False,  # a dollar in a device's name is a dollar
+    "text.parse_math": False,  # names may contain dollar signs
     "axes.titlesize": 9,
     "axes.titlelocation": "left",
     "axes.labelsize": 8,
@@ -61,27 +61,27 @@ _STYLE: dict[str, Any] = {
     "grid.linewidth": 0.5,
     "figure.dpi": DPI,
     "savefig.dpi": "figure",
-    "pdf.fonttype": 42,  # TrueType, which publishers ask for
+    "pdf.fonttype": 42,  # TrueType, which publishers require
     "svg.hashsalt": "pipesim",  # else element names are random
 }
 
 
-# What matplotlib says, and then draws axes of no size.
+# The warning of matplotlib before it draws axes of no size.
 _NO_ROOM = "constrained_layout not applied"
 
 
 def check_path(path: Path | str) -> Path:
-    """Refuse a file name that is no picture's."""
+    """Refuse a file name with the suffix of no figure format."""
     target = Path(path)
     if target.suffix.lower() not in _METADATA:
         raise InputError(
-            f"{target}: cannot draw a {target.suffix or 'file without suffix'}; use {', '.join(_METADATA)}"
+            f"{target}: cannot write a {target.suffix or 'file without suffix'}; use {', '.join(_METADATA)}"
         )
     return target
 
 
 def drawn(path: Path | str | None, draw: Callable[[], "Figure"]) -> "Figure":
-    """What `draw` makes in the style of all pictures, written to `path` where one is given."""
+    """The result of `draw` in the style of all figures, written to `path` if one is given."""
     target = None if path is None else check_path(path)
     with style(), warnings.catch_warnings():
         warnings.filterwarnings("error", _NO_ROOM, UserWarning)
@@ -93,14 +93,14 @@ def drawn(path: Path | str | None, draw: Callable[[], "Figure"]) -> "Figure":
             if not str(error).startswith(_NO_ROOM):
                 raise
             raise InputError(
-                "the picture has no room for its axes beside titles, labels and legend; make it higher or wider"
+                "the figure has no room for its axes beside titles, labels and legend; make it higher or wider"
             ) from None
     return figure
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The style of all pictures, whatever the user's own settings are; those hold again afterwards."""
+    """The style of all figures, independent of the user's settings, which are restored afterwards."""
     import matplotlib as mpl  # noqa: PLC0415 - slow to import
 
     with mpl.rc_context():
@@ -116,7 +116,7 @@ def _save(figure: "Figure", path: Path) -> None:
 
 
 def sheet(width: float, height: float) -> "Figure":
-    """An empty figure, in inches, that can measure text and finds room for everything that is not inside axes."""
+    """An empty figure, in inches, that can measure text and makes room for everything outside of axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - slow to import
 
     from pipesim.display.figures.shown import Shown  # noqa: PLC0415 - as above
@@ -127,7 +127,7 @@ def sheet(width: float, height: float) -> "Figure":
 
 
 def settle(figure: "Figure") -> None:
-    """Fix the layout, axes on whole pixels: what is drawn afterwards knows how many pixels it has."""
+    """Fix the layout, with axes on whole pixels, so that later drawing can measure pixels."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     size = figure.get_size_inches() * figure.dpi
@@ -145,18 +145,18 @@ def time_axis(axes: "Axes", horizon: int) -> float:
 
 
 def figure_of(axes: "Axes") -> "Figure":
-    """The figure that axes stand in."""
+    """The figure of these axes."""
     return cast("Figure", axes.get_figure(root=True))
 
 
 def pixels(axes: "Axes") -> tuple[int, int]:
-    """Width and height of axes whose layout is settled."""
+    """Width and height of axes in pixels, after `settle`."""
     box = axes.get_window_extent()
     return max(1, round(box.width)), max(1, round(box.height))
 
 
 def text_width(figure: "Figure", text: str, points: float) -> float:
-    """How many pixels wide a text is."""
+    """The width of a text in pixels."""
     probe = figure.text(0, 0, text, fontsize=points)
     width = probe.get_window_extent().width
     probe.remove()
@@ -164,7 +164,7 @@ def text_width(figure: "Figure", text: str, points: float) -> float:
 
 
 def legend_above(figure: "Figure", handles: Sequence["Artist"]) -> None:
-    """A legend above everything, in as few lines as fit the width, and these as long as each other."""
+    """A legend above everything, in the fewest lines that fit, of about equal length."""
     if not handles:
         return
     count = len(handles)
@@ -191,14 +191,14 @@ def line(color: str | tuple[float, float, float, float], label: str, **more: Any
 
 
 def boxes(left: Floats, right: Floats, bottom: Floats, top: Floats) -> Floats:
-    """The corners of many boxes, as matplotlib's collections of polygons take them."""
+    """The corners of many boxes, for matplotlib's PolyCollection."""
     x = np.stack([left, left, right, right], axis=1)
     y = np.stack([bottom, top, top, bottom], axis=1)
     return np.stack([x, y], axis=2)
 
 
 def plain(axes: "Axes") -> None:
-    """No lines above and to the right."""
+    """Remove the lines above and to the right."""
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -209,13 +209,13 @@ def rgb(color: str) -> Color:
 
 
 def mixed(color: Color, other: Color, part: float) -> Color:
-    """A colour with this part of another in it."""
+    """The mixture of two colours, with this part of the other."""
     red, green, blue = (a * (1 - part) + b * part for a, b in zip(color, other, strict=True))
     return red, green, blue
 
 
 def lightness(color: Color) -> float:
-    """How light a colour looks in grey, from 0 to 1."""
+    """The lightness of a colour in grey, from 0 to 1."""
     red, green, blue = color
     return 0.299 * red + 0.587 * green + 0.114 * blue
 
@@ -231,18 +231,18 @@ def time_unit(ns: float) -> tuple[str, float]:
 
 
 def duration(ns: float) -> str:
-    """A time as people write it: 39.25 ms."""
+    """A time with its unit: 39.25 ms."""
     unit, scale = time_unit(ns)
     return f"{ns / scale:.4g} {unit}"
 
 
 def size_unit(size: float) -> tuple[str, float]:
-    """GiB, or a smaller unit where this is less than a tenth of it; and the unit's bytes."""
+    """GiB, or a smaller unit if this is less than a tenth of it; and the bytes of the unit."""
     return _unit(10 * size, _SIZES)
 
 
 def rate(bytes_per_s: float) -> str:
-    """A bandwidth as people write it: 12.5 GB/s."""
+    """A bandwidth with its unit: 12.5 GB/s."""
     name, scale = _unit(bytes_per_s, _RATES)
     return f"{bytes_per_s / scale:.4g} {name}"
 
@@ -252,7 +252,7 @@ def _unit(value: float, units: Sequence[tuple[str, float]]) -> tuple[str, float]
 
 
 def shortened(name: str, most: int) -> str:
-    """A name with its middle left out where it is longer than that."""
+    """A name of at most so many characters, with its middle left out."""
     if len(name) <= most:
         return name
     head = (most - 1) // 2
@@ -260,7 +260,7 @@ def shortened(name: str, most: int) -> str:
 
 
 def thinned(count: int, room: float, each: float) -> int:
-    """Every how many of `count` labels fit, where there is room for room / each: 1, 2, 5, 10, 20, ..."""
+    """The step (1, 2, 5, 10, 20, ...) between shown labels, of `count`, if there is room for room / each of them."""
     needed = count * each / max(room, 1e-9)
     steps = [digit * power for power in (1, 10, 100, 1_000, 10_000, 100_000) for digit in (1, 2, 5)]
     return next((step for step in steps if step >= needed), max(1, count))

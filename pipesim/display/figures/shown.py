@@ -1,7 +1,7 @@
-"""A figure that a notebook shows by itself, as the value of a cell's last line.
+"""A figure that notebooks display as the value of a cell.
 
-Notebooks show matplotlib's figures only where its inline backend was asked for; whoever calls `gantt(timeline)` there
-wants to see it. This module imports matplotlib, so it is imported when the first figure is made.
+Notebooks display matplotlib's own figures only with its inline backend. This module imports matplotlib, so it is
+imported when the first figure is made.
 """
 
 import io
@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 
 from pipesim.display.figures import paper
 
-_PIXELS = 100  # of the page for an inch; there are more in the picture, for fine screens
+_PIXELS = 100  # of the page per inch; the image has more, for high-resolution screens
 
 
 class Shown(Figure):
-    """A figure with the PNG that notebooks ask for, and how wide it shall look."""
+    """A figure with a PNG for notebooks and its width on the page."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         written = io.BytesIO()
-        with paper.style():  # at its own dpi: text that was measured keeps its size
+        with paper.style():  # with the dpi that text was measured at
             self.savefig(written, format="png", metadata={"Software": None})
         return written.getvalue(), {"width": round(self.get_size_inches()[0] * _PIXELS)}

@@ -1,4 +1,4 @@
-"""Spans and steps as pixels."""
+"""Many spans and steps in pixels."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,11 @@ from pipesim.display.figures.painting import Spans
 from pipesim.engines.event import run
 
 _RED, _BLUE = 0, 1
+
+
 _PALETTE = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+
+
 _IDLE = np.ones(3)
 
 

@@ -1,3 +1,5 @@
+"""Iteration times side by side."""
+
 import pytest
 from matplotlib.colors import to_hex
 

@@ -1,11 +1,11 @@
-"""Where the vertices of a cluster stand in its picture.
+"""Positions of the vertices of a cluster in its figure.
 
-    y = 2            core                  as many steps from the nearest device as it takes
+    y = 2            core                  the number of steps from the nearest device
     y = 1     nic0         nic1
-    y = 0   gpu0 gpu1    gpu2 gpu3         devices in their order, a gap between nodes
-    y = -1   switch0      switch1          what joins devices and leads nowhere else
+    y = 0   gpu0 gpu1    gpu2 gpu3         devices in order, with a gap between nodes
+    y = -1   switch0      switch1          vertices connected to devices only
 
-Above each other where they are joined, as far as there is room. Without switches, devices stand in a circle.
+Connected vertices are above each other as far as there is room. Without switches, devices are on a circle.
 """
 
 import itertools
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from pipesim.base.arrays import Floats
 from pipesim.core.cluster import Cluster
 
-_NODE_GAP = 0.7  # between the devices of two nodes, in distances between devices
+_NODE_GAP = 0.7  # between two nodes, relative to the distance between devices
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """x and y of each vertex, and the vertices that it is joined with."""
+class GraphLayout:
+    """x and y of each vertex, and its neighbours."""
 
     x: Floats
     y: Floats
@@ -31,13 +31,13 @@ class Places:
     circle: bool
 
 
-def place(cluster: Cluster) -> Places:
+def graph_layout(cluster: Cluster) -> GraphLayout:
     """Positions of all vertices, in the order of `cluster.vertices`."""
     count, devices = len(cluster.vertices), len(cluster.devices)
     neighbours = _neighbours(cluster)
     if count == devices:
         angle = math.pi / 2 - 2 * math.pi * np.arange(count) / count
-        return Places(np.cos(angle), np.sin(angle), neighbours, circle=count > 1)
+        return GraphLayout(np.cos(angle), np.sin(angle), neighbours, circle=count > 1)
     level = _levels(neighbours, devices)
     x = np.zeros(count)
     nodes = [device.node for device in cluster.devices]
@@ -50,7 +50,7 @@ def place(cluster: Cluster) -> Places:
             below = abs(height) - 1
             wish = np.array([_mean_x(x, [n for n in neighbours[v] if level[n] == below], width) for v in on_level])
             x[on_level] = _spread(wish, width)
-    return Places(x, level.astype(np.float64), neighbours, circle=False)
+    return GraphLayout(x, level.astype(np.float64), neighbours, circle=False)
 
 
 def _neighbours(cluster: Cluster) -> list[set[int]]:
@@ -64,7 +64,7 @@ def _neighbours(cluster: Cluster) -> list[set[int]]:
 
 
 def _levels(neighbours: list[set[int]], devices: int) -> NDArray[np.int64]:
-    """Steps from the nearest device; -1 for what leads only to devices, where others lead further."""
+    """Steps from the nearest device; -1 for vertices connected to devices only, if others are not."""
     level = np.full(len(neighbours), -1, np.int64)
     level[:devices] = 0
     front = list(range(devices))
@@ -83,13 +83,14 @@ def _mean_x(x: Floats, below: list[int], width: float) -> float:
 
 
 def _spread(wish: Floats, width: float) -> Floats:
-    """The positions nearest to those wished for that keep a distance, about half of what the level has for each.
+    """The positions nearest to `wish` at a minimum distance, about half of the average on the level.
 
-    With y = x - rank * distance the distance becomes an order, and the nearest ordered values are means of blocks.
+    With y = x - rank * distance, the constraint is that y increases: isotonic regression, whose solution are means of
+    blocks.
     """
     distance = 0.55 * width / max(1, len(wish) - 1)
     order = np.argsort(wish, kind="stable")
-    blocks: list[tuple[float, int]] = []  # (mean, how many), growing
+    blocks: list[tuple[float, int]] = []  # (mean, size), increasing
     for rank, vertex in enumerate(order.tolist()):
         mean, size = float(wish[vertex]) - rank * distance, 1
         while blocks and blocks[-1][0] >= mean:

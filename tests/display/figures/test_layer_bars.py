@@ -1,4 +1,4 @@
-"""Layers as bars."""
+"""Layers of a trace as bars."""
 
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+"""Figures of clusters."""
+
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
@@ -7,44 +9,7 @@ from helpers.places import MACHINES
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.display import figures
 from pipesim.display.figures import cluster_map
-from pipesim.display.figures.placing import place
-
-
-def levels(cluster):
-    """The y of a level -> the vertices there, from left to right."""
-    places = place(cluster)
-    found: dict[int, list[str]] = {}
-    for number in np.argsort(places.x, kind="stable").tolist():
-        found.setdefault(round(places.y[number]), []).append(cluster.vertices[number])
-    return found
-
-
-def test_vertices_stand_as_high_as_they_are_steps_from_a_device():
-    """The switch that joins the devices of a node leads nowhere else, and stands below them."""
-    found = levels(topology("servers(2, 2, '25GB/s', '1GB/s', nics=2)"))
-    assert found[0] == ["node0.gpu0", "node0.gpu1", "node1.gpu0", "node1.gpu1"]
-    assert found[1] == ["node0.nic0", "node0.nic1", "node1.nic0", "node1.nic1"]
-    assert found[2] == ["core"]
-    assert found[-1] == ["node0.switch", "node1.switch"]
-
-
-def test_a_single_switch_stands_above_its_devices():
-    assert levels(topology("flat(3, '1GB/s')")) == {0: ["gpu0", "gpu1", "gpu2"], 1: ["switch"]}
-
-
-def test_without_switches_devices_stand_in_a_circle_in_their_order():
-    places = place(topology("ring(6, '1GB/s')"))
-    assert places.circle
-    assert np.hypot(places.x, places.y) == pytest.approx(np.ones(6))
-    steps = np.hypot(np.diff(places.x, append=places.x[0]), np.diff(places.y, append=places.y[0]))
-    assert steps == pytest.approx(np.full(6, steps[0]))
-
-
-@pytest.mark.parametrize("text", ["fat_tree(6)", "leaf_spine(4, 3, 4, '10GB/s', '40GB/s')", "dgx1_v100(3)"])
-def test_no_two_vertices_stand_on_each_other(text):
-    places = place(topology(text))
-    for y in np.unique(places.y):
-        assert np.diff(np.sort(places.x[places.y == y])).min(initial=1.0) > 0.2
+from pipesim.display.figures.graph_layout import graph_layout
 
 
 def test_links_are_lines_wider_with_their_bandwidth_and_told_in_the_legend():
@@ -60,7 +25,7 @@ def test_links_are_lines_wider_with_their_bandwidth_and_told_in_the_legend():
 def test_a_cpu_that_is_joined_with_another_is_no_port():
     """DGX-1: below each CPU is one bus, beside it the other CPU. Drawn as a port, the way looked like one through."""
     cluster = topology(f'nvidia_smi("{MACHINES}/dgx1.txt", 2, "100 Gb/s", device="v100-16gb")')
-    looks = dict(zip(cluster.vertices, cluster_map._looks(cluster, place(cluster)), strict=True))
+    looks = dict(zip(cluster.vertices, cluster_map._looks(cluster, graph_layout(cluster)), strict=True))
     alike = {name: look == looks["core"] for name, look in looks.items()}
     assert alike["node0.numa0"]
     assert alike["node1.numa1"]

@@ -1,4 +1,4 @@
-"""What holds for all pictures: nothing hides anything, and files are what they should be."""
+"""Files, styles and texts of all figures."""
 
 import itertools
 import subprocess
@@ -17,6 +17,8 @@ ROWS = [
     {"planner": p, "scheduler": s, "iteration_time_s": 0.1 + 0.013 * i, "bound_s": 0.1}
     for i, (p, s) in enumerate(itertools.product(["uniform", "balanced", "spp", "pipedream"], ["gpipe", "1f1b", "spp"]))
 ]
+
+
 FIGURES = {
     "gantt": lambda: figures.gantt(straight(), title="four stages, eight microbatches"),
     "gantt medium": lambda: figures.gantt(straight(16, 32, "gpipe"), links=True),
@@ -45,9 +47,6 @@ FIGURES = {
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_text_overlaps_another_or_leaves_the_picture(name):
     check_no_text_is_hidden(FIGURES[name]())
-
-
-# --- files -----------------------------------------------------------------------------------------------------------
 
 
 _SAVE = """
@@ -116,18 +115,6 @@ def test_settings_of_the_user_change_nothing_and_are_not_changed(tmp_path):
 def test_matplotlib_is_not_imported_before_something_is_drawn():
     code = "import sys, pipesim.display.figures; sys.exit('matplotlib' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_figure_is_shown_by_notebooks_without_being_asked_to():
-    """IPython shows what has `_repr_png_`; it has no formatter for figures until an inline backend is chosen."""
-    figure = figures.gantt(straight(2, 2))
-    shown, how = figure._repr_png_()
-    assert shown.startswith(b"\x89PNG")
-    assert int.from_bytes(shown[16:20], "big") == 2 * how["width"] == 1600
-    assert (shown, how) == figure._repr_png_()
-
-
-# --- small things ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""Positions of the vertices of a cluster."""
+
+import numpy as np
+import pytest
+
+from helpers.pictures import topology
+from pipesim.display.figures.graph_layout import graph_layout
+
+
+def levels(cluster):
+    """The y of a level -> the vertices there, from left to right."""
+    places = graph_layout(cluster)
+    found: dict[int, list[str]] = {}
+    for number in np.argsort(places.x, kind="stable").tolist():
+        found.setdefault(round(places.y[number]), []).append(cluster.vertices[number])
+    return found
+
+
+def test_vertices_stand_as_high_as_they_are_steps_from_a_device():
+    """The switch that joins the devices of a node leads nowhere else, and stands below them."""
+    found = levels(topology("servers(2, 2, '25GB/s', '1GB/s', nics=2)"))
+    assert found[0] == ["node0.gpu0", "node0.gpu1", "node1.gpu0", "node1.gpu1"]
+    assert found[1] == ["node0.nic0", "node0.nic1", "node1.nic0", "node1.nic1"]
+    assert found[2] == ["core"]
+    assert found[-1] == ["node0.switch", "node1.switch"]
+
+
+def test_a_single_switch_stands_above_its_devices():
+    assert levels(topology("flat(3, '1GB/s')")) == {0: ["gpu0", "gpu1", "gpu2"], 1: ["switch"]}
+
+
+def test_without_switches_devices_stand_in_a_circle_in_their_order():
+    places = graph_layout(topology("ring(6, '1GB/s')"))
+    assert places.circle
+    assert np.hypot(places.x, places.y) == pytest.approx(np.ones(6))
+    steps = np.hypot(np.diff(places.x, append=places.x[0]), np.diff(places.y, append=places.y[0]))
+    assert steps == pytest.approx(np.full(6, steps[0]))
+
+
+@pytest.mark.parametrize("text", ["fat_tree(6)", "leaf_spine(4, 3, 4, '10GB/s', '40GB/s')", "dgx1_v100(3)"])
+def test_no_two_vertices_stand_on_each_other(text):
+    places = graph_layout(topology(text))
+    for y in np.unique(places.y):
+        assert np.diff(np.sort(places.x[places.y == y])).min(initial=1.0) > 0.2
