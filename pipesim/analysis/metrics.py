@@ -3,8 +3,8 @@
 The bubble has three definitions in use; reports show `idle_share`, the first, unless they name another.
 
 bubble      idle_share            1 - busy time of all devices / (devices x makespan)
-            longest_stage         1 - ideal / longest stage      (a stage lasts from its first start to its last end)
-            actual_over_ideal     makespan / ideal - 1           (ideal: busy time of the busiest device, with optimizer)
+            longest_stage         1 - ideal / longest stage     (a stage lasts from its first start to its last end)
+            actual_over_ideal     makespan / ideal - 1          (ideal: busy time of the busiest device, with optimizer)
 
 exposed     communication         a device is idle while the input of its next task is being transferred
             all-reduce            a device is idle while its gradients are being reduced

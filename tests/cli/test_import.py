@@ -83,14 +83,14 @@ def test_samples_and_a_microbatch_size_rescale_the_profile(files, run):
     assert costs.model.cut_bytes == pytest.approx(whole.model.cut_bytes / 4)
     assert costs.model.parameter_bytes.tolist() == whole.model.parameter_bytes.tolist()
     assert trace.layers["forward_s"].sum() == pytest.approx(2e-3)  # what was recorded stays
-    assert "8 recorded; 2 where nothing else is said" in run("show", "trace")[1]
+    assert "8 recorded; 2 by default" in run("show", "trace")[1]
 
 
 @pytest.mark.usefixtures("files")
 def test_what_is_not_recorded_is_noted(run):
     out = run("import", "gpt2_A100_1.npy", "-o", "trace")[1]
-    assert "note: no layer says how many bytes it hands on" in out
-    assert "note: no layer says how many bytes of parameters" in out
+    assert "note: no layer has output_bytes" in out
+    assert "note: no layer has parameter_bytes" in out
 
 
 def test_a_trace_that_is_there_is_replaced_only_by_force(files, run):

@@ -127,7 +127,7 @@ def test_plan_says_what_its_plan_takes_under_both_and_the_file_can_be_read_again
     (tmp_path / "plan.json").write_text(json.dumps(data))
     assert experiment.load_plan(tmp_path / "plan.json").devices == ("gpu0", "gpu1")
     _, out, _ = run("plan", traces["curved"], PAIR, *SPLIT)
-    assert "192.0 ms (shares as recorded of smaller microbatches), 144.0 ms (shares take their share" in out
+    assert "192.0 ms (as recorded for smaller microbatches), 144.0 ms (linear in the share" in out
     assert "shares" not in run("plan", traces["single"], PAIR, *SPLIT)[1]
 
 

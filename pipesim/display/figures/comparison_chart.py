@@ -36,9 +36,9 @@ class _Bar:
 def comparison(rows: Iterable[Mapping[str, Any]], path: Path | str | None = None) -> "Figure":
     """Bars of iteration time from rows with `planner`, `scheduler` and `iteration_time_s`, in the order they come in.
 
-    A row may also have `bound_s` or `schedule_bound_s` (what nothing can beat, drawn across its bar), `label` (stands
-    on the bar in place of its time), `starred` (marks the bar with a star), and `error` in place of a time: then its
-    label, or "failed", stands where the bar would be.
+    A row may also have `bound_s` or `schedule_bound_s` (a lower bound, drawn across its bar), `label` (on the bar in
+    place of its time), `starred` (marks the bar with a star), and `error` in place of a time: then its label, or
+    "failed", is in place of the bar.
     """
     bars = [_bar(number, row) for number, row in enumerate(rows)]
     if not any(bar.seconds is not None for bar in bars):

@@ -26,7 +26,7 @@ def plan(
     if plan.objective_s is not None:
         head.append(("objective", seconds(plan.objective_s)))
     if bound_s is not None:
-        head.append(("bound", f"{seconds(bound_s)} (no plan of this sort is faster)"))
+        head.append(("lower bound", f"{seconds(bound_s)} (no plan of this kind is faster)"))
     if planning_s is not None:
         head.append(("planned in", seconds(planning_s)))
     if seconds_by_scaling is not None:

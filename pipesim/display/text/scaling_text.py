@@ -5,10 +5,10 @@ from typing import Any
 
 from pipesim.display.text.formatting import seconds
 
-# What each scaling takes for the time of a share of a microbatch.
+# How each scaling derives the time of a share of a microbatch.
 ASSUMPTIONS = {
-    "recorded": "shares as recorded of smaller microbatches",
-    "linear": "shares take their share, which SPP assumes",
+    "recorded": "as recorded for smaller microbatches",
+    "linear": "linear in the share, as SPP assumes",
 }
 # Each scaling's alternative, and the label of a time under that alternative.
 OTHER = {"recorded": ("linear", "if linear"), "linear": ("recorded", "as recorded")}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipesim.display.text.formatting import facts, percent, seconds, table
-from pipesim.display.text.simulation_text import bubbles
+from pipesim.display.text.simulation_text import bubble
 
 _HEADERS = (
     "scheduler",
@@ -25,7 +25,7 @@ def exploration(data: Mapping[str, Any]) -> str:
         [
             ("makespan", seconds(data["makespan"])),
             ("longest stage", seconds(data["longest_stage"])),
-            ("bubble", bubbles(data["bubble"])),
+            ("bubble", bubble(data["bubble"])),
             ("in flight at most", f"{peaks} (microbatches on each device, chunks counted apart)"),
         ]
     )

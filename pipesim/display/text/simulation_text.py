@@ -6,10 +6,10 @@ from typing import Any
 from pipesim.display.text.formatting import facts, percent, seconds, size, table
 from pipesim.display.text.scaling_text import under_other_scaling
 
-# The critical path follows what each task needed last; a busy device shows as waiting, not as work of others.
-_SPENT = {
-    "waiting_for_lane": "waiting for a lane, behind others",
-    "waiting_for_link": "waiting for a link, behind others",
+# The critical path follows the last dependency of each task; the time of other tasks on its device counts as waiting.
+_CATEGORIES = {
+    "waiting_for_lane": "waiting while the device does other tasks",
+    "waiting_for_link": "waiting while links carry other transfers",
 }
 
 
@@ -20,22 +20,17 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
         ("iteration time", seconds(data["iteration_time_s"])),
         ("throughput", f"{data['throughput_samples_per_s']:.1f} samples/s"),
         ("FLOP/s utilisation", percent(data["flops_utilisation"])),
-        ("bubble", bubbles(data["bubble"])),
-        (
-            "bounds",
-            f"{seconds(data['bound_s'])} for plans of this sort, {seconds(data['schedule_bound_s'])} for this one",
-        ),
-        ("without contention", f"{seconds(data['channel_time_s'])} (abstract channels)"),
+        ("bubble", bubble(data["bubble"])),
+        ("lower bound", f"{seconds(data['bound_s'])} for any plan of this kind{_schedule_bound(data)}"),
+        ("without contention", f"{seconds(data['channel_time_s'])} (sharing channel)"),
         *under_other_scaling(data),
         *_assumed_split(data),
         ("memory", "fits" if data["fits_memory"] else "DOES NOT FIT (see headroom)"),
         ("simulated", f"{data['tasks']:,} tasks, {how}"),
     ]
     total = data["iteration_time_s"] or 1.0
-    spent = [(_SPENT.get(name, name.replace("_", " ")), s) for name, s in data["critical_path_s"].items() if s]
-    path = table(
-        ["critical path (of the data)", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent]
-    )
+    spent = [(_CATEGORIES.get(name, name.replace("_", " ")), s) for name, s in data["critical_path_s"].items() if s]
+    path = table(["critical path", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent])
     return "\n\n".join([facts(head), path, _devices(data["devices"], most), *_links(data["links"])])
 
 
@@ -46,10 +41,14 @@ def _assumed_split(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [("split backwards", f"assumed: {percent(share)} of each is the weights' gradient (--weight-share)")]
 
 
-def bubbles(bubble: Mapping[str, float]) -> str:
-    """The bubble under its three definitions."""
-    idle, longest, over = (percent(bubble[name]) for name in ("idle_share", "longest_stage", "actual_over_ideal"))
-    return f"{idle} idle (1 - ideal / longest stage: {longest}, actual / ideal - 1: {over})"
+def bubble(data: Mapping[str, float]) -> str:
+    """The bubble under its main definition; JSON has the others, which `analysis.metrics` defines."""
+    return f"{percent(data['idle_share'])} of the devices' time is idle"
+
+
+def _schedule_bound(data: Mapping[str, Any]) -> str:
+    bound = data["schedule_bound_s"]
+    return "" if bound is None else f", {seconds(bound)} for any schedule of this plan"
 
 
 def _devices(devices: Mapping[str, Mapping[str, Any]], most: int) -> str:

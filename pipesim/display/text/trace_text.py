@@ -26,7 +26,7 @@ def _about(trace: Trace) -> list[tuple[str, str]]:
     layers = trace.layers
     sizes = np.unique(layers["microbatch_size"]).tolist()
     recorded = ", ".join(map(str, sizes))
-    own = "" if sizes == [trace.microbatch_size] else f" recorded; {trace.microbatch_size} where nothing else is said"
+    own = "" if sizes == [trace.microbatch_size] else f" recorded; {trace.microbatch_size} by default"
     rows = f"{len(layers['layer']):,} of layers, {len(trace.transfers['bytes']):,} of transfers"
     return [
         ("model", f"{trace.model} ({trace.layer_count} layers)"),
@@ -51,9 +51,9 @@ def trace_notes(trace: Trace) -> list[str]:
     layers = trace.layers
     found = []
     if not layers["output_bytes"].any():
-        found.append("no layer says how many bytes it hands on: transfers between stages will take no time")
+        found.append("no layer has output_bytes: transfers between stages will take no time")
     if not layers["parameter_bytes"].any():
-        found.append("no layer says how many bytes of parameters it has: all-reduces and memory will be left out")
+        found.append("no layer has parameter_bytes: all-reduces and parameter memory will be left out")
     if not layers["forward_s"].any():
         found.append("no forward takes any time")
     return [*found, *_one_way(trace)]
@@ -69,7 +69,7 @@ def _one_way(trace: Trace) -> Iterator[str]:
         names = repr(shortened(costs.model.layers[int(np.argmax(only))].name)) + (", ..." if only.sum() > 1 else "")
         yield (
             f"{only.sum()} of {len(only)} layers ({names}) have no backward, and {percent(share)} of the forward: "
-            "what only loads, prepares or measures is no layer of the model"
+            "loading, preprocessing and measuring are not layers of the model"
         )
 
 

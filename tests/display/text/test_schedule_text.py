@@ -9,7 +9,7 @@ def test_an_exploration_shows_the_activations_of_each_device():
     data = {"makespan": 2.0, "longest_stage": 1.5, "bubble": BUBBLE, "peak_in_flight": {"g0": 4, "g1": 1}}
     lines = text.exploration(data).splitlines()
     assert lines[0].split() == ["makespan", "2.000", "s"]
-    assert "25.0 %" in lines[2]
+    assert "25.0 % of the devices' time is idle" in lines[2]
     assert "4 1 (" in lines[3]
 
 

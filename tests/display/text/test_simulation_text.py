@@ -33,6 +33,13 @@ def test_whether_the_memory_suffices_is_shown(data, fits, shown):
     assert shown in text.simulation(data | {"fits_memory": fits})
 
 
+def test_one_bubble_is_shown_and_the_bounds_that_are_known(data):
+    head = text.simulation(data).split("\n\n")[0]
+    assert sum("idle" in line for line in head.splitlines()) == 1
+    assert "any plan of this kind, " in head
+    assert "schedule of this plan" not in text.simulation(data | {"schedule_bound_s": None})
+
+
 def test_an_assumed_split_of_backwards_is_shown(data):
     assert "33.0 % of each" in text.simulation(data | {"weight_share": 0.33})
     assert "split backwards" not in text.simulation(data | {"weight_share": None})
