@@ -137,18 +137,21 @@ def _refused(what, path, done):
     return False
 
 
+LINES = 200_000
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("junk", "lorem ipsum, dolor\n" * 10**6),
-        ("comments", "#\n" * 10**6),
-        ("junk below a header", "layer,name,forward_s,output_bytes\n" + "lorem\n" * 10**6),
-        ("one layer again and again", "layer,name,forward_s,backward_s,output_bytes\n" + "0,a,1,1,1\n" * 10**6),
-        ("one endless cell", '"' + "lorem\n" * 10**6),
-        ("columns", ",".join(f"c{i}" for i in range(10**6))),
+        ("junk", "lorem ipsum, dolor\n" * LINES),
+        ("comments", "#\n" * LINES),
+        ("junk below a header", "layer,name,forward_s,output_bytes\n" + "lorem\n" * LINES),
+        ("one layer again and again", "layer,name,forward_s,backward_s,output_bytes\n" + "0,a,1,1,1\n" * LINES),
+        ("one endless cell", '"' + "lorem\n" * LINES),
+        ("columns", ",".join(f"c{i}" for i in range(LINES))),
     ],
 )
-def test_a_million_lines_are_refused_in_seconds_within_bounded_memory(paths, name, text):
+def test_many_lines_are_refused_in_seconds_within_bounded_memory(paths, name, text):
     path = paths["layers csv"]
     data = path.read_bytes()
     path.write_text(text)
@@ -160,7 +163,7 @@ def test_a_million_lines_are_refused_in_seconds_within_bounded_memory(paths, nam
     finally:
         path.write_bytes(data)
     assert time.monotonic() - begin < 120, name  # what hangs takes hours
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1024**2, f"{name}: more than 1 GiB"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < LINES, f"{name}: more than 1 KiB a line"
 
 
 @pytest.mark.parametrize("inputs", ["3", "4", "1;9", "-1", "0;", ";", "x", "1;;2", "1 2", "9" * 5000])

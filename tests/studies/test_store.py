@@ -164,7 +164,7 @@ def test_an_unknown_experiment_is_answered_with_what_there_is(store):
 # --- killed, and two at once -----------------------------------------------------------------------------------------
 
 
-def test_killed_twenty_times_a_sweep_ends_with_the_rows_of_an_undisturbed_one(tmp_path):
+def test_killed_ten_times_a_sweep_ends_with_the_rows_of_an_undisturbed_one(tmp_path):
     """Nothing is lost, nothing doubled, and nothing that was committed is computed again."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["helpers.sweeps"])
@@ -174,7 +174,7 @@ def test_killed_twenty_times_a_sweep_ends_with_the_rows_of_an_undisturbed_one(tm
     path, log = sweeps.write(tmp_path, sweeps.SMALL, 100), tmp_path / "log"
     rng = random.Random(7)
     kills, seen, grew = 0, 0, 0
-    while kills < 20:
+    while kills < 10:
         before = committed(path)
         child = context.Process(target=sweeps.run, args=(str(path), 1, str(log)))
         child.start()
@@ -191,7 +191,7 @@ def test_killed_twenty_times_a_sweep_ends_with_the_rows_of_an_undisturbed_one(tm
         grew += before < committed(path)
         assert len(committed(path)) < 200, "the sweep was killed before its end, each time"
         seen = len(lines)
-    assert grew > 2, "what is computed is committed soon, and not at the end"
+    assert grew > 1, "what is computed is committed soon, and not at the end"
     sweeps.run(str(path))
     assert sweeps.text_of(path) == sweeps.text_of(calm)
     assert len(committed(path)) == 200
