@@ -1,0 +1,153 @@
+"""PRM's dynamic program: against brute force over all splits, with and without a limit of memory; its tables."""
+
+import itertools
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.splits import every_split
+from helpers.strategies import clusters, even_trace, traces
+from pipesim.base.errors import RefusedError
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
+from pipesim.core.trace import Trace
+from pipesim.planners.spp.prm import BackPointers, MemoryLimit, last_stages, one_more_stage, prm, tables_of
+from pipesim.studies import experiment
+
+
+def bottleneck(tables, starts, replicas):
+    """What the recurrence minimises, for one choice of cuts and replicas."""
+    layers = len(tables.cut) - 1
+    bounds, device, worst = [*starts, layers], 0, 0.0
+    for n, r in enumerate(replicas):
+        a, b = bounds[n], bounds[n + 1]
+        slowest = max(
+            tables.seconds[k, r, b] - tables.seconds[k, r, a]
+            for k in range(len(tables.seconds))
+            if tables.kinds[device, r, k]
+        )
+        worst = max(worst, slowest + tables.reduce[device, r] * (tables.parameters[b] - tables.parameters[a]))
+        device += r
+        if n + 1 < len(replicas):
+            worst = max(worst, tables.cut[b] * tables.channel[device, r, replicas[n + 1]])
+    return worst
+
+
+@settings(max_examples=200)
+@given(traces(kinds=("any",)), clusters(), st.integers(1, 8))
+def test_prm_equals_brute_force_over_every_contiguous_split(trace, cluster, microbatches):
+    costs, order = costs_of(trace), list(range(len(cluster.devices)))
+    tables = tables_of(costs, cluster, order, microbatches)
+    found = prm(costs, cluster, order, microbatches)
+    assert list(found) == list(range(1, min(len(costs.model), len(order)) + 1))
+    for x, solution in found.items():
+        least = min(bottleneck(tables, *split) for split in every_split(len(costs.model), len(order), x))
+        assert solution.bottleneck == pytest.approx(least, rel=1e-12)
+        assert bottleneck(tables, solution.starts, solution.replicas) == pytest.approx(least, rel=1e-12)
+
+
+@settings(max_examples=100)
+@given(traces(kinds=("fast", "slow")), clusters(), st.integers(1, 8), st.data())
+def test_prm_equals_brute_force_where_devices_are_of_two_kinds_and_memory_is_short(trace, cluster, microbatches, data):
+    """Of the splits whose stages all fit; in any order of the devices."""
+    kinds = data.draw(st.lists(st.sampled_from(["fast", "slow"]), min_size=5, max_size=5))
+    devices = tuple(replace(device, kind=kinds[i % 5]) for i, device in enumerate(cluster.devices))
+    cluster, costs = replace(cluster, devices=devices), costs_of(trace)
+    count, layers = len(devices), len(costs.model)
+    order = data.draw(st.permutations(range(count)))
+    some = st.lists(st.integers(0, 9), min_size=layers, max_size=layers)
+    static, stash = (np.array(data.draw(some), float) for _ in range(2))
+    capacity = np.array(data.draw(st.lists(st.integers(5, 60), min_size=count, max_size=count)), float)
+    limit = MemoryLimit(static, stash, capacity, np.minimum(np.arange(count + 1), microbatches))
+    tables = tables_of(costs, cluster, order, microbatches)
+    found = prm(costs, cluster, order, microbatches, memory=limit)
+    for x in range(1, min(layers, count) + 1):
+        fitting = [split for split in every_split(layers, count, x) if fits(limit, *split)]
+        assert (x in found) == bool(fitting)
+        if fitting:
+            least = min(bottleneck(tables, *split) for split in fitting)
+            assert found[x].bottleneck == pytest.approx(least, rel=1e-12)
+            assert fits(limit, found[x].starts, found[x].replicas)
+            assert bottleneck(tables, found[x].starts, found[x].replicas) == pytest.approx(least, rel=1e-12)
+
+
+def fits(limit, starts, replicas):
+    """Whether every stage has room for its layers, and for its share of the microbatches in flight, on each device."""
+    bounds, device = [*starts, len(limit.static)], 0
+    for n, r in enumerate(replicas):
+        layers = slice(bounds[n], bounds[n + 1])
+        held = limit.stash[layers].sum() / r * limit.in_flight[len(replicas) - n] + limit.static[layers].sum()
+        if held > limit.capacity[device : device + r].min():
+            return False
+        device += r
+    return True
+
+
+@settings(max_examples=60)
+@given(traces(kinds=("any",)), clusters(), st.integers(1, 8))
+def test_the_compiled_program_is_its_plain_twin(trace, cluster, microbatches):
+    """One pass for each number of stages, from the last stage on."""
+    costs, order = costs_of(trace), list(range(len(cluster.devices)))
+    tables = tables_of(costs, cluster, order, microbatches)
+    layers, count = len(costs.model), len(order)
+    plain, fast = (np.full((count + 1, count + 1, layers + 1), np.inf) for _ in range(2))
+    last_stages.py_func(tables, plain)
+    last_stages(tables, fast)
+    assert np.array_equal(plain, fast)
+    size = count**2 * layers
+    for x in range(2, min(layers, count) + 1):
+        later, plain, fast = fast, np.full_like(plain, np.inf), np.full_like(fast, np.inf)
+        there, here = (BackPointers(np.zeros(size, np.uint16), np.zeros(size, np.uint16)) for _ in range(2))
+        one_more_stage.py_func(tables, later, plain, there, x, 0)
+        one_more_stage(tables, later, fast, here, x, 0)
+        assert np.array_equal(plain, fast)
+        assert all(map(np.array_equal, there, here))
+
+
+@settings(max_examples=60)
+@given(clusters(), st.data())
+def test_tables_hold_the_least_bandwidths_of_groups_in_their_order(cluster, data):
+    order = data.draw(st.permutations(range(len(cluster.devices))))
+    costs, count = costs_of(even_trace(3)), len(order)
+    tables = tables_of(costs, cluster, order, 2)
+    width = np.minimum(cluster.bandwidth_matrix, cluster.bandwidth_matrix.T)[np.ix_(order, order)]
+    for i, r in itertools.product(range(count), range(2, count + 1)):
+        if i + r <= count:
+            least = min(width[a, b] for a, b in itertools.combinations(range(i, i + r), 2))
+            assert tables.reduce[i, r] == pytest.approx(2 * (r - 1) / r / least)
+    for b, r, k in itertools.product(range(1, count), range(1, count), range(1, count)):
+        if r <= b and b + k <= count:
+            least = width[b - r : b, b : b + k].min()
+            assert tables.channel[b, r, k] == pytest.approx(1 / (r * k * least))
+    assert tables.cut.tolist() == [0, *(4 * costs.model.cut_bytes)]
+    for r in range(1, count + 1):
+        both = costs.forward("any", 1 / r) + costs.backward("any", 1 / r)
+        assert tables.seconds[0, r].tolist() == pytest.approx([0, *(2 * np.cumsum(both))])
+
+
+def test_no_more_stages_are_made_than_asked_for():
+    costs, cluster = costs_of(even_trace(6)), experiment.load_cluster('flat(4, bandwidth="1GB/s")')
+    every, few = prm(costs, cluster, [0, 1, 2, 3], 4), prm(costs, cluster, [0, 1, 2, 3], 4, most_stages=2)
+    assert list(few) == [1, 2]
+    assert few == {x: every[x] for x in few}
+
+
+def test_tables_of_heterogeneous_groups_go_at_the_slowest_kinds_pace():
+    layers = even_trace(3).layers
+    both = {name: np.concatenate([values, values]) for name, values in layers.items()}
+    both["device_kind"] = np.repeat(np.array(["fast", "slow"], object), 3)
+    both["forward_s"] = both["forward_s"] * np.repeat([1.0, 3.0], 3)
+    cluster = Cluster("mixed", (Device("a", "fast"), Device("b", "slow")), (Link("a", "b", 1e9),))
+    costs = costs_of(Trace("mixed", "test", 1, both))
+    whole = prm(costs, cluster, [0, 1], 1)[1]
+    assert whole.bottleneck == pytest.approx(3 * (3e-3 + 2e-3) / 2 + 3e6 / 1e9, rel=1e-9)
+
+
+def test_too_large_a_table_is_refused_with_a_way_out(monkeypatch):
+    monkeypatch.setattr(sys.modules[prm.__module__], "MOST_BYTES", 100)
+    with pytest.raises(RefusedError, match=r"6 layers on 4 devices in up to 4 stages would need .* most_stages"):
+        prm(costs_of(even_trace(6)), experiment.load_cluster('flat(4, bandwidth="1GB/s")'), [0, 1, 2, 3], 1)
