@@ -16,7 +16,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 PINNED  := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch test-simgrid check fuzz docs pages lists bench paper traces constraints clean
+.PHONY: help demo test test-torch test-simgrid check lint fuzz docs pages lists bench paper traces constraints clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -24,8 +24,8 @@ help:            ## list the targets
 demo: $(DEMO)    ## plan, replay, Gantt chart and comparison on bundled traces, into demo/
 	$(BIN)/pipesim demo --output demo
 
-test: check      ## lint, types, architecture, then all tests
-	$(BIN)/python -m pytest -n auto
+test: lint       ## lint and types, then all tests, those of check among them
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-torch: $(TORCH)/.installed  ## the recorders' tests, with PyTorch, in an environment of their own
 	$(TORCH)/bin/python -m pytest tests/with_torch
@@ -35,11 +35,13 @@ test-simgrid: $(STAMP)  ## shares of links beside SimGrid's, which the system's 
 	  "Debian's package python3-simgrid (apt-get install python3-simgrid); SIMGRID=... names another Python" >&2; exit 1; }
 	PIPESIM_SIMGRID=$(SIMGRID) $(BIN)/python -m pytest tests/with_simgrid -s
 
-check: $(STAMP)  ## ruff, formatting, mypy --strict, architecture test
+check: lint      ## ruff, formatting, mypy --strict, architecture test, words
+	$(BIN)/python -m pytest tests/project/test_architecture.py tests/project/test_words.py
+
+lint: $(STAMP)   ## ruff, formatting, mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest tests/project/test_architecture.py tests/project/test_words.py
 
 fuzz: $(STAMP)   ## drawn input of many sorts for an hour (MINUTES=5: for five), resumable; prints what it covered
 	$(BIN)/python tests/fuzz/driver.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(PROCESSES),--processes $(PROCESSES))
