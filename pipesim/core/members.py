@@ -9,7 +9,8 @@ import; a declaration is read from the function, when the member is used.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from pipesim.base import lookup
@@ -98,14 +99,21 @@ class SchedulerInfo(_Info):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImporterInfo(_Info):
-    """An importer: how a file of its format is recognised.
+    """An importer: how a file of its format is recognised, and what one looks like.
 
-    `recognises` gets the bytes of a file's beginning and their text; `otherwise` completes the sentence "it ..." for a
-    file that is not recognised. Without it, the format must be named (`--format`).
+    recognises        gets the bytes of a file's beginning and their text; without it, and without the next two, the
+                      format must be named (`--format`)
+    recognises_path   gets the path alone, of a file or a folder, before any file is read
+    suffixes          those of files whose beginning no importer recognises
+    otherwise         completes the sentence "it ..." for a file that is not recognised
+    example           file names and contents, read together: tests read them, and damage them
     """
 
     recognises: Callable[[bytes, str], bool] | None = None
+    recognises_path: Callable[[Path], bool] | None = None
+    suffixes: tuple[str, ...] = ()
     otherwise: str = ""
+    example: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,8 @@
-"""File -> Trace: each importer reads one format that others write, `function(path, **options)`.
+"""File -> Trace: each importer reads one format of another program, `function(path, **options)`.
 
-An importer whose format comes in several files that belong together takes them in place of the one path.
+An importer of a format with several files per trace takes a sequence of paths, too. To add one: a file here with a
+function, and its line below. The function declares how its files are recognised, and an example of one
+(`core.members.ImporterInfo`).
 """
 
 IMPORTERS = {
@@ -13,7 +15,7 @@ IMPORTERS = {
     "csv": "pipesim.importers.csv_table:csv_table",
 }
 
-# File -> Program: what describes a run and not a model, `function(path, cluster, **options)`.
+# File -> Program: formats that describe a run and not a model, `function(path, cluster, **options)`.
 PROGRAMS = {
     "chakra": "pipesim.importers.chakra:chakra_program",
 }

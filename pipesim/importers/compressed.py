@@ -1,4 +1,4 @@
-"""Files that may be compressed with gzip: their beginning, and all of them, within bounds."""
+"""Reading files that can be compressed with gzip: the beginning or the whole file, in bounded memory."""
 
 import zlib
 from pathlib import Path
@@ -12,7 +12,7 @@ _MOST_RATIO, _ALWAYS = 200, 2**26
 
 
 def read_inflated(path: Path) -> bytes:
-    """The bytes of a file, decompressed where it is gzip; refused where it grows beyond all measure."""
+    """The bytes of a file, decompressed if it is gzip; refused if it expands more than any recording."""
     data = files.read_bytes(path, limit=files.RECORDING)
     if not data.startswith(_GZIP):
         return data
@@ -24,15 +24,19 @@ def read_inflated(path: Path) -> bytes:
         except zlib.error as error:
             raise FormatError(f"is not a readable gzip file: {error}") from None
         if inflate.unconsumed_tail:
-            raise FormatError(f"is a gzip file that holds more than {most} bytes; a trace was expected")
+            raise FormatError(f"expands to more than {most} bytes; a compressed trace was expected")
         if not inflate.eof:
-            raise FormatError("is a gzip file that was cut off")
+            raise FormatError("is an incomplete gzip file; copy or record it again")
     return text
 
 
 def beginning(path: Path, most: int) -> str:
-    """The first characters of a file, decompressed where it is gzip."""
-    data = files.read_bytes(path, most)
+    """The first characters of a file, decompressed if it is gzip."""
+    return inflated_beginning(files.read_bytes(path, most), most)
+
+
+def inflated_beginning(data: bytes, most: int) -> str:
+    """The first characters of a file that begins with these bytes, decompressed if they are gzip."""
     if data.startswith(_GZIP):
         try:
             data = zlib.decompressobj(_AS_GZIP).decompress(data, most)

@@ -1,4 +1,4 @@
-"""Plain CSV with one row per layer, under whatever headings: which column is what can be told."""
+"""Plain CSV with one row per layer and any headings; an option maps headings to columns of a trace."""
 
 import csv
 import re
@@ -15,7 +15,9 @@ from pipesim.base import files, lookup, units
 from pipesim.base.checks import check_not_negative, check_whole
 from pipesim.base.errors import FormatError, InputError, shown, within
 from pipesim.base.tables import Table
+from pipesim.core.members import ImporterInfo
 from pipesim.core.trace import LAYER_COLUMNS, Trace
+from pipesim.importers.detect import first_line
 
 KNOWN = {column.name: column for column in LAYER_COLUMNS}
 _TIME = re.compile(r"(\w+)_(ms|us|ns)")
@@ -25,6 +27,21 @@ _SIZES = {name for name in KNOWN if name.endswith("_bytes")}
 _LAYER_NAME = "layer {}"
 
 
+def is_table(_: bytes, text: str) -> bool:
+    """Whether the first line has a heading for the time of the forward."""
+    headings = {cell.strip().strip('"') for cell in first_line(text).split(",")}
+    return bool(headings & {f"forward_{unit}" for unit in ("s", "ms", "us", "ns")})
+
+
+@ImporterInfo(
+    recognises=is_table,
+    otherwise="has no heading such as 'forward_s' or 'forward_ms'",
+    example={
+        "times.csv": (
+            'name,forward_ms,backward_ms,output_bytes,inputs,sample\n"conv, 3x3",1.5,2.5,4096,,0\nfc,0.5,1,100,0,0'
+        )
+    },
+)
 def csv_table(
     path: Path | Sequence[Path],
     *,
@@ -38,12 +55,12 @@ def csv_table(
 ) -> Trace:
     """The trace in a table with a heading.
 
-    `columns` says under which heading the table has what a trace calls forward_s, backward_s, output_bytes, name and so
-    on: `columns={"forward_s": "fwd time"}`, times in `time_unit` and sizes in `size_unit`. Headings that are called as
-    in a trace need not be mapped; of these, forward_ms, forward_us and the like are in the unit they name. Other
-    columns are ignored. Rows without a column for their layer are numbered as they come, for each device kind,
-    microbatch size and sample anew; further files are read on as if they were one. Without a column for the backward it
-    is taken to last `backward_factor` times the forward, and without one for the output it is `output_bytes`.
+    `columns` maps columns of a trace (forward_s, backward_s, output_bytes, name, ...) to headings of the table:
+    `columns={"forward_s": "fwd time"}`, times in `time_unit` and sizes in `size_unit`. Headings with the name of a
+    column of a trace need not be mapped; of these, forward_ms, forward_us and the like are in the unit they name. Other
+    columns are ignored. Without a column for the layer, rows are numbered in order, from 0 for each device kind,
+    microbatch size and sample. Several files are read as one. Without a column for the backward, it is
+    `backward_factor` times the forward; without one for the output, it is `output_bytes`.
     """
     _check_options(delimiter, samples, backward_factor)
     with within("output_bytes"):
@@ -88,7 +105,7 @@ def _mapping(columns: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """Where a column of a trace stands in the file, what its numbers are multiplied by, and what it holds."""
+    """A column of a trace: its position in the file, the factor for its numbers, and its values."""
 
     name: str
     at: int
@@ -118,7 +135,7 @@ def _read(path: Path, wanted: dict[str, str], scales: Mapping[str, float], delim
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines of a text, one after the other, each with its end."""
+    """The lines of a text, each with its line break."""
     start = 0
     while start < len(text):
         end = text.find("\n", start) + 1 or len(text)
@@ -127,7 +144,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _found(header: list[str], wanted: dict[str, str], scales: Mapping[str, float]) -> list[_Column]:
-    """The columns of a trace that the file has: those that are mapped, then those that are called as in a trace."""
+    """The columns of a trace in the file: those that are mapped, then those with the names of a trace."""
     times = Counter(header)
     found = []
     for name, heading in wanted.items():
@@ -142,22 +159,21 @@ def _found(header: list[str], wanted: dict[str, str], scales: Mapping[str, float
             found.append(_Column(name, at, heading, scale))
     twice = next((column.heading for column in found if times[column.heading] > 1), None)
     if twice is not None:
-        raise FormatError(f"the heading {shown(twice)} stands twice")
+        raise FormatError(f"duplicate heading {shown(twice)}")
     names = [column.name for column in found]
     again = next((name for name in names if names.count(name) > 1), None)
     if again is not None:
         headings = ", ".join(repr(column.heading) for column in found if column.name == again)
-        raise FormatError(f"{again}: the headings {headings} both say it; choose one with columns=...")
+        raise FormatError(f"{again}: the headings {headings} are both for it; choose one with columns=...")
     if "forward_s" not in names:
         raise FormatError(
-            f"no column for forward_s; say which it is with columns={{'forward_s': ...}}; found "
-            f"{', '.join(header)[:300]}"
+            f"no column for forward_s; name it with columns={{'forward_s': ...}}; found {', '.join(header)[:300]}"
         )
     return found
 
 
 def _own_name(heading: str) -> tuple[str, float]:
-    """What a trace calls a heading that names its unit, and how many seconds that unit has."""
+    """The column of a trace for a heading that names its unit, and the seconds of that unit."""
     timed = _TIME.fullmatch(heading)
     if timed and f"{timed[1]}_s" in _TIMES:
         return f"{timed[1]}_s", units.duration(f"1{timed[2]}")
@@ -217,7 +233,7 @@ def _joined(paths: Sequence[Path], tables: Sequence[list[_Column]]) -> Table:
 
 
 def _completed(table: Table, backward_factor: float | None, output_bytes: int) -> Table:
-    """What a trace must have and the file does not."""
+    """The table with the columns that a trace needs and the file does not have."""
     rows = len(table["forward_s"])
     if "layer" not in table:
         table = {"layer": _numbered(table, rows)} | table
@@ -226,8 +242,8 @@ def _completed(table: Table, backward_factor: float | None, output_bytes: int) -
     if not {"backward_s", "backward_input_s"} & table.keys():
         if backward_factor is None:
             raise FormatError(
-                "no column for backward_s; say which it is with columns={'backward_s': ...}, or how many times the "
-                "forward it lasts with backward_factor=..."
+                "no column for backward_s; name it with columns={'backward_s': ...}, or state how many "
+                "times the forward it takes with backward_factor=..."
             )
         with np.errstate(over="ignore"):  # the trace refuses what is infinite
             table["backward_s"] = table["forward_s"] * backward_factor
@@ -239,7 +255,7 @@ def _completed(table: Table, backward_factor: float | None, output_bytes: int) -
 
 
 def _numbered(table: Table, rows: int) -> Any:  # noqa: ANN401 - a column
-    """Rows in order, from 0 on for each device kind, microbatch size and sample."""
+    """Numbers of rows, from 0 for each device kind, microbatch size and sample."""
     keys = [table[name].tolist() for name in ("device_kind", "microbatch_size", "sample") if name in table]
     if not keys:
         return np.arange(rows)

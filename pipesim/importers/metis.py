@@ -19,6 +19,7 @@ from pipesim.base import files, serialisation, units
 from pipesim.base.checks import check_not_negative, check_whole
 from pipesim.base.errors import FormatError, InputError, shown, within
 from pipesim.base.tables import Table
+from pipesim.core.members import ImporterInfo
 from pipesim.core.trace import ANY_KIND, Trace
 
 _NAME = re.compile(r"DeviceType\.(?P<kind>[\w-]+?)_tp(?P<tp>[0-9]{1,9})_bs(?P<batch>[0-9]{1,18})")
@@ -30,7 +31,7 @@ _MOST = 2.0**62
 
 @dataclass(frozen=True, slots=True)
 class _Profile:
-    """One file: what it was timed on, and a number for each layer."""
+    """One file: the device that was timed, and a number for each layer."""
 
     path: Path
     model: str
@@ -42,6 +43,35 @@ class _Profile:
     outputs: list[int] | None
 
 
+def is_profile(_: bytes, text: str) -> bool:
+    """Whether a file begins as a JSON object with the bytes of layers."""
+    return text.lstrip().startswith("{") and '"parameters_per_layer_bytes"' in text
+
+
+_EXAMPLE = """{{
+ "model": {{
+  "model_name": "toy",
+  "num_layers": 3,
+  "parameters": {{
+   "parameters_per_layer_bytes": [100, 200, 50],
+   "activation_parameters_bytes": [5, 6, 7]
+  }}
+ }},
+ "execution_time": {{
+  "total_time_ms": {0},
+  "optimizer_time_ms": 5.0,
+  "layer_compute_total_ms": [3.0, 30.0, 6.0]
+ }},
+ "execution_memory": {{"layer_memory_total_mb": [1, 2]}}
+}}
+"""
+
+
+@ImporterInfo(
+    recognises=is_profile,
+    otherwise="is not JSON with 'parameters_per_layer_bytes'",
+    example={f"DeviceType.A100_tp1_bs{batch}.json": _EXAMPLE.format(99.0) for batch in (1, 2)},
+)
 def metis(
     path: Path | Sequence[Path],
     *,
@@ -53,12 +83,12 @@ def metis(
 ) -> Trace:
     """The trace in one or several profiles.
 
-    A backward is taken to last `backward_factor` times its forward, since a profile has only their sum. `tp` chooses
-    the files of one tensor-parallel degree, where there are several. `samples` and `device_kind` stand in for a batch
-    size and a kind that a file's name does not say. `output_bytes` is what every layer hands on for one sample; by
-    default it is the profile's `activation_parameters_bytes`, and 0 where it has none. What a layer keeps for its
-    backward is taken to be as large as its output. The times of the optimizer, of all-reduces and of loading data, and
-    the memory, are ignored: they are those of a whole iteration.
+    A backward is assumed to take `backward_factor` times its forward, since a profile has only their sum. `tp` selects
+    the files of one tensor-parallel degree, if there are several. `samples` and `device_kind` replace a batch size and
+    a kind that a file's name does not contain. `output_bytes` is the output of every layer for one sample; by default
+    it is the profile's `activation_parameters_bytes`, or 0 if it has none. A layer is assumed to keep as many bytes for
+    its backward as its output has. The times of the optimizer, of all-reduces and of loading data, and the memory, are
+    ignored, since they are those of a whole iteration.
     """
     check_not_negative("backward_factor", backward_factor)
     if samples is not None:
@@ -85,8 +115,8 @@ def _check_fit(profiles: list[_Profile]) -> None:
         with within(str(profile.path)):
             if profile.tp != first.tp:
                 raise InputError(
-                    f"was timed with tensor-parallel degree {profile.tp}, {first.path} with {first.tp}; one was "
-                    "expected: choose it with tp=..."
+                    f"was timed with tensor-parallel degree {profile.tp}, {first.path} with {first.tp}; one degree "
+                    "was expected: choose it with tp=..."
                 )
             for what, mine, other in (
                 ("model", profile.model, first.model),
@@ -113,7 +143,7 @@ def _read(path: Path, samples: int | None, device_kind: str | None) -> _Profile:
         named = _NAME.search(path.name)
         if named is None and samples is None:
             raise InputError(
-                "the name does not say which batch was timed; 'DeviceType.A100_tp1_bs4.json', or samples=..., "
+                "the file name has no batch size; a name such as 'DeviceType.A100_tp1_bs4.json', or samples=..., "
                 "was expected"
             )
         outputs = _numbers(data, _ACTIVATIONS, len(milliseconds)) if _find(data, _ACTIVATIONS) is not None else None
@@ -133,7 +163,7 @@ def _read(path: Path, samples: int | None, device_kind: str | None) -> _Profile:
 
 
 def _find(data: Any, key: str) -> Any:  # noqa: ANN401 - what a file holds is anything
-    """What stands under "a.b.c", None where nothing does."""
+    """The value of the key "a.b.c", None if there is none."""
     for part in key.split("."):
         data = data.get(part) if isinstance(data, dict) else None
     return data
@@ -158,7 +188,7 @@ def _numbers(data: dict[str, Any], key: str, count: int | None = None) -> list[f
 def _columns(profiles: list[_Profile], backward_factor: float, output_bytes: float | None) -> Table:
     layers, times = len(profiles[0].seconds), len(profiles)
     forward = np.array([profile.seconds for profile in profiles]).ravel() / (1 + backward_factor)
-    with np.errstate(over="ignore", invalid="ignore"):  # the trace refuses what is no number
+    with np.errstate(over="ignore", invalid="ignore"):  # the trace refuses numbers that are not finite
         backward = forward * backward_factor
     outputs = np.concatenate([_outputs(profile, output_bytes) for profile in profiles])
     return {

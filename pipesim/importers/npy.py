@@ -1,4 +1,4 @@
-"""Vectors of forward seconds in NumPy's file format, one number per layer, as the planners AMP and FASOP keep them."""
+"""Vectors of forward seconds in NumPy's file format, one number per layer, as the planners AMP and FASOP save them."""
 
 import ast
 import re
@@ -15,15 +15,23 @@ from pipesim.base.arrays import Floats
 from pipesim.base.checks import check_not_negative, check_whole
 from pipesim.base.errors import FormatError, InputError, shown, within
 from pipesim.base.tables import Table
+from pipesim.core.members import ImporterInfo
 from pipesim.core.trace import ANY_KIND, Trace
 
-# No model has more layers: a longer vector holds something else.
+# No model has more layers: a longer vector is something else.
 _MOST_LAYERS = 10_000
 _MOST_NUMBERS = 1_000_000
 _LONGEST_HEADER = 10_000
+_MAGIC = b"\x93NUMPY"
 _NUMBER = re.compile(r"[<>=|]?(f[248]|[iu][1248])")
 
 
+def is_npy(data: bytes, _: str) -> bool:
+    """Whether a file begins with NumPy's magic bytes."""
+    return data.startswith(_MAGIC)
+
+
+@ImporterInfo(recognises=is_npy, otherwise="does not begin with NumPy's magic bytes")
 def npy(
     path: Path | Sequence[Path],
     *,
@@ -36,11 +44,11 @@ def npy(
 ) -> Trace:
     """The trace in a vector of forward times, or in an array [sample, layer] of them.
 
-    A backward is taken to last `backward_factor` times its forward. The times are for a microbatch of `samples`
-    samples, in `time_unit`. The bytes that layers hand on for that microbatch, and those of their parameters, are the
-    same for all layers or given one by one: the file has none. What a layer keeps for its backward is taken to be as
-    large as its output. Several files are further samples of the same layers, or, with one `device_kind` for each of
-    them, other devices.
+    A backward is assumed to take `backward_factor` times its forward. The times are for a microbatch of `samples`
+    samples, in `time_unit`. The file has no sizes: `output_bytes` (for that microbatch) and `parameter_bytes` are one
+    number for all layers, or a list with one for each. A layer is assumed to keep as many bytes for its backward as its
+    output has. Several files are further samples of the same layers, or, with one `device_kind` for each of them, other
+    devices.
     """
     check_not_negative("backward_factor", backward_factor)
     check_whole("samples", samples)
@@ -150,13 +158,13 @@ def _read(path: Path, per_second: float) -> Floats:
 
 
 def _header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """The shape, whether columns stand together, the type, and where the numbers begin.
+    """The shape, whether it is in column order, the type, and where the numbers begin.
 
-    After the mark and the version comes the length of a text, which is a Python dictionary of plain values.
+    After the magic bytes and the version comes the length of a text, a Python dictionary of plain values.
     """
     wide = data[6:7] in {b"\x02", b"\x03"}
-    if data[:6] != b"\x93NUMPY" or data[6:7] not in {b"\x01", b"\x02", b"\x03"} or len(data) < 12:
-        raise FormatError("is not a file of NumPy's: its mark and version 1, 2 or 3 were expected")
+    if data[:6] != _MAGIC or data[6:7] not in {b"\x01", b"\x02", b"\x03"} or len(data) < 12:
+        raise FormatError("is not a file of NumPy: its magic bytes and version 1, 2 or 3 were expected")
     (length,) = struct.unpack("<I" if wide else "<H", data[8 : 12 if wide else 10])
     start = (12 if wide else 10) + length
     if start > len(data) or length > _LONGEST_HEADER:

@@ -1,4 +1,4 @@
-"""From files on disk to the trace in them, whatever their format."""
+"""Opening a trace from files of any format."""
 
 import functools
 import inspect
@@ -26,9 +26,9 @@ def open_trace(
 ) -> Trace:
     """The trace in one or several files that belong together.
 
-    `form` names the format, with options where they are needed, `pipedream(samples=64)`; by default it is guessed from
-    the files. `options` are handed to the importer too. `microbatch_size` is what a microbatch of the trace shall have
-    where nothing else is said: what was recorded stays as it is, and scales.
+    `form` names the format, with options if needed, `pipedream(samples=64)`; by default it is guessed from the files.
+    `options` are passed to the importer, too. `microbatch_size` is the default size of a microbatch of the trace: the
+    recorded rows are kept, and scaled to it.
     """
     if not paths:
         raise InputError("no file to read; at least one was expected")
@@ -37,7 +37,7 @@ def open_trace(
     for option in options:
         _check_option(importer, name, option)
     if len(paths) > 1 and not _takes_several(importer):
-        raise InputError(f"format {name!r} has one file; {len(paths)} found ({paths[0]} and others)")
+        raise InputError(f"format {name!r} takes one file; {len(paths)} found ({paths[0]} and others)")
     with lookup.calling(form, "format") if ":" in name else nullcontext():
         trace = importer(paths[0] if len(paths) == 1 else tuple(paths), **options)
     if not isinstance(trace, Trace):
@@ -50,7 +50,7 @@ def _guessed(paths: Sequence[Path]) -> str:
     first = importer_for(paths[0])
     for path in paths[1:]:
         if (other := importer_for(path)) != first:
-            raise InputError(f"{path}: looks like {other}, {paths[0]} like {first}; files of one format were expected")
+            raise InputError(f"{path}: has format {other}, {paths[0]} has {first}; files of one format were expected")
     return first
 
 
@@ -62,17 +62,17 @@ def _importer(form: str) -> tuple[Importer, str]:
 
 
 def _check_option(importer: Importer, name: str, option: str) -> None:
-    """Refuse an option that this importer does not have, or that its expression has set already."""
+    """Refuse an option that this importer does not have, or that its expression sets already."""
     known = [p.name for p in inspect.signature(importer).parameters.values() if p.kind is p.KEYWORD_ONLY]
     if option not in known:
         has = f"its options are {', '.join(known)}" if known else "it has no options"
         raise InputError(f"format {name!r} has no option {option!r}; {has}")
     if isinstance(importer, functools.partial) and option in importer.keywords:
-        raise InputError(f"{option} is given twice: beside {name!r} and in its brackets")
+        raise InputError(f"{option} is given twice: as an option, and in the parentheses of {name!r}")
 
 
 def _takes_several(importer: Importer) -> bool:
-    """Whether what comes first may be more than one path."""
+    """Whether the first argument can be several paths."""
     function = importer.func if isinstance(importer, functools.partial) else importer
     first = next(iter(inspect.signature(function).parameters))
     return typing.get_type_hints(function).get(first) is not Path

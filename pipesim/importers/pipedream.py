@@ -22,14 +22,16 @@ from pipesim.base import files, units
 from pipesim.base.checks import check_whole
 from pipesim.base.errors import FormatError, within
 from pipesim.base.tables import Table
+from pipesim.core.members import ImporterInfo
 from pipesim.core.trace import NO_INPUTS, Trace
+from pipesim.importers.detect import first_line
 
 _FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
 _NODE = re.compile(r"node([0-9]{1,18})")
 _PROFILED_BATCH = re.compile(r"-pbs-([0-9]{1,9})(?![0-9])")
 _MOST = 2.0**63
 
-# Node -> the nodes that it reads, each with the line of the file that says so.
+# Node -> the nodes that it reads, each with the line of the file that states the edge.
 Edges = dict[int, dict[int, int]]
 
 
@@ -44,14 +46,36 @@ class _Node:
     parameter_bytes: int
 
 
+def is_profile(_: bytes, text: str) -> bool:
+    """Whether the first line describes a node."""
+    first = first_line(text)
+    return " -- " in first and "forward_compute_time=" in first
+
+
+@ImporterInfo(
+    recognises=is_profile,
+    otherwise="has no ' -- ' with 'forward_compute_time=' in its first line",
+    example={
+        "net-pbs-4.txt": (
+            "node1 -- Input0 -- forward_compute_time=7.5, backward_compute_time=0.0, activation_size=64.0, "
+            "parameter_size=0.0\n"
+            "node3 -- Linear(in=4, out=8) -- forward_compute_time=1.5, backward_compute_time=3, "
+            "activation_size=[64; 32.0], parameter_size=128.0 -- stage_id=0\n"
+            "node2 -- ReLU(inplace) -- forward_compute_time=0.5, backward_compute_time=0.25, activation_size=64, "
+            "parameter_size=0\n\n"
+            "\tnode1 -- node3\n"
+            "\tnode3 -- node2\n"
+        )
+    },
+)
 def pipedream(path: Path, *, samples: int | None = None) -> Trace:
     """The trace in a profile: one microbatch is the whole minibatch that was profiled.
 
-    `samples` says how many samples that minibatch had, which the file does not: times and sizes scale from there to
-    microbatches of any size. By default it is what a name such as `bert-24-pbs-6.txt` says, else 1: the minibatch is
-    the unit. Nodes whose description starts with "Input" stand for loading data and are dropped. Layers stand in
-    topological order, the smallest node number first. What a layer keeps for its backward is taken to be as large as
-    its output. Stages that the file names, and fields that it has beside the known ones, are ignored.
+    `samples` is the number of samples of that minibatch, which the file does not contain: times and sizes scale from it
+    to microbatches of any size. By default it is taken from a name such as `bert-24-pbs-6.txt`, else it is 1: the
+    minibatch is the unit. Nodes whose description starts with "Input" load data and are dropped. Layers are in
+    topological order, the smallest node number first. A layer is assumed to keep as many bytes for its backward as its
+    output has. Stages and unknown fields in the file are ignored.
     """
     if samples is None:
         named = _PROFILED_BATCH.search(path.stem)
@@ -87,7 +111,7 @@ def _columns(layers: Mapping[int, _Node], inputs: Edges, order: list[int]) -> Ta
 
 
 def _inputs(layer: int, sources: list[int]) -> str:
-    """As traces write it: nothing where a layer reads the one before, as all of a chain do."""
+    """The text of a trace: empty if a layer reads the one before it."""
     if sources == list(range(max(layer - 1, 0), layer)):
         return ""
     return ";".join(map(str, sources)) or NO_INPUTS
@@ -108,12 +132,12 @@ def _parse(text: str) -> tuple[dict[int, _Node], Edges]:
             else:
                 name, node = _node(line)
                 if nodes.setdefault(name, node) is not node:
-                    raise FormatError(f"node{name} stands twice")
+                    raise FormatError(f"duplicate node{name}")
     edges: Edges = {name: {} for name in nodes}
     for source, target, number in found:
         unknown = next((name for name in (source, target) if name not in nodes), None)
         if unknown is not None:
-            raise FormatError(f"line {number}: no line describes node{unknown}")
+            raise FormatError(f"line {number}: unknown node{unknown}; a line that describes it was expected")
         edges[target].setdefault(source, number)
     return nodes, edges
 
@@ -173,7 +197,7 @@ def _number(field: str, text: str) -> float:
 
 
 def _topological(inputs: Edges) -> list[int]:
-    """Take, again and again, the smallest node whose inputs have all been taken (Kahn)."""
+    """Repeatedly take the smallest node whose inputs have all been taken (Kahn)."""
     readers: dict[int, list[int]] = {number: [] for number in inputs}
     for number, sources in inputs.items():
         for source in sources:
@@ -190,21 +214,21 @@ def _topological(inputs: Edges) -> list[int]:
             if not missing[reader]:
                 heapq.heappush(ready, reader)
     if len(order) < len(inputs):
-        raise _circle(inputs, set(inputs).difference(order))
+        raise _cycle(inputs, set(inputs).difference(order))
     return order
 
 
-def _circle(inputs: Edges, left: Iterable[int]) -> FormatError:
-    """Walk back from a node that was never taken, through others like it, until one comes again."""
+def _cycle(inputs: Edges, left: Iterable[int]) -> FormatError:
+    """Walk back from a node that was never taken, through others like it, until one repeats."""
     left = set(left)
     node, seen = min(left), dict[int, None]()
     while node not in seen:
         seen[node] = None
         node = min(source for source in inputs[node] if source in left)
     walked = list(seen)
-    circle = [node, *reversed(walked[walked.index(node) :])]
-    line = inputs[circle[1]][circle[0]]
-    shown = [f"node{name}" for name in circle]
+    cycle = [node, *reversed(walked[walked.index(node) :])]
+    line = inputs[cycle[1]][cycle[0]]
+    shown = [f"node{name}" for name in cycle]
     if len(shown) > 8:
         shown[4:-3] = ["..."]
-    return FormatError(f"line {line}: the edges go in a circle: {' -> '.join(shown)}")
+    return FormatError(f"line {line}: the edges form a cycle: {' -> '.join(shown)}")

@@ -1,5 +1,6 @@
 """Small files of every importable format, and a judge of what reading a spoilt one gives."""
 
+import functools
 import json
 import signal
 import tracemalloc
@@ -8,43 +9,21 @@ import numpy as np
 
 from helpers import chakra_files as et
 from helpers import strategies
-from helpers.mutations import PROFILE
-from helpers.profiles import Profile, metis_profile
+from helpers.profiles import Profile
 from pipesim.base.errors import PipesimError
 from pipesim.core.costs import costs_of
+from pipesim.core.members import ImporterInfo, infos
 from pipesim.core.trace import Trace
+from pipesim.importers import IMPORTERS
 
 SECONDS = 20  # no file here may take longer
 # Bytes of memory for each byte of a file; below so many bytes what is always needed counts more.
 TIMES, ALWAYS = 20, 4 * 2**20
 
 
-def pipedream_files(folder):
-    (folder / "net-pbs-4.txt").write_text(PROFILE)
-    return ["pipedream"], [folder / "net-pbs-4.txt"]
-
-
-def metis_files(folder):
-    paths = []
-    for batch in (1, 2):
-        paths.append(folder / f"DeviceType.A100_tp1_bs{batch}.json")
-        paths[-1].write_text(json.dumps(metis_profile(activation_parameters_bytes=[5, 6, 7]), indent=1))
-    return ["metis"], paths
-
-
 def npy_files(folder):
     np.save(folder / "gpt2_A100_1.npy", np.array([[0.5, 0.25, 0.125], [0.5, 0.26, 0.12]]))
     return ["npy"], [folder / "gpt2_A100_1.npy"]
-
-
-def csv_files(folder):
-    lines = [
-        "name,forward_ms,backward_ms,output_bytes,inputs,sample",
-        '"conv, 3x3",1.5,2.5,4096,,0',
-        "fc,0.5,1,100,0,0",
-    ]
-    (folder / "times.csv").write_text("\n".join(lines))
-    return ["csv", 'csv(columns={"forward_s": "backward_ms"}, backward_factor=1)'], [folder / "times.csv"]
 
 
 def chakra_files(folder):
@@ -83,15 +62,20 @@ def kineto_files(folder):
     return ["kineto", "kineto(at_least=0)"], [folder / "rank0.json"]
 
 
+def declared_files(name, contents, folder):
+    for file, text in contents.items():
+        (folder / file).write_text(text)
+    return [name, *MORE_FORMS.get(name, ())], [folder / file for file in contents]
+
+
+MORE_FORMS = {"csv": ['csv(columns={"forward_s": "backward_ms"}, backward_factor=1)']}
+# Formats whose example is not a text that an importer can declare.
+MADE = {"native": native_files, "kineto": kineto_files, "chakra": chakra_files, "npy": npy_files}
 # Format -> what makes its files: how to ask for it, and the files that are read together.
 FILES = {
-    "native": native_files,
-    "pipedream": pipedream_files,
-    "kineto": kineto_files,
-    "chakra": chakra_files,
-    "metis": metis_files,
-    "npy": npy_files,
-    "csv": csv_files,
+    name: MADE.get(name) or functools.partial(declared_files, name, info.example)
+    for name, info in infos(IMPORTERS, "format", ImporterInfo).items()
+    if name in MADE or info.example
 }
 # Format -> recorded files, each read by itself.
 RECORDED = {

@@ -71,10 +71,10 @@ def test_fields_of_later_versions_are_passed_over(tmp_path):
         (b"\x02\x18\x04", "message 0: field 3 found; GlobalMetadata"),
         (b"\x00\x02\x18", "byte 1: a message of 2 bytes found; 1 bytes are left"),
         (b"\x00\x02\x1a\x05", "message 1: byte 2: field 3 has 5 bytes; 0 are left"),
-        (b"\x00\x02\x1b\x05", "message 1: byte 2: field 3 of sort 3 found"),
-        (b"\x00\x02\x10\x05", "message 1: name: field of sort 0 found; text"),
+        (b"\x00\x02\x1b\x05", "message 1: byte 2: field 3 of wire type 3 found"),
+        (b"\x00\x02\x10\x05", "message 1: name: field of wire type 0 found; text"),
         (b"\x00\x03\x12\x01\xff", r"message 1: byte 4: name: b'\\xff' found; UTF-8"),
-        (b"\x00\x00\x00", "message 2: byte 3: id: node 0 stands twice"),
+        (b"\x00\x00\x00", "message 2: byte 3: id: duplicate node 0"),
         (b"\x00\x0c\x38" + b"\xff" * 10 + b"\x01", "a number of more than 10 bytes"),
         (b"\x00\x0b\x38" + b"\xff" * 9 + b"\x01", "duration_micros: 18446744073709551615 found"),
     ],
@@ -89,12 +89,12 @@ def test_a_broken_file_is_refused_with_its_message_and_byte(tmp_path, content, m
     ("attribute", "message"),
     [
         (et.data(10, et.data(1, "comm_size")), "attr: comm_size: byte .*: 0 values found; one was expected"),
-        (et.attribute("comm_size", "much"), "attr: comm_size: field 29 of sort 2 found; a number"),
+        (et.attribute("comm_size", "much"), "attr: comm_size: field 29 of wire type 2 found; a number"),
         (et.attribute("comm_size", -1), "attr: comm_size: -1 found"),
         (et.attribute("comm_size", float("nan"), 3), "attr: comm_size: nan found"),
         (et.attribute("pg_name", 3), "attr: pg_name: field 9 found; string_val"),
         (et.attribute("involved_dim", 3), "attr: involved_dim: field 9 found; bool_list"),
-        (et.number(10, 3), "attr: field of sort 0 found"),
+        (et.number(10, 3), "attr: field of wire type 0 found"),
     ],
 )
 def test_a_broken_attribute_is_named(tmp_path, attribute, message):
@@ -158,20 +158,20 @@ def test_the_ranks_of_groups_may_come_from_a_file(tmp_path):
         (([et.send(1, 0, 1, 9)], [et.compute(1, "a", 1)]), "from rank 0 to rank 1, tag 0: 1 sends and 0 receives"),
         (([et.send(1, 1, 0, 9)], [et.compute(1, "a", 1)]), "comm_src: 1 found; 0, its own rank"),
         (([et.node(1, "send", et.SEND, comm_size=3)],), "comm_dst: missing"),
-        (([et.compute(1, "a", 1, needs=[2])],), r"run\.0\.et: node 1: data_deps, ctrl_deps: the file has no node 2"),
+        (([et.compute(1, "a", 1, needs=[2])],), r"run\.0\.et: node 1: data_deps, ctrl_deps: unknown node 2"),
         (([et.collective(1, "all_reduce", 9)], [et.compute(1, "a", 1)]), "0 on rank 1 and 1 on rank 0 found"),
         (([et.node(1, "", et.COLLECTIVE, comm_type=10)],), "comm_type: 10 found; 0 to 9"),
         (([et.collective(1, "all_reduce", 9, involved_dim=[1, 0])],), r"involved_dim: \[True, False\] found"),
         (
             ([et.compute(1, "a_FWD", 1, needs=[2]), et.compute(2, "b_FWD", 1, needs=[1])],),
-            "nodes wait for each other in a circle: rank 0: node",
+            "nodes wait for each other in a cycle: rank 0: node",
         ),
         (
             (
                 [et.receive(1, 1, 0, 9), et.send(2, 0, 1, 9, needs=[1]), et.compute(3, "a", 1)],
                 [et.receive(1, 0, 1, 9), et.send(2, 1, 0, 9, needs=[1])],
             ),
-            "nodes wait for each other in a circle",
+            "nodes wait for each other in a cycle",
         ),
     ],
 )
@@ -184,7 +184,7 @@ def test_what_does_not_belong_together_is_refused(tmp_path, ranks, message):
 def test_one_file_per_rank_is_expected(tmp_path):
     (tmp_path / "again").mkdir()
     paths = [*et.ranks(tmp_path, [et.compute(1, "a", 1)]), *et.ranks(tmp_path / "again", [et.compute(1, "a", 1)])]
-    with pytest.raises(InputError, match=r"is of rank 0, as .* is; one file per rank"):
+    with pytest.raises(InputError, match=r"is of rank 0, as is .*; one file per rank"):
         load(paths)
 
 
@@ -304,7 +304,7 @@ def test_nodes_without_a_duration_are_estimated_on_a_device_that_is_named(tmp_pa
         et.node(2, "wide", 4, num_ops=9, tensor_size=900 * 10**6),
     ]
     path = et.write(tmp_path / "a.0.et", nodes)
-    with pytest.raises(InputError, match="no node has a duration, only operations; name the device"):
+    with pytest.raises(InputError, match="no node has a duration, only operations; name a device"):
         chakra(path)
     trace = chakra(path, device="v100-16gb")
     assert trace.layers["forward_s"] == pytest.approx([1e-3, 1e-3])  # 125 TFLOP/s, 900 GB/s

@@ -165,14 +165,14 @@ def test_what_cannot_be_replayed_is_refused(tmp_path, options, error, message):
 
 def test_a_collective_of_the_only_rank_there_is_says_that_the_others_are_missing(tmp_path):
     (path,) = et.ranks(tmp_path, [et.collective(0, "reduce_scatter", 4096)])
-    with pytest.raises(InputError, match=r"nothing to replay \(a collective .* give the files of all ranks\)"):
+    with pytest.raises(InputError, match=r"nothing to simulate \(a collective .* give the files of all ranks\)"):
         chakra_program(path, flat(2))
 
 
 def test_ranks_without_a_device_and_runs_of_nothing_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"rank 2 has no device: .* has 2"):
         chakra_program(et.ranks(tmp_path, *([et.compute(0, "a", 1)],) * 3), flat(2))
-    with pytest.raises(InputError, match="nothing to replay"):
+    with pytest.raises(InputError, match="nothing to simulate"):
         chakra_program(et.ranks(tmp_path, [et.node(0, "m", et.METADATA)]), flat(2))
 
 
@@ -242,7 +242,7 @@ def test_whatever_the_graph_its_replay_ends_and_obeys_every_rule(tmp_path_factor
     except InputError as error:
         refusal = str(error)
     if refusal:  # a rendezvous may wait for itself: each of two ranks receives after it has sent
-        assert "nothing to replay" in refusal or (transfers == "rendezvous" and "in a circle" in refusal)
+        assert "nothing to simulate" in refusal or (transfers == "rendezvous" and "in a cycle" in refusal)
         return
     timeline = replay(program)
     assert timeline.program.same_as(chakra_program(paths, cluster, sharing=sharing, transfers=transfers))

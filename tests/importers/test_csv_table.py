@@ -81,8 +81,11 @@ def test_other_delimiters_are_told(save):
         (["forward_s,backward_s", "1e309,2"], "line 2: forward_s: '1e309' found"),
         (["forward_s,backward_s", "1"], "line 2: 1 cells found; 2 were expected"),
         (["forward_s,backward_s,layer", "1,2,0.5"], "line 2: layer: '0.5' found; a whole number"),
-        (["forward_s,forward_ms,backward_s", "1,2,3"], "forward_s: the headings 'forward_s', 'forward_ms' both say it"),
-        (["forward_s,forward_s,backward_s", "1,2,3"], "the heading 'forward_s' stands twice"),
+        (
+            ["forward_s,forward_ms,backward_s", "1,2,3"],
+            "forward_s: the headings 'forward_s', 'forward_ms' are both for it",
+        ),
+        (["forward_s,forward_s,backward_s", "1,2,3"], "duplicate heading 'forward_s'"),
         (["forward_s,backward_s", '1,"2'], "line 2: is not CSV"),
         (["forward_s,backward_s,layer", "1,2,7"], "layer 0 is missing"),
         (["forward_s,backward_s,output_bytes", "1,2,1e300"], "line 2: output_bytes: '1e300' found"),

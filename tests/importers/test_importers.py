@@ -144,7 +144,7 @@ EXPECTED = {
     "kineto": "a file of PyTorch's profiler, .json or .json.gz, was expected",
     "chakra": "a message with the version, then the nodes, were expected|not this format",
     "metis": "a profile of Metis, .* was expected|is not JSON",
-    "npy": "its mark and version 1, 2 or 3 were expected",
+    "npy": "its magic bytes and version 1, 2 or 3 were expected",
     "csv": "a line with the headings was expected|no column for forward_s",
 }
 
@@ -165,7 +165,7 @@ def test_a_folder_in_place_of_a_file_is_refused_as_such(name, tmp_path):
 
 
 def test_folders_that_are_no_trace_and_paths_to_nothing_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"is a folder without trace\.toml and without any other file; .*native, pipe"):
+    with pytest.raises(InputError, match=r"is a folder of no known format; .* found nothing; .*native, pipe"):
         importer_for(tmp_path)
     with pytest.raises(InputError, match="no such file"):
         importer_for(tmp_path / "nowhere")
@@ -308,10 +308,10 @@ def test_an_imported_trace_survives_being_saved(profile, tmp_path):
     [
         ([], "has no nodes beside inputs"),
         ([node(1, "Input")], "has no nodes beside inputs"),
-        ([node(1), node(1)], "line 2: node1 stands twice"),
-        ([node(1), node("01")], "line 2: node1 stands twice"),
-        ([node(1), *edges((1, 7))], "line 2: no line describes node7"),
-        ([node(1), *edges((7, 1))], "line 2: no line describes node7"),
+        ([node(1), node(1)], "line 2: duplicate node1"),
+        ([node(1), node("01")], "line 2: duplicate node1"),
+        ([node(1), *edges((1, 7))], "line 2: unknown node7"),
+        ([node(1), *edges((7, 1))], "line 2: unknown node7"),
         ([node(1), "\tnode1"], "line 2: 'node1' found; an edge 'nodeA -- nodeB'"),
         ([node(1), "\tnode1 -- node2 -- node3"], "line 2: .* an edge"),
         ([node(1), "\t" + node(2)], "line 2: .* an edge"),
@@ -329,10 +329,10 @@ def test_an_imported_trace_survives_being_saved(profile, tmp_path):
         ([node(1, activation="[]")], r"line 1: activation_size: '\[\]' found; a number was expected"),
         ([node(1, activation="[64")], r"line 1: activation_size: '\[64' found"),
         ([node(1, activation="1e19")], r"line 1: activation_size: '1e19' found; .* below 2\^63"),
-        ([node(1), *edges((1, 1))], "line 2: the edges go in a circle: node1 -> node1"),
+        ([node(1), *edges((1, 1))], "line 2: the edges form a cycle: node1 -> node1"),
         (
             [*(node(n) for n in (1, 2, 3)), *edges((1, 2), (2, 3), (3, 2))],
-            "line 5: the edges go in a circle: node2 -> node3 -> node2",
+            "line 5: the edges form a cycle: node2 -> node3 -> node2",
         ),
     ],
 )

@@ -66,7 +66,7 @@ def test_files_of_several_devices_are_several_device_kinds(save):
 def test_one_tensor_parallel_degree_is_chosen_of_several(save):
     paths = [save(f"DeviceType.A100_tp{tp}_bs2", metis_profile(times=(6.0 / tp,) * 3)) for tp in (1, 2)]
     with pytest.raises(
-        InputError, match=r"tensor-parallel degree 2, .*_tp1_bs2\.json with 1; one was expected.*tp=\.\.\."
+        InputError, match=r"tensor-parallel degree 2, .*_tp1_bs2\.json with 1; one degree was expected.*tp=\.\.\."
     ):
         metis(paths)
     assert metis(paths, tp=2).layers["forward_s"] == pytest.approx([1e-3] * 3)
@@ -85,7 +85,7 @@ def test_outputs_are_those_of_the_profile_or_given_for_one_sample(save):
 
 def test_a_file_of_another_name_is_told_its_batch_and_device(save):
     path = save("gpt", metis_profile())
-    with pytest.raises(InputError, match="the name does not say which batch"):
+    with pytest.raises(InputError, match="the file name has no batch size"):
         metis(path)
     trace = metis(path, samples=8, device_kind="h100")
     assert (trace.microbatch_size, trace.device_kinds) == (8, ("h100",))

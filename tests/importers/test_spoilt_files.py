@@ -33,7 +33,7 @@ MUTATIONS = 60
 
 
 def test_every_importer_is_fuzzed():
-    assert set(FILES) == set(IMPORTERS), "give a new importer its files in FILES"
+    assert set(FILES) == set(IMPORTERS), "declare an example with ImporterInfo"
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -18,7 +18,6 @@ NOT_YET = [
     "cli",
     "display",
     "engines",
-    "importers",
     "planners",
     "recorders",
     "studies",

@@ -1,8 +1,9 @@
 """Chakra's execution traces: for each rank a file `name.RANK.et` with the graph of what it computes and communicates.
 
-`chakra` makes a trace of them, which can be planned anew; `chakra_program` the very run that they describe.
+`chakra` makes a trace, for which plans can be made; `chakra_program` makes a program of the run as it was recorded.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,16 +12,29 @@ import numpy as np
 from pipesim.base import units
 from pipesim.base.checks import check_not_negative, check_whole
 from pipesim.base.errors import FormatError, within
+from pipesim.core.members import ImporterInfo
 from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.importers.chakra.graph import load, named
 from pipesim.importers.chakra.node_layers import columns, layers, transfers
 from pipesim.importers.chakra.node_times import durations
-from pipesim.importers.chakra.phases import NAMES, computing, works
+from pipesim.importers.chakra.phases import NAMES, computing, layer_phases
 from pipesim.importers.chakra.program_building import chakra_program
 
 __all__ = ["chakra", "chakra_program"]
 
+_VERSION = re.compile(rb"[0-9]+(\.[\w-]+)*")
 
+
+def is_execution_trace(data: bytes, _: str) -> bool:
+    """Whether the first message begins with a version: length, field 1 of bytes, length, digits and dots."""
+    return len(data) > 3 and data[1] == 0x0A and bool(_VERSION.fullmatch(data[3 : 3 + data[2]]))
+
+
+@ImporterInfo(
+    recognises=is_execution_trace,
+    suffixes=(".et",),
+    otherwise="does not begin with a message that has a version, and is not named .et",
+)
 def chakra(
     path: Path | Sequence[Path],
     *,
@@ -35,13 +49,13 @@ def chakra(
     """The trace in the files of one or several ranks.
 
     Layers come from nodes that compute. `names` is a regular expression for the names of nodes, with a group `layer`
-    and groups `forward`, `backward`, or `input` and `weight` (the two parts of a backward), of which the one that
-    matches tells the phase; layers that are computed again and again have samples. In PyTorch's traces, whose names say
-    nothing, operations are paired with their backward by their sequence numbers. Where no backward is found at all it
-    is taken to last `backward_factor` times the forward. `output_bytes` is what a layer hands on where neither its
-    tensors nor what is sent tell. The microbatch that was run had `samples` samples. Nodes without a duration are timed
-    on a `device` of the data sheets from their operations and bytes, where one is named. `groups` names a JSON file
-    with the ranks of process groups, where the traces have none.
+    and groups `forward`, `backward`, or `input` and `weight` (the two parts of a backward); the group that matches is
+    the phase. Each repetition of a layer is a sample. In traces of PyTorch, whose names have no layers, operations are
+    paired with their backward by sequence numbers. If there is no backward at all, it is assumed to take
+    `backward_factor` times the forward. `output_bytes` is the output of layers for which neither tensors nor sends have
+    a size. The recorded microbatch had `samples` samples. Nodes without a duration get one from their operations and
+    bytes, by the data sheet of `device`. `groups` is a JSON file with the ranks of process groups, if the traces have
+    none.
     """
     check_whole("samples", samples)
     check_not_negative("backward_factor", backward_factor)
@@ -53,10 +67,10 @@ def chakra(
         chosen = computing(graph)
         if not chosen:
             raise FormatError(
-                "no node computes (COMP_NODE), and layers are what computes; replay the files as they are with "
+                "no node computes (COMP_NODE), so there are no layers; simulate the recorded run itself with "
                 "'pipesim run'"
             )
-        seconds, work = durations(graph, chosen, device, precision), works(graph, chosen, names)
+        seconds, work = durations(graph, chosen, device, precision), layer_phases(graph, chosen, names)
         found = layers(graph, work)
         table = columns(found, graph, work, seconds, backward_factor=backward_factor, output_bytes=outputs)
         table["device_kind"] = np.full(len(table["layer"]), device or ANY_KIND, object)
@@ -64,7 +78,7 @@ def chakra(
 
 
 def _model(paths: Sequence[Path]) -> str:
-    """What the files are called, without their ranks."""
+    """The name of the files without their ranks."""
     stem = paths[0].name.removesuffix(".et")
     head, dot, rank = stem.rpartition(".")
     return head if dot and rank.isascii() and rank.isdecimal() else stem

@@ -1,10 +1,10 @@
-"""The transfers that a collective is made of, among k ranks, for n bytes as each rank states them.
+"""The transfers of a collective among k ranks, for n bytes as each rank states them.
 
 all_reduce                     each edge of a ring: 2(k-1) messages of n/k
 reduce_scatter (_block)        each edge of a ring: k-1 messages of n/k      n: what each rank puts in
 all_gather                     each edge of a ring: k-1 messages of n        n: what each rank puts in
 barrier                        each edge of a ring: 2(k-1) messages of no bytes
-broadcast, reduce              each edge of a chain but the closing one: n, in k-1 parts that follow each other
+broadcast, reduce              each edge of a chain: n, in k-1 parts, one after the other
 all_to_all                     from each rank to each other: n/k
 scatter, gather                from the first rank to each other, or back: n/k and n
 """
@@ -22,7 +22,7 @@ class Edge(NamedTuple):
     times: int
 
 
-def edges(sort: str, ranks: int, size: int) -> Iterator[Edge]:
+def edges(type_: str, ranks: int, size: int) -> Iterator[Edge]:
     """The transfers of a collective; none where one rank is alone."""
     if ranks < 2:
         return
@@ -33,16 +33,16 @@ def edges(sort: str, ranks: int, size: int) -> Iterator[Edge]:
         "all_gather": (float(size), ranks - 1),
         "barrier": (0.0, 2 * (ranks - 1)),
     }
-    if sort in parts:
-        yield from (Edge(rank, (rank + 1) % ranks, *parts[sort]) for rank in range(ranks))
-    elif sort == "all_to_all":
+    if type_ in parts:
+        yield from (Edge(rank, (rank + 1) % ranks, *parts[type_]) for rank in range(ranks))
+    elif type_ == "all_to_all":
         yield from (Edge(a, b, size / ranks, 1) for a in range(ranks) for b in range(ranks) if a != b)
-    elif sort in {"broadcast", "reduce"}:
-        chain = range(ranks - 1) if sort == "broadcast" else range(ranks - 1, 0, -1)
-        step = 1 if sort == "broadcast" else -1
+    elif type_ in {"broadcast", "reduce"}:
+        chain = range(ranks - 1) if type_ == "broadcast" else range(ranks - 1, 0, -1)
+        step = 1 if type_ == "broadcast" else -1
         yield from (Edge(rank, rank + step, size / (ranks - 1), ranks - 1) for rank in chain)
     else:
         yield from (
-            Edge(0, other, size / ranks, 1) if sort == "scatter" else Edge(other, 0, float(size), 1)
+            Edge(0, other, size / ranks, 1) if type_ == "scatter" else Edge(other, 0, float(size), 1)
             for other in range(1, ranks)
         )

@@ -1,10 +1,10 @@
-"""The graph of all ranks: nodes with what they wait for, sends with their receives, collectives with their members.
+"""The graph of all ranks: nodes with their dependencies, sends with receives, collectives with members.
 
-    rank 0    0 compute ── 1 compute ── 2 send ┄┄┄┐          a unit is what happens as one: a node,
-    rank 1                          3 receive ┄┄┄┄┴ 4 ...    a send with its receive, all members of a collective
+    rank 0    0 compute ── 1 compute ── 2 send ┄┄┄┐          a unit: a node, or a send with its
+    rank 1                          3 receive ┄┄┄┄┴ 4 ...    receive, or all members of a collective
 
 Nodes are numbered over all ranks, rank after rank, in the order of their files. Sends and receives between the same two
-ranks with the same tag belong together in the order in which they stand; so do collectives of one sort in one group.
+ranks with the same tag are matched in the order of the files; so are collectives of one type in one group.
 """
 
 import heapq
@@ -32,16 +32,16 @@ _RANK = re.compile(r"\.([0-9]{1,6})\.et$")
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """What several ranks do together: its sort, its bytes (as each rank states them), the nodes in order of rank."""
+    """A collective: its type, its bytes (as each rank states them), the nodes in order of rank."""
 
-    sort: str
+    type_: str
     size: int
     members: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """All nodes; for each its rank and the nodes that it waits for, and what belongs to what across ranks."""
+    """All nodes, for each its rank and the nodes that it waits for, and the communication between ranks."""
 
     ranks: tuple[int, ...]
     nodes: tuple[Node, ...]
@@ -51,7 +51,7 @@ class Graph:
     collectives: tuple[Collective, ...]
 
     def place(self, node: int) -> str:
-        """A node as people find it again."""
+        """The rank, id and name of a node, for error messages."""
         name = f" ({shown(self.nodes[node].name)})" if self.nodes[node].name else ""
         return f"rank {self.rank[node]}: node {self.nodes[node].id}{name}"
 
@@ -66,7 +66,7 @@ def load(paths: Sequence[Path], groups: str | None = None) -> Graph:
     ranks = tuple(rank for rank, _, _ in files)
     for (one, _, first), (other, _, second) in itertools.pairwise(files):
         if one == other:
-            raise InputError(f"{second}: is of rank {one}, as {first} is; one file per rank was expected")
+            raise InputError(f"{second}: is of rank {one}, as is {first}; one file per rank was expected")
     known = _read_groups(groups) if groups else {}
     nodes: list[Node] = []
     rank_of: list[int] = []
@@ -95,7 +95,7 @@ def load(paths: Sequence[Path], groups: str | None = None) -> Graph:
 
 
 def named(paths: Sequence[Path]) -> str:
-    """The files of all ranks, in few words."""
+    """The files of all ranks, for error messages."""
     return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
 
 
@@ -106,12 +106,14 @@ def _rank_of(path: Path, order: int) -> int:
 
 
 def _needs(nodes: Sequence[Node], offset: int, waiting: Sequence[tuple[int, ...]]) -> Iterator[int]:
-    """What the nodes of a rank wait for, one after the other, by numbers that count over all ranks."""
+    """The dependencies of the nodes of a rank, node after node, as numbers over all ranks."""
     index = {nodes[number].id: number for number in range(offset, len(nodes))}
     for number, ids in enumerate(waiting, offset):
         for need in ids:
             if need not in index:
-                raise FormatError(f"node {nodes[number].id}: data_deps, ctrl_deps: the file has no node {need}")
+                raise FormatError(
+                    f"node {nodes[number].id}: data_deps, ctrl_deps: unknown node {need}, in no message of the file"
+                )
             yield index[need]
 
 
@@ -134,7 +136,7 @@ def _ranks_in(name: str, value: Any) -> tuple[int, ...]:  # noqa: ANN401 - what 
 
 
 def _groups_in(node: Node) -> Groups:
-    """The groups that a node about them lists, as PyTorch writes it: JSON inside of a list inside of text."""
+    """The process groups that a metadata node lists, as PyTorch writes them: JSON in a list in a text."""
     start, stop = node.values.find("[{"), node.values.rfind("}]")
     if node.type != METADATA or start < 0 or stop < start:
         return {}
@@ -150,7 +152,7 @@ def _groups_in(node: Node) -> Groups:
         }
 
 
-# --- what belongs together -------------------------------------------------------------------------------------------
+# --- matching --------------------------------------------------------------------------------------------------------
 
 
 def _matched(nodes: Sequence[Node], rank_of: Sequence[int], ranks: set[int]) -> dict[int, int]:
@@ -175,8 +177,8 @@ def _matched(nodes: Sequence[Node], rank_of: Sequence[int], ranks: set[int]) -> 
         sent, received = len(waiting.get(key, ())), len(receives.get(key, ()))
         if sent != received:
             raise FormatError(
-                f"from rank {key[0]} to rank {key[1]}, tag {key[2]}: {sent} sends and {received} receives found; as "
-                "many of each were expected"
+                f"from rank {key[0]} to rank {key[1]}, tag {key[2]}: {sent} sends and {received} receives found; equal "
+                "numbers were expected"
             )
     return {receive: send for key, sends in waiting.items() for send, receive in zip(sends, receives[key], strict=True)}
 
@@ -184,27 +186,27 @@ def _matched(nodes: Sequence[Node], rank_of: Sequence[int], ranks: set[int]) -> 
 def _collectives(
     nodes: Sequence[Node], rank_of: Sequence[int], ranks: tuple[int, ...], known: Groups
 ) -> list[Collective]:
-    """The n-th collective of a sort and a group on one rank is the n-th of that sort and group on all."""
+    """The n-th collective of a type and a group on one rank is the n-th of that type and group on all."""
     found: dict[tuple[str, str], dict[int, list[int]]] = {}
     for number, node in enumerate(nodes):
         if node.type != COLLECTIVE:
             continue
         with within(f"rank {rank_of[number]}: node {node.id}"):
-            key = (_group_of(node, known), _sort(node))
+            key = (_group_of(node, known), _type_of(node))
         found.setdefault(key, {}).setdefault(rank_of[number], []).append(number)
     made = []
-    for (group, sort), by_rank in found.items():
+    for (group, type_), by_rank in found.items():
         expected = known[group] if group else ranks
-        with within(f"{sort} in group {group or 'of all ranks'}"):
+        with within(f"{type_} in group {group or 'of all ranks'}"):
             rows = _rows(by_rank, expected)
         made += [
-            Collective(sort, max(nodes[member].number("comm_size") for member in members), members) for members in rows
+            Collective(type_, max(nodes[member].number("comm_size") for member in members), members) for members in rows
         ]
     return made
 
 
 def _rows(by_rank: Mapping[int, list[int]], expected: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The members of the first, of the second, and so on."""
+    """The members of each collective, in order."""
     strange = next((rank for rank in by_rank if rank not in expected), None)
     if strange is not None:
         raise FormatError(f"rank {strange} takes part; the group has {shown(list(expected))}")
@@ -212,8 +214,8 @@ def _rows(by_rank: Mapping[int, list[int]], expected: tuple[int, ...]) -> list[t
     if len(set(counts.values())) > 1:
         least, most = min(counts, key=lambda r: (counts[r], r)), max(counts, key=lambda r: (counts[r], -r))
         raise FormatError(
-            f"{counts[least]} on rank {least} and {counts[most]} on rank {most} found; as many on all {len(expected)} "
-            "ranks of the group were expected (is a rank's file missing?)"
+            f"{counts[least]} on rank {least} and {counts[most]} on rank {most} found; equal numbers on all "
+            f"{len(expected)} ranks of the group were expected (is the file of a rank missing?)"
         )
     return list(zip(*(by_rank[rank] for rank in expected), strict=True))
 
@@ -229,8 +231,8 @@ def _group_of(node: Node, known: Groups) -> str:
         dimensions = node.attributes.get("involved_dim", ())
         if isinstance(dimensions, tuple) and not all(dimensions):
             raise InputError(
-                f"involved_dim: {list(dimensions)} found: this is about some dimensions of a network that the trace "
-                "does not describe; give the ranks of process groups with groups=..."
+                f"involved_dim: {list(dimensions)} found: it names dimensions of a network that the trace does not "
+                "describe; give the ranks of process groups with groups=..."
             )
         return ""
     raise InputError(
@@ -239,7 +241,7 @@ def _group_of(node: Node, known: Groups) -> str:
     )
 
 
-def _sort(node: Node) -> str:
+def _type_of(node: Node) -> str:
     number = node.number("comm_type", -1)
     if not 0 <= number < len(COLLECTIVES):
         raise FormatError(f"comm_type: {number} found; 0 to {len(COLLECTIVES) - 1} was expected")
@@ -250,7 +252,7 @@ def _sort(node: Node) -> str:
 
 
 def in_order(graph: Graph, units: Sequence[Sequence[int]]) -> list[int]:
-    """The units, each after all that its nodes wait for: the smallest rank first, then as recorded, then by id."""
+    """The units in topological order: the smallest rank first, then as recorded, then by id."""
     unit_of = np.zeros(len(graph.nodes), np.int64)
     for number, unit in enumerate(units):
         unit_of[list(unit)] = number
@@ -272,12 +274,12 @@ def in_order(graph: Graph, units: Sequence[Sequence[int]]) -> list[int]:
             if not missing[reader]:
                 heapq.heappush(ready, key[reader])
     if len(order) < len(units):
-        raise _circle(graph, units, waits, {number for number, count in enumerate(missing) if count})
+        raise _cycle(graph, units, waits, {number for number, count in enumerate(missing) if count})
     return order
 
 
 def _places(graph: Graph) -> Ints:
-    """For each node its place among all, by rank, then by when it was recorded, then by its id."""
+    """For each node its position among all, by rank, then by its recorded start, then by its id."""
     starts = np.array([node.start_us for node in graph.nodes], np.int64)
     ids = np.array([node.id for node in graph.nodes], np.uint64)
     place = np.empty(len(graph.nodes), np.int64)
@@ -285,14 +287,14 @@ def _places(graph: Graph) -> Ints:
     return place
 
 
-def _circle(graph: Graph, units: Sequence[Sequence[int]], waits: Ragged, left: set[int]) -> FormatError:
-    """Walk back from a unit that was never reached, through others like it, until one comes again."""
+def _cycle(graph: Graph, units: Sequence[Sequence[int]], waits: Ragged, left: set[int]) -> FormatError:
+    """Walk back from a unit that was never reached, through others like it, until one repeats."""
     unit, seen = min(left), dict[int, None]()
     while unit not in seen:
         seen[unit] = None
         unit = min(other for other in waits[unit].tolist() if other in left)
     walked = list(seen)
-    circle = [graph.place(units[number][0]) for number in reversed(walked[walked.index(unit) :])]
-    if len(circle) > 4:
-        circle[2:-1] = ["..."]
-    return FormatError(f"nodes wait for each other in a circle: {' -> '.join([*circle, circle[0]])}")
+    cycle = [graph.place(units[number][0]) for number in reversed(walked[walked.index(unit) :])]
+    if len(cycle) > 4:
+        cycle[2:-1] = ["..."]
+    return FormatError(f"nodes wait for each other in a cycle: {' -> '.join([*cycle, cycle[0]])}")

@@ -1,7 +1,7 @@
-"""In which order lanes run their tasks: that in which they would if no transfer were in another's way.
+"""The order of the tasks on each lane: that of a simulation without contention between transfers.
 
-A lane that is free takes, of its tasks that are ready, the one of the smallest key. The order comes from a run that
-came to its end, so that no two lanes can wait for each other, whatever the transfers will take.
+A free lane starts the ready task with the smallest key. Since the simulation ends, lanes that keep this order cannot
+deadlock, whatever the transfers take.
 """
 
 import heapq
@@ -12,8 +12,8 @@ Key = tuple[int, int]
 
 
 @dataclass(slots=True)
-class _Play:
-    """The state of the run: what is under way, and what is ready on each lane."""
+class _Simulation:
+    """The state of the simulation: running tasks, and ready tasks of each lane."""
 
     lane: Sequence[int]
     duration: Sequence[int]
@@ -24,7 +24,7 @@ class _Play:
     ends: list[tuple[int, int]] = field(default_factory=list)  # heap of (time, task)
 
     def arrive(self, task: int, now: int) -> int:
-        """A task is ready: one without a lane starts. Returns its lane."""
+        """Add a ready task; without a lane it starts. Returns its lane."""
         lane = self.lane[task]
         if lane < 0:
             heapq.heappush(self.ends, (now + self.duration[task], task))
@@ -33,7 +33,7 @@ class _Play:
         return lane
 
     def begin(self, lane: int, now: int) -> None:
-        """A lane takes its next task, where it is free and there is one."""
+        """Start the next task of a lane if it is free and a task is ready."""
         if self.free[lane] and self.waiting[lane]:
             self.free[lane] = False
             _, task = heapq.heappop(self.waiting[lane])
@@ -50,26 +50,28 @@ def lane_order(
         for need in needed:
             readers[need].append(task)
     missing = [len(needed) for needed in needs]
-    play = _Play(lane, duration, key, [[] for _ in range(lanes)], [[] for _ in range(lanes)], [True] * lanes)
-    touched = {play.arrive(task, 0) for task, count in enumerate(missing) if not count}
-    return _played(play, readers, missing, touched)
+    state = _Simulation(lane, duration, key, [[] for _ in range(lanes)], [[] for _ in range(lanes)], [True] * lanes)
+    touched = {state.arrive(task, 0) for task, count in enumerate(missing) if not count}
+    return _simulated(state, readers, missing, touched)
 
 
-def _played(play: _Play, readers: Sequence[Sequence[int]], missing: list[int], touched: set[int]) -> list[list[int]]:
-    """Time after time: all that ends, then what can begin."""
+def _simulated(
+    state: _Simulation, readers: Sequence[Sequence[int]], missing: list[int], touched: set[int]
+) -> list[list[int]]:
+    """At each time, end tasks, then start tasks."""
     now = 0
     while True:
         for lane in sorted(touched - {-1}):
-            play.begin(lane, now)
-        if not play.ends:
-            return play.order
-        now, touched = play.ends[0][0], set()
-        while play.ends and play.ends[0][0] == now:
-            _, task = heapq.heappop(play.ends)
-            if play.lane[task] >= 0:
-                play.free[play.lane[task]] = True
-                touched.add(play.lane[task])
+            state.begin(lane, now)
+        if not state.ends:
+            return state.order
+        now, touched = state.ends[0][0], set()
+        while state.ends and state.ends[0][0] == now:
+            _, task = heapq.heappop(state.ends)
+            if state.lane[task] >= 0:
+                state.free[state.lane[task]] = True
+                touched.add(state.lane[task])
             for reader in readers[task]:
                 missing[reader] -= 1
                 if not missing[reader]:
-                    touched.add(play.arrive(reader, now))
+                    touched.add(state.arrive(reader, now))

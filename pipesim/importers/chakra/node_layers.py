@@ -1,11 +1,11 @@
 """From the graph of all ranks to the layers of a trace.
 
     rank 0    A fwd ── B fwd ── send ┄┄ ...        ranks that compute the same, at the same depth of the pipeline, are
-    rank 1    A fwd ── B fwd ── send ┄┄ ...        replicas: each is a further sample of the layers A and B
-    rank 2    receive ── C fwd ── C bwd ...        the others have layers of their own
+    rank 1    A fwd ── B fwd ── send ┄┄ ...        replicas: each adds a sample of the layers A and B
+    rank 2    receive ── C fwd ── C bwd ...        other ranks add layers
 
-What a layer hands on is as large as its tensors, where the nodes tell their shapes, else as what is sent of it; its
-parameters are as large as the gradients that are reduced after its backward.
+The output of a layer has the size of its tensors, if the nodes have shapes, else of what is sent after it; its
+parameters have the size of the gradients that are reduced after its backward.
 """
 
 import re
@@ -22,7 +22,7 @@ from pipesim.importers.chakra.graph import Graph, in_order
 from pipesim.importers.chakra.node_messages import COLLECTIVE, SEND
 from pipesim.importers.chakra.phases import PHASES, LayerPhase, Phase
 
-# Of the nodes that another one follows on, those that are kept: a layer reads few others.
+# The most predecessors of a node that are kept: a layer reads few others.
 _MOST_SOURCES = 64
 _DTYPES = {
     "float": 4, "double": 8, "half": 2, "bfloat16": 2, "int": 4, "long": 8, "long int": 8, "short": 2, "char": 1,
@@ -34,7 +34,7 @@ _TENSOR = re.compile(r"Tensor\(([^()]{1,40})\)")
 
 @dataclass(slots=True)
 class NodeLayer:
-    """What was found of one layer: the nodes that compute it, in topological order, and sizes."""
+    """A layer: the nodes that compute it, in topological order, and its sizes."""
 
     name: str
     nodes: "array[int]" = field(default_factory=lambda: array("q"))
@@ -67,7 +67,7 @@ def layers(graph: Graph, work: Mapping[int, LayerPhase]) -> list[NodeLayer]:
 
 
 def _with_sends(graph: Graph) -> Ragged:
-    """What each node waits for, and a receive for its send too."""
+    """The dependencies of each node, with that of a receive on its send."""
     receives = np.array(list(graph.send_of), np.int64)
     sends = np.array(list(graph.send_of.values()), np.int64)
     row = np.concatenate([graph.needs.row_of_value(), receives])
@@ -75,7 +75,7 @@ def _with_sends(graph: Graph) -> Ragged:
 
 
 def _before(graph: Graph, order: Sequence[int], work: Mapping[int, LayerPhase]) -> list[tuple[int, ...]]:
-    """For each node the computing nodes that it follows on, with none that compute between."""
+    """For each node its nearest predecessors that compute."""
     found: list[tuple[int, ...]] = [()] * len(graph.nodes)
     for node in order:
         merged: dict[int, None] = {}
@@ -107,7 +107,7 @@ def _add_sources(
     of_node: Mapping[int, int],
     work: Mapping[int, LayerPhase],
 ) -> None:
-    """The layers that each layer reads: those whose forward its own first forward follows on."""
+    """The layers that each layer reads: those of the forwards that precede its first forward."""
     for number, layer in enumerate(found):
         first = next((node for node in layer.nodes if work[node].phase == "forward"), None)
         if first is not None:
@@ -125,22 +125,22 @@ def _add_sizes(
     for layer in found:
         outputs = (graph.nodes[node].outputs for node in layer.nodes if work[node].phase == "forward")
         layer.output_bytes = max((_tensors(*texts) for texts in outputs), default=0)
-    told = {number for number, layer in enumerate(found) if layer.output_bytes}
-    reduced = {node for c in graph.collectives if c.sort in {"all_reduce", "reduce_scatter"} for node in c.members}
+    with_tensors = {number for number, layer in enumerate(found) if layer.output_bytes}
+    reduced = {node for c in graph.collectives if c.type_ in {"all_reduce", "reduce_scatter"} for node in c.members}
     for number, node in enumerate(graph.nodes):
         if node.type not in {SEND, COLLECTIVE}:
             continue
         size = node.number("comm_size")
         for source in before[number]:
             layer = found[of_node[source]]
-            if node.type == SEND and work[source].phase == "forward" and of_node[source] not in told:
+            if node.type == SEND and work[source].phase == "forward" and of_node[source] not in with_tensors:
                 layer.output_bytes = max(layer.output_bytes, size)
             elif number in reduced and work[source].phase in {"backward", "weight"}:
                 layer.parameter_bytes = max(layer.parameter_bytes, size)
 
 
 def _tensors(shapes: str, types: str) -> int:
-    """Bytes of tensors from texts such as "[[4, 1024]]" and "['Tensor(float)']"; 0 where they do not say."""
+    """Bytes of tensors from texts such as "[[4, 1024]]" and "['Tensor(float)']"; 0 if sizes are missing."""
     sizes = [_DTYPES.get(name.strip().lower(), 0) for name in _TENSOR.findall(types)]
     dimensions = [[int(part) for part in shape.split(",")] for shape in _SHAPE.findall(shapes)]
     if len(sizes) != len(dimensions):
@@ -161,7 +161,7 @@ def columns(
     backward_factor: float,
     output_bytes: int,
 ) -> Table:
-    """One row for each rank and occurrence of a layer's forward; the backwards stand in the same order."""
+    """One row for each rank and occurrence of a layer's forward; the backwards are in the same order."""
     times, count = _times(found, graph, work, seconds, backward_factor)
     layer_of = np.repeat(np.arange(len(found)), count)
     outputs = np.array([layer.output_bytes or output_bytes for layer in found], np.int64)[layer_of]
@@ -206,11 +206,11 @@ def _times(
 def _samples(
     name: str, rank: int, times: Mapping[Phase, list[float]], backward_factor: float | None
 ) -> dict[Phase, Sequence[float]]:
-    """What was timed of a layer on a rank; NaN of what was not, and no time of one of two parts that was not there."""
+    """The times of a layer on a rank; NaN for phases that were not timed, 0 for a missing part of a split backward."""
     counts = {phase: len(times[phase]) for phase in PHASES if phase in times}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{count} of {phase}" for phase, count in counts.items())
-        raise FormatError(f"rank {rank}: layer {shown(name)}: {told} found; as many of each were expected")
+        found = ", ".join(f"{count} of {phase}" for phase, count in counts.items())
+        raise FormatError(f"rank {rank}: layer {shown(name)}: {found} found; equal numbers were expected")
     some = max(counts.values())
     forward = times.get("forward", [0.0] * some)
     split = bool({"input", "weight"} & times.keys())
@@ -225,7 +225,7 @@ def _samples(
 
 
 def _inputs(found: Sequence[NodeLayer]) -> list[str]:
-    """As traces write it; a layer of which nothing is known reads the one before."""
+    """The texts of a trace; a layer with unknown inputs reads the one before it."""
     texts = []
     for number, layer in enumerate(found):
         before = not layer.sources or layer.sources == (number - 1,)
@@ -234,13 +234,13 @@ def _inputs(found: Sequence[NodeLayer]) -> list[str]:
 
 
 def transfers(graph: Graph) -> Table:
-    """Sends and collectives that were timed; of a collective the shortest time, in which all its ranks were there."""
+    """Sends and collectives that were timed; of a collective the shortest time, which contains no waiting."""
     groups: list[tuple[tuple[int, ...], int, str, tuple[int, int]]] = [
         ((send, receive), graph.nodes[send].number("comm_size"), "p2p", graph.ends(send))
         for receive, send in sorted(graph.send_of.items(), key=lambda pair: pair[1])
     ]
     groups += [
-        (c.members, c.size, c.sort, (graph.rank[c.members[0]], graph.rank[c.members[-1]]))
+        (c.members, c.size, c.type_, (graph.rank[c.members[0]], graph.rank[c.members[-1]]))
         for c in graph.collectives
         if c.members
     ]
@@ -264,7 +264,7 @@ def transfers(graph: Graph) -> Table:
 
 
 def _occurrence(keys: Sequence[tuple[str, str, int, str]]) -> Ints:
-    """For each key how many like it came before."""
+    """For each key how many equal ones are before it."""
     seen: dict[tuple[str, str, int, str], int] = {}
     found = np.zeros(len(keys), np.int64)
     for row, key in enumerate(keys):

@@ -1,7 +1,7 @@
-"""The messages of an execution trace: one that heads the file, then one for each node.
+"""The messages of an execution trace: one with the version, then one for each node.
 
-The numbers of the fields are those of the schema that Chakra publishes (versions 0.0.4 and later); only what pipesim
-has a use for is kept.
+The numbers of the fields are those of the schema that Chakra publishes (versions 0.0.4 and later); only fields that
+pipesim uses are kept.
 """
 
 import struct
@@ -30,11 +30,11 @@ COLLECTIVES = (
 )
 
 Value = float | str | tuple[bool, ...]
-# What most nodes share: there are many of them.
+# Values that most nodes share, kept once.
 _NOTHING: Mapping[str, Value] = MappingProxyType({})
 _NO_OUTPUTS = ("", "")
 
-# The attributes that are kept: what they hold, and the most that is sensible.
+# The attributes that are kept, and the largest value of each number.
 NUMBERS = {
     "comm_size": 2**62,
     "comm_src": 2**31,
@@ -83,7 +83,7 @@ class Node:
 
 
 def read(path: Path) -> Iterator[tuple[Node, tuple[int, ...]]]:
-    """The nodes of a file, in its order, and the ids of those that each waits for; each id stands once."""
+    """The nodes of a file, in its order, and the ids of the nodes that each waits for; duplicate ids are refused."""
     data = files.read_bytes(path, limit=files.RECORDING)
     seen: set[int] = set()
     with within(str(path)):
@@ -96,15 +96,15 @@ def read(path: Path) -> Iterator[tuple[Node, tuple[int, ...]]]:
                     continue
                 node, needs = _node(data, start, stop)
                 if node.id in seen:
-                    raise FormatError(f"byte {start}: id: node {node.id} stands twice")
+                    raise FormatError(f"byte {start}: id: duplicate node {node.id}")
                 seen.add(node.id)
             yield node, needs
 
 
 def _check_head(data: bytes, start: int, stop: int) -> None:
-    """The first message has a version and attributes, no more."""
+    """Refuse a first message with other fields than a version and attributes."""
     for field in wire.fields(data, start, stop):
-        if field.number not in {1, 2} or field.sort != wire.BYTES:
+        if field.number not in {1, 2} or field.wire_type != wire.BYTES:
             raise FormatError(f"field {field.number} found; GlobalMetadata, a version and attributes, was expected")
 
 
@@ -139,8 +139,8 @@ def _node(data: bytes, start: int, stop: int) -> tuple[Node, tuple[int, ...]]:
 
 def _whole(field: Field) -> int:
     name = _WHOLE[field.number]
-    if field.sort != wire.VARINT:
-        raise FormatError(f"{name}: field of sort {field.sort} found; a whole number was expected")
+    if field.wire_type != wire.VARINT:
+        raise FormatError(f"{name}: field of wire type {field.wire_type} found; a whole number was expected")
     if field.start > _MOST[field.number]:
         raise FormatError(f"{name}: {field.start} found; at most {_MOST[field.number]} was expected")
     return field.start
@@ -148,16 +148,16 @@ def _whole(field: Field) -> int:
 
 def _ids(data: bytes, field: Field) -> Iterable[int]:
     with within(_NEEDS[field.number]):
-        if field.sort == wire.VARINT:
+        if field.wire_type == wire.VARINT:
             return [field.start]
-        if field.sort == wire.BYTES:
+        if field.wire_type == wire.BYTES:
             return list(wire.packed(data, field.start, field.stop))
-        raise FormatError(f"field of sort {field.sort} found; ids of nodes were expected")
+        raise FormatError(f"field of wire type {field.wire_type} found; ids of nodes were expected")
 
 
 def _text(name: str, data: bytes, field: Field) -> str:
-    if field.sort != wire.BYTES:
-        raise FormatError(f"{name}: field of sort {field.sort} found; text was expected")
+    if field.wire_type != wire.BYTES:
+        raise FormatError(f"{name}: field of wire type {field.wire_type} found; text was expected")
     part = data[field.start : field.stop]
     try:
         return part.decode()
@@ -166,10 +166,10 @@ def _text(name: str, data: bytes, field: Field) -> str:
 
 
 def _parts(data: bytes, field: Field) -> dict[int, str]:
-    """The texts of a message that holds nothing else."""
+    """The texts of a message that contains only texts."""
     with within(_TENSORS[field.number]):
-        if field.sort != wire.BYTES:
-            raise FormatError(f"field of sort {field.sort} found; a message was expected")
+        if field.wire_type != wire.BYTES:
+            raise FormatError(f"field of wire type {field.wire_type} found; a message was expected")
         return {part.number: _text(f"field {part.number}", data, part) for part in wire.inside(data, field)}
 
 
@@ -177,10 +177,10 @@ def _parts(data: bytes, field: Field) -> dict[int, str]:
 
 
 def _add_attribute(found: dict[str, Value], data: bytes, field: Field) -> None:
-    """A name, and one value of one of many types; names that pipesim does not know are passed over."""
+    """Add an attribute: a name, and one value of one of many types; unknown names are ignored."""
     with within("attr"):
-        if field.sort != wire.BYTES:
-            raise FormatError(f"field of sort {field.sort} found; a message was expected")
+        if field.wire_type != wire.BYTES:
+            raise FormatError(f"field of wire type {field.wire_type} found; a message was expected")
         parts = {part.number: part for part in wire.inside(data, field)}
         name = _text("name", data, parts.pop(1)) if 1 in parts else ""
         parts.pop(2, None)  # its documentation
@@ -191,13 +191,13 @@ def _add_attribute(found: dict[str, Value], data: bytes, field: Field) -> None:
                 raise FormatError(f"byte {field.start}: {len(parts)} values found; one was expected")
             (value,) = parts.values()
             held = _value(name, data, value)
-            if held or name != "is_cpu_op":  # most nodes have it, and most say no, as those do that have not
+            if held or name != "is_cpu_op":  # most nodes have it, and False is the default
                 found[name] = held
 
 
 def _value(name: str, data: bytes, field: Field) -> Value:
     if name in _LISTS:
-        if field.number != _BOOLS or field.sort != wire.BYTES:
+        if field.number != _BOOLS or field.wire_type != wire.BYTES:
             raise FormatError(f"field {field.number} found; bool_list was expected")
         return _bools(data, field)
     if name in _TEXTS:
@@ -211,25 +211,25 @@ def _value(name: str, data: bytes, field: Field) -> Value:
 
 
 def _number(data: bytes, field: Field) -> float:
-    """A number of whatever type it was written as: writers do not agree on one."""
+    """A number of any of the types that writers use."""
     value = field.start
-    if field.number in _VARINTS and field.sort == wire.VARINT:
+    if field.number in _VARINTS and field.wire_type == wire.VARINT:
         if field.number in _ZIGZAG:
             return (value >> 1) ^ -(value & 1)
         return wire.signed(value) if field.number in _SIGNED else value
     form = _FIXED.get(field.number, "")
-    if form and field.sort in {wire.FIXED32, wire.FIXED64} and field.stop - field.start == struct.calcsize(form):
+    if form and field.wire_type in {wire.FIXED32, wire.FIXED64} and field.stop - field.start == struct.calcsize(form):
         number: float = struct.unpack(form, data[field.start : field.stop])[0]
         return number
-    raise FormatError(f"field {field.number} of sort {field.sort} found; a number was expected")
+    raise FormatError(f"field {field.number} of wire type {field.wire_type} found; a number was expected")
 
 
 def _bools(data: bytes, field: Field) -> tuple[bool, ...]:
     """A list of truth values, packed or one by one."""
     values: list[bool] = []
     for part in wire.inside(data, field):
-        if part.number == 1 and part.sort == wire.VARINT:
+        if part.number == 1 and part.wire_type == wire.VARINT:
             values.append(bool(part.start))
-        elif part.number == 1 and part.sort == wire.BYTES:
+        elif part.number == 1 and part.wire_type == wire.BYTES:
             values += [bool(value) for value in wire.packed(data, part.start, part.stop)]
     return tuple(values)

@@ -1,4 +1,4 @@
-"""How long nodes compute: as recorded, or from their operations and bytes where a device is named."""
+"""The durations of computing nodes: recorded, or estimated from operations and bytes on a named device."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,8 @@ from pipesim.importers.chakra.graph import Graph
 def durations(graph: Graph, chosen: Sequence[int], device: str | None, precision: str) -> dict[int, float]:
     """Seconds of each of these nodes.
 
-    A node without a duration takes, on a device that is named, as long as its operations at the device's peak or its
-    bytes at the bandwidth of its memory, whichever is longer.
+    A node without a duration takes, on a named device, as long as its operations at the device's peak or its bytes at
+    the bandwidth of its memory, whichever is longer.
     """
     found = {number: graph.nodes[number].duration_us * 1e-6 for number in chosen}
     if device is not None:
@@ -25,7 +25,6 @@ def durations(graph: Graph, chosen: Sequence[int], device: str | None, precision
             found[number] = max(operations / kind.peak[precision], size / kind.memory_bandwidth)
     elif not any(found.values()) and any(graph.nodes[number].number("num_ops") for number in chosen):
         raise FormatError(
-            "no node has a duration, only operations; name the device that computes them, device='a100-80gb', to "
-            "estimate durations"
+            "no node has a duration, only operations; name a device, device='a100-80gb', to estimate durations"
         )
     return found

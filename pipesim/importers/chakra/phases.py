@@ -1,7 +1,7 @@
-"""Which layer a node computes, and in which phase: nodes do not say so themselves.
+"""The layer and the phase of each node, which nodes do not state.
 
-names          COMP_NODE_conv1_FWD, COMP_NODE_conv1_BWD_IG, ...     a pattern of names says layer and phase
-autograd       a node of PyTorch's carries the number of the forward operation that it is, or is the backward of
+names          COMP_NODE_conv1_FWD, COMP_NODE_conv1_BWD_IG, ...     layer and phase are parts of the name
+autograd       a node of PyTorch has the sequence number of its forward operation, as has the node of its backward
 otherwise      each node is a layer of its own, and forward
 """
 
@@ -16,26 +16,26 @@ from pipesim.importers.chakra.node_messages import COMPUTE
 Phase = Literal["forward", "backward", "input", "weight"]
 PHASES: tuple[Phase, ...] = ("forward", "backward", "input", "weight")
 
-# What Chakra's own converters and generators call the nodes of a layer.
+# Names of nodes by Chakra's own converters and generators.
 NAMES = (
     r"(?i)(?:COMP(?:UTE)?_NODE_)?(?P<layer>.+?)[_. -]+(?:(?P<forward>FWD|FORWARD|FP)"
     r"|(?P<input>(?:BWD|BACKWARD|BP)_(?:IG|INPUT)|IG|DGRAD)"
     r"|(?P<weight>(?:BWD|BACKWARD|BP)_(?:WG|WEIGHT)|WG|WGRAD)"
     r"|(?P<backward>BWD|BACKWARD|BP))"
 )
-# Longer names are those of kernels, with all their template arguments; patterns would take ever longer on them.
+# Longer names are those of kernels, with template arguments; matching would take too long.
 _LONGEST_NAME = 300
 
 
 class LayerPhase(NamedTuple):
-    """What a node computes: a layer by its name, and a phase."""
+    """What a node computes: the name of a layer, and a phase."""
 
     layer: str
     phase: Phase
 
 
 def computing(graph: Graph) -> list[int]:
-    """The nodes that compute: those of devices, and those of hosts only where there are no others."""
+    """The nodes that compute: those of devices, or those of hosts if there are no others."""
     nodes = [number for number, node in enumerate(graph.nodes) if node.type == COMPUTE]
     on_devices = [number for number in nodes if not graph.nodes[number].number("is_cpu_op")]
     return (
@@ -43,7 +43,7 @@ def computing(graph: Graph) -> list[int]:
     )
 
 
-def works(graph: Graph, chosen: Sequence[int], names: str) -> dict[int, LayerPhase]:
+def layer_phases(graph: Graph, chosen: Sequence[int], names: str) -> dict[int, LayerPhase]:
     """What each of these nodes computes."""
     pattern = _pattern(names)
     known: dict[
@@ -77,7 +77,7 @@ def _pattern(names: str) -> "re.Pattern[str]":
         raise InputError(f"names = {shown(names)} found; a regular expression was expected: {error}") from None
     if "layer" not in pattern.groupindex or not set(PHASES) & pattern.groupindex.keys():
         raise InputError(
-            f"names = {shown(names)} found; groups called layer, and forward, backward, input or weight, were expected"
+            f"names = {shown(names)} found; groups named layer, and forward, backward, input or weight, were expected"
         )
     return pattern
 
@@ -85,7 +85,7 @@ def _pattern(names: str) -> "re.Pattern[str]":
 def _by_name(
     graph: Graph, chosen: Sequence[int], pattern: "re.Pattern[str]"
 ) -> Iterator[tuple[int, LayerPhase | None]]:
-    """What the name of each node says, None where the pattern does not match it."""
+    """The layer and phase in the name of each node, None if the pattern does not match."""
     for number in chosen:
         name = graph.nodes[number].name
         match = pattern.fullmatch(name) if len(name) <= _LONGEST_NAME else None
@@ -106,7 +106,7 @@ def _own_name(graph: Graph, number: int, *, twice: bool) -> str:
 def _autograd(graph: Graph) -> list[tuple[int, Phase] | None]:
     """For each node the sequence number and the phase of its operation: its own, or those of a node that called it.
 
-    What has the thread of a forward operation beside its own is the backward of that.
+    A node with the thread of a forward operation (fw_tid) is the backward of that operation.
     """
     found: list[tuple[int, Phase] | None] = []
     for number, node in enumerate(graph.nodes):
@@ -122,7 +122,7 @@ def _autograd(graph: Graph) -> list[tuple[int, Phase] | None]:
 def _by_autograd(
     graph: Graph, chosen: Sequence[int], operations: Sequence[tuple[int, Phase] | None]
 ) -> dict[int, LayerPhase]:
-    """All nodes of one sequence number are one layer, called as the first of them."""
+    """The nodes of one sequence number are one layer, named after the first of them."""
     names: dict[tuple[int, int], str] = {}
     found = {}
     for number in chosen:

@@ -1,14 +1,14 @@
-"""From the graph of all ranks to a program: the very run that the files describe, on a cluster.
+"""From the graph of all ranks to a program: the recorded run, on a cluster.
 
-    node                  tasks                                                       it is over when
+    node                  tasks                                                       it has ended when
     computes              one on the lane of its rank (hosts have a lane apart)       that has ended
     send, receive         one transfer between the two ranks                          the transfer has ended
     collective            as many transfers as its algorithm has edges                all of them have ended
     anything with a time  a delay that holds no lane                                  that has ended
-    else                  none                                                        all that it waits for is over
+    else                  none                                                        all that it waits for has ended
 
-Where many wait for many, they meet in a task that takes no time. Of the nodes that are ready on a lane, the one goes
-first that was recorded first, then that of the smallest id.
+Where many tasks wait for many, a task without duration joins them. Of the ready nodes of a lane, the one that was
+recorded first runs first; of equals the one with the smallest id.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,13 +31,13 @@ from pipesim.importers.chakra.graph import Collective, Graph, in_order, load, na
 from pipesim.importers.chakra.lane_order import lane_order
 from pipesim.importers.chakra.node_messages import COLLECTIVE, COMPUTE, RECEIVE, SEND
 from pipesim.importers.chakra.node_times import durations
-from pipesim.importers.chakra.phases import NAMES, Phase, works
+from pipesim.importers.chakra.phases import NAMES, Phase, layer_phases
 from pipesim.lowering.messages import Alone, alone
 
 _KINDS: dict[Phase, int] = {"forward": FORWARD, "backward": BACKWARD, "input": INPUT, "weight": WEIGHT}
-# So many tasks meet even for one that waits, or a long row of nodes without a duration would hand on ever more.
-_MANY = 32
-_HERE = Alone(0, 0, 0.0, np.inf, ())
+# So many tasks are joined even for a single reader, or long chains of nodes without duration would accumulate them.
+_MOST_UNJOINED = 32
+_NO_TRANSFER = Alone(0, 0, 0.0, np.inf, ())
 
 
 def chakra_program(
@@ -54,10 +54,10 @@ def chakra_program(
 ) -> Program:
     """The program of the files of all ranks: rank n runs on device n of the cluster.
 
-    Transfers take what the cluster's links take, not what was recorded. An `eager` send starts when all that it waits
-    for is over; a `rendezvous` waits for what its receive waits for too. All-reduces, all-gathers, reduce-scatters,
-    broadcasts and reduces go around a ring; the others straight from each rank to each; all start when every rank has
-    come to them. The other options are as in `chakra`; `samples` is what the whole run trains.
+    Transfers take the time of the cluster's links, not the recorded one. An `eager` send starts when its dependencies
+    have ended; a `rendezvous` waits for those of its receive, too. All-reduces, all-gathers, reduce-scatters,
+    broadcasts and reduces use a ring; others go directly from each rank to each; all start when every rank has reached
+    them. The other options are as in `chakra`; `samples` is the number of samples of the whole run.
     """
     _check_options(sharing, transfers, samples)
     paths = [path] if isinstance(path, Path) else list(path)
@@ -70,13 +70,13 @@ def chakra_program(
             )
         computing = [n for n, node in enumerate(graph.nodes) if node.type == COMPUTE]
         seconds = durations(graph, computing, device, precision)
-        phases = {number: work.phase for number, work in works(graph, computing, names).items()}
+        phases = {number: work.phase for number, work in layer_phases(graph, computing, names).items()}
         builder = _Builder(graph, cluster, seconds, phases)
         builder.build(rendezvous=transfers == "rendezvous")
         if not builder.tasks:
             alone_ = len(graph.ranks) == 1 and bool(graph.collectives)
             raise InputError(
-                "no node takes any time or moves any bytes; there is nothing to replay"
+                "no node takes time or moves bytes; there is nothing to simulate"
                 + (" (a collective moves nothing for one rank alone: give the files of all ranks)" if alone_ else "")
             )
         return builder.program(sharing, transfers, samples)
@@ -84,7 +84,9 @@ def chakra_program(
 
 def _check_options(sharing: Sharing, transfers: Transfers, samples: int) -> None:
     if transfers == "blocking":
-        raise RefusedError("an execution trace says itself what a send holds back; use eager or rendezvous transfers")
+        raise RefusedError(
+            "an execution trace states the dependencies of sends itself; use eager or rendezvous transfers"
+        )
     if not sharing_rule(sharing).has_links:
         raise RefusedError(f"sharing {sharing!r} has a channel between stages, which an execution trace does not have")
     check_whole("samples", samples, 0)
@@ -95,28 +97,28 @@ class _Task:
     """One task under construction."""
 
     kind: int
-    rank: int  # whose it is: where a transfer comes from
-    target: int  # the rank that a transfer leads to
+    rank: int  # its own, or the sender of a transfer
+    target: int  # the receiver of a transfer
     lane: int
     alone: Alone
     needs: tuple[int, ...]
-    key: tuple[int, int]  # when it was recorded, and its node's id: which of two goes first
+    key: tuple[int, int]  # recorded start and id of its node: decides between ready tasks
 
 
 @dataclass(slots=True)
 class _Builder:
-    """Tasks, and what each node's end is known by."""
+    """Tasks, and for each node the tasks whose ends are its end."""
 
     graph: Graph
     cluster: Cluster
     seconds: dict[int, float]
     phases: dict[int, Phase]
     tasks: list[_Task] = field(default_factory=list)
-    over: dict[int, tuple[int, ...]] = field(default_factory=dict)  # node -> tasks that must have ended
+    ends: dict[int, tuple[int, ...]] = field(default_factory=dict)  # node -> tasks that must have ended
     lanes: dict[tuple[int, bool], int] = field(default_factory=dict)  # (rank, whether the host's) -> lane
 
     def build(self, *, rendezvous: bool) -> None:
-        """Unit after unit, each after all that it waits for."""
+        """Add the tasks of all units in topological order."""
         graph = self.graph
         collective_of = {c.members[0]: c for c in graph.collectives if c.members}
         receive_of = {send: receive for receive, send in graph.send_of.items()}
@@ -134,7 +136,7 @@ class _Builder:
             else:
                 self._add_node(first)
             for node in units_[number]:
-                self.over[node] = self._met(self.over[node], int(waiting[node]), node)
+                self.ends[node] = self._joined(self.ends[node], int(waiting[node]), node)
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -142,7 +144,7 @@ class _Builder:
         rank, needs = self.graph.rank[node], self._before([node])
         duration = self.seconds.get(node, self.graph.nodes[node].duration_us * 1e-6)
         if not duration:
-            self.over[node] = needs
+            self.ends[node] = needs
             return
         ns = int(units.to_ns(np.array([duration]))[0])
         lane, kind = -1, ACTIVATION
@@ -151,7 +153,7 @@ class _Builder:
             lane, kind = self.lanes.setdefault((rank, host), len(self.lanes)), _KINDS[self.phases[node]]
         delay = 0 if lane >= 0 else ns
         message = Alone(ns, delay, 0.0, np.inf, ())
-        self.over[node] = (self._add(node, kind, (rank, rank), message, needs, lane=lane),)
+        self.ends[node] = (self._add(node, kind, (rank, rank), message, needs, lane=lane),)
 
     def _add_transfer(self, send: int, receive: int, *, rendezvous: bool) -> None:
         source, target = self.graph.ends(send)
@@ -159,15 +161,15 @@ class _Builder:
             message = self._alone(source, target, self.graph.nodes[send].number("comm_size"), 1)
         needs = self._before([send, receive] if rendezvous else [send])
         task = self._add(send, ACTIVATION, (source, target), message, needs)
-        self.over[send] = (task,)
-        self.over[receive] = tuple(dict.fromkeys((task, *self._before([receive]))))
+        self.ends[send] = (task,)
+        self.ends[receive] = tuple(dict.fromkeys((task, *self._before([receive]))))
 
     def _add_collective(self, collective: Collective) -> None:
-        """All ranks meet, then its edges are under way, then it is over for all."""
+        """A collective: all ranks join, then its transfers run, then it has ended for all."""
         graph, first = self.graph, collective.members[0]
         ranks = [graph.rank[node] for node in collective.members]
-        plan = list(edges(collective.sort, len(ranks), collective.size))
-        needs = self._met(self._before(collective.members), len(plan), first)
+        plan = list(edges(collective.type_, len(ranks), collective.size))
+        needs = self._joined(self._before(collective.members), len(plan), first)
         tasks: tuple[int, ...] = needs
         if plan:
             with within(graph.place(first)):
@@ -177,23 +179,23 @@ class _Builder:
                     )
                     for a, b, size, times in plan
                 )
-        over = self._met(tasks, len(ranks), first)
-        self.over.update(dict.fromkeys(collective.members, over))
+        ends = self._joined(tasks, len(ranks), first)
+        self.ends.update(dict.fromkeys(collective.members, ends))
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
     def _before(self, nodes: Sequence[int]) -> tuple[int, ...]:
         """The tasks that must have ended before these nodes."""
         return tuple(
-            dict.fromkeys(task for node in nodes for n in self.graph.needs[node].tolist() for task in self.over[n])
+            dict.fromkeys(task for node in nodes for n in self.graph.needs[node].tolist() for task in self.ends[n])
         )
 
-    def _met(self, tasks: tuple[int, ...], readers: int, node: int) -> tuple[int, ...]:
-        """The same, as one task that takes no time where that makes fewer arrows."""
-        if len(tasks) <= _MANY and len(tasks) * readers <= len(tasks) + readers:
+    def _joined(self, tasks: tuple[int, ...], readers: int, node: int) -> tuple[int, ...]:
+        """The same tasks, joined by a task without duration if that saves dependencies."""
+        if len(tasks) <= _MOST_UNJOINED and len(tasks) * readers <= len(tasks) + readers:
             return tasks
         rank = self.graph.rank[node]
-        return (self._add(node, ACTIVATION, (rank, rank), _HERE, tasks),)
+        return (self._add(node, ACTIVATION, (rank, rank), _NO_TRANSFER, tasks),)
 
     def _add(
         self, node: int, kind: int, ends: tuple[int, int], message: Alone, needs: tuple[int, ...], *, lane: int = -1
@@ -204,19 +206,19 @@ class _Builder:
 
     def _alone(self, source: int, target: int, size: float, times: int) -> Alone:
         if source == target:
-            return _HERE
+            return _NO_TRANSFER
         names = [self.cluster.devices[rank].name for rank in (source, target)]
         return alone(self.cluster, names[0], names[1], size, times)
 
     def _lane(self, rank: int, host: bool) -> tuple[str, int]:  # noqa: FBT001 - the key of a lane
-        """The name of a lane, and the bytes of memory that it has."""
+        """The name of a lane, and its bytes of memory."""
         device = self.cluster.devices[rank]
         return (f"{device.name}.host", 0) if host else (device.name, device.memory)
 
     # --- columns -----------------------------------------------------------------------------------------------------
 
     def program(self, sharing: Sharing, transfers: Transfers, samples: int) -> Program:
-        """All tasks in columns; transfers start at the lane of the rank that they come from."""
+        """The program of all tasks; the source of a transfer is the lane of its sender."""
         order = lane_order(
             [task.lane for task in self.tasks],
             [task.alone.duration for task in self.tasks],
@@ -259,7 +261,7 @@ class _Builder:
 
 
 def _units(graph: Graph, receive_of: dict[int, int]) -> Iterator[tuple[int, ...]]:
-    """What happens as one: collectives; sends with their receives; each other node."""
+    """Nodes that are one unit: collectives; sends with their receives; each other node."""
     yield from (collective.members for collective in graph.collectives if collective.members)
     for number, node in enumerate(graph.nodes):
         if node.type == SEND:
@@ -273,7 +275,7 @@ def _whole(values: Any) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":  # noqa
 
 
 def _occurrences(tasks: Sequence[_Task]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """For each task on a lane how many of its kind came before there, for want of microbatches; else -1."""
+    """For each task on a lane how many of its kind are before it there, in place of microbatches; else -1."""
     seen: dict[tuple[int, int], int] = {}
     found = np.full(len(tasks), -1, np.int64)
     for number, task in enumerate(tasks):

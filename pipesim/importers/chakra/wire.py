@@ -1,8 +1,8 @@
-"""The wire format of protocol buffers: a message is a row of numbered fields, each a number or bytes.
+"""The wire format of protocol buffers: a message is a sequence of numbered fields, each a number or bytes.
 
-tag       field number << 3 | sort      a varint, as are lengths: 7 bits a byte, the least first, 0x80: more follow
-sort 0    a varint                      sort 2    a length, and so many bytes: text, a message, packed numbers
-sort 1    8 bytes                       sort 5    4 bytes
+tag       field number << 3 | type      a varint, as are lengths: 7 bits a byte, the least first, 0x80: more follow
+type 0    a varint                      type 2    a length, and so many bytes: text, a message, packed numbers
+type 1    8 bytes                       type 5    4 bytes
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
     value = 0
     for shift in range(_LONGEST_VARINT):
         if at >= stop:
-            raise FormatError(f"byte {at}: ends inside of a number")
+            raise FormatError(f"byte {at}: ends inside a number")
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << 7 * shift
@@ -30,7 +30,7 @@ def varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
 
 
 def spans(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where each message of a file begins and ends, of messages that are each preceded by their length."""
+    """The begin and end of each message of a file, in which each message follows its length."""
     at = 0
     while at < len(data):
         length, start = varint(data, at, len(data))
@@ -47,7 +47,7 @@ class Field(NamedTuple):
     """A field of a message. `start` is the value of a varint; of others, the value is data[start:stop]."""
 
     number: int
-    sort: int
+    wire_type: int
     start: int
     stop: int
 
@@ -62,21 +62,21 @@ def fields(data: bytes, start: int, stop: int) -> Iterator[Field]:
     at = start
     while at < stop:
         tag, after = varint(data, at, stop)
-        number, sort = tag >> 3, tag & 7
-        if sort == VARINT:
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == VARINT:
             value, at = varint(data, after, stop)
-            yield Field(number, sort, value, value)
+            yield Field(number, wire_type, value, value)
             continue
-        if sort == BYTES:
+        if wire_type == BYTES:
             length, after = varint(data, after, stop)
-        elif sort in _WIDTH:
-            length = _WIDTH[sort]
+        elif wire_type in _WIDTH:
+            length = _WIDTH[wire_type]
         else:
-            raise FormatError(f"byte {at}: field {number} of sort {sort} found; 0, 1, 2 or 5 was expected")
+            raise FormatError(f"byte {at}: field {number} of wire type {wire_type} found; 0, 1, 2 or 5 was expected")
         if length > stop - after:
             raise FormatError(f"byte {at}: field {number} has {length} bytes; {stop - after} are left in its message")
         at = after + length
-        yield Field(number, sort, after, at)
+        yield Field(number, wire_type, after, at)
 
 
 def packed(data: bytes, start: int, stop: int) -> Iterator[int]:
@@ -88,5 +88,5 @@ def packed(data: bytes, start: int, stop: int) -> Iterator[int]:
 
 
 def signed(value: int) -> int:
-    """What 64 bits mean as a number that may be negative."""
+    """The signed number with these 64 bits."""
     return value - (1 << 64) if value >> 63 else value

@@ -17,15 +17,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipesim.base.errors import InputError, within
+from pipesim.core.members import ImporterInfo
 from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.importers.kineto.action_names import have_actions
 from pipesim.importers.kineto.assembly import TraceOptions, trace_of
 from pipesim.importers.kineto.layer_measurements import LayerOptions, measure_layers
 from pipesim.importers.kineto.layer_ranges import AUTO, ITERATION
 from pipesim.importers.kineto.process_groups import communications, transfer_table
+from pipesim.importers.kineto.profile_files import is_folder_of_profiles, is_profile
 from pipesim.importers.kineto.ranks import events_by_rank, title
 
 
+@ImporterInfo(
+    recognises=is_profile,
+    recognises_path=is_folder_of_profiles,
+    otherwise="does not begin as profiles of PyTorch do",
+)
 def kineto(
     path: Path | Sequence[Path],
     *,

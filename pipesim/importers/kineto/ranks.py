@@ -6,9 +6,8 @@ from pathlib import Path
 
 from pipesim.base.errors import InputError, within
 from pipesim.importers.kineto.events import Events
+from pipesim.importers.kineto.profile_files import profiles_in
 from pipesim.importers.kineto.reading import read
-
-_SUFFIXES = (".json", ".json.gz")
 
 
 def files_of(path: Path | Sequence[Path]) -> list[Path]:
@@ -19,9 +18,9 @@ def files_of(path: Path | Sequence[Path]) -> list[Path]:
         return [file for one in path for file in files_of(one)]
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.iterdir() if file.name.endswith(_SUFFIXES) and file.is_file())
+    found = profiles_in(path)
     if not found:
-        raise InputError(f"{path}: is a folder without files in .json or .json.gz")
+        raise InputError(f"{path}: is a folder without .json or .json.gz files; the profiles of a run were expected")
     return found
 
 
