@@ -16,7 +16,6 @@ NOT_YET = [
     "analysis",
     "architectures",
     "cli",
-    "display",
     "engines",
     "planners",
     "recorders",

@@ -9,20 +9,29 @@
     exploration, schedule_rows         a schedule without a trace; its text form
     gallery, gantt                     all schedules in a table; a timeline as a Gantt chart
     cluster, trace, difference         a cluster, a trace, the differences of two traces
+    recording, recorded_links          what was recorded of a model, and of links
+    roofline_trace                     a trace from data sheets
+    members, traces, models, ...       everything that has a name
+    sweep_status, sweep_rows, ...      sweeps and their results
 
 Every function returns text and takes what it shows as values; nothing is simulated here.
 """
 
 from pipesim.base import moved
+from pipesim.display.text.catalog_text import device_kinds, members, models, traces
 from pipesim.display.text.cluster_text import cluster
 from pipesim.display.text.comparison_text import comparison
 from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table
 from pipesim.display.text.gains_text import gains
 from pipesim.display.text.gantt_text import gantt
+from pipesim.display.text.links_text import recorded_links
 from pipesim.display.text.plan_text import plan
 from pipesim.display.text.rebuilt_text import rebuilt
+from pipesim.display.text.recording_text import recording
+from pipesim.display.text.roofline_text import roofline_trace
 from pipesim.display.text.schedule_text import exploration, gallery, schedule_rows
 from pipesim.display.text.simulation_text import imported_run, simulation, statistics
+from pipesim.display.text.sweep_text import sweep_points, sweep_rows, sweep_status
 from pipesim.display.text.trace_diff_text import difference
 from pipesim.display.text.trace_text import trace, trace_notes
 
@@ -30,6 +39,7 @@ __all__ = [
     "FEW",
     "cluster",
     "comparison",
+    "device_kinds",
     "difference",
     "exploration",
     "facts",
@@ -37,18 +47,27 @@ __all__ = [
     "gallery",
     "gantt",
     "imported_run",
+    "members",
+    "models",
     "percent",
     "plan",
     "rate",
     "rebuilt",
+    "recorded_links",
+    "recording",
+    "roofline_trace",
     "schedule_rows",
     "seconds",
     "simulation",
     "size",
     "statistics",
+    "sweep_points",
+    "sweep_rows",
+    "sweep_status",
     "table",
     "trace",
     "trace_notes",
+    "traces",
 ]
 
 _NOW = {"notes": "trace_notes", "replayed": "rebuilt", "rows": "schedule_rows", "run": "imported_run"}  # since 0.1
