@@ -1,4 +1,4 @@
-"""Schedulers called by their names: the plan's stages laid out as they ask for, and the order they make."""
+"""Schedulers by name: the stages of a plan in the layout of a scheduler, and its schedule."""
 
 import functools
 import inspect
@@ -25,9 +25,9 @@ from pipesim.schedulers.layouts import has_layout, laid_out
 
 Scheduler = Callable[..., Schedule]
 
-LARGE = 20_000  # tasks; many schedules are judged, so the compiled engine pays earlier
+LARGE = 20_000  # tasks; many schedules are compared, so the compiled engine pays earlier
 FILES = (".csv", ".json", ".toml")
-# Layouts, and stages per device, that a scheduler that tries every layout orders beside the plan as it is.
+# Layouts, and stages per device, in addition to the plan itself, for schedulers that try every layout.
 EVERY: tuple[tuple[Layout, int], ...] = (("loop", 2), ("wave", 2), ("both", 1))
 
 
@@ -39,9 +39,9 @@ def ordered_with(  # noqa: PLR0917 - as `experiment.make_case`
     options: Options = DEFAULTS,
     host_memory: HostMemory = None,
 ) -> tuple[Plan, Schedule]:
-    """The plan with its stages laid out as a scheduler asks for, and the schedule; of several layouts the best.
+    """The plan in the layout of a scheduler, and the schedule; of several layouts the best.
 
-    Refused, before it is made, if it and its simulation would take more than `host_memory`, as `limits` says.
+    Refused in advance if it and its simulation would need more than `host_memory`, as estimated by `limits`.
     """
     found: list[tuple[tuple[float, float], int, Plan, Schedule]] = []
     info = _called(scheduler)[1]
@@ -61,7 +61,7 @@ def ordered_with(  # noqa: PLR0917 - as `experiment.make_case`
 def layouts(
     scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster, host_memory: HostMemory = None
 ) -> Iterator[Plan]:
-    """The plans that a scheduler may order in place of this one: itself, if it declares no layout.
+    """The plans that a scheduler orders in place of this one: itself, if it declares no layout.
 
     A function, in place of a name, is also given a plan in its layout with another number of chunks.
     """
@@ -82,7 +82,7 @@ def layouts(
 
 
 def _called(scheduler: Scheduler | Schedule | str) -> tuple[str, SchedulerInfo, dict[str, Any]]:
-    """The name of a scheduler, what it declares, and its options; a ready schedule and a file declare nothing."""
+    """The name of a scheduler, its declaration, and its options; a schedule and a file declare nothing."""
     if isinstance(scheduler, Schedule) or (isinstance(scheduler, str) and scheduler.endswith(FILES)):
         return "", SchedulerInfo(), {}
     if isinstance(scheduler, str):
@@ -96,14 +96,14 @@ def _called(scheduler: Scheduler | Schedule | str) -> tuple[str, SchedulerInfo, 
 
 
 def _chunk_units(option: str, keywords: dict[str, Any]) -> int:
-    """The value of the option that states how many chunks a device holds; 1 where there is no such option."""
+    """The value of the option for the chunks of a device; 1 without such an option."""
     return check_whole(option, keywords[option]) if option else 1
 
 
 def schedule_with(
     scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster, options: Options = DEFAULTS
 ) -> Schedule:
-    """The schedule of a scheduler: by name, as a function, ready made, or in a file."""
+    """The schedule of a scheduler, which may be a name, a function, a schedule, or a file."""
     if isinstance(scheduler, Schedule):
         return scheduler
     if isinstance(scheduler, str) and scheduler.endswith(FILES):
@@ -120,7 +120,7 @@ def schedule_with(
 
 
 def _judge(function: Scheduler, plan: Plan, costs: Costs, cluster: Cluster, options: Options) -> dict[str, Any]:
-    """A scheduler that asks for it is given what judges a schedule `exact`ly."""
+    """A scheduler with the option `exact` gets a function that simulates a schedule."""
     asked = inspect.signature(function).parameters.get("exact")
     if asked is None or asked.kind is not asked.KEYWORD_ONLY:
         return {}
@@ -128,7 +128,7 @@ def _judge(function: Scheduler, plan: Plan, costs: Costs, cluster: Cluster, opti
 
 
 def judged(plan: Plan, costs: Costs, cluster: Cluster, options: Options, schedule: Schedule) -> tuple[float, float]:
-    """By how many bytes a schedule exceeds the memory of a device at most, and the seconds of an iteration.
+    """The most bytes by which a schedule exceeds the memory of a device, and the seconds of an iteration.
 
     One that never ends, as some do whose transfers block, is worse than any that does.
     """
@@ -141,5 +141,5 @@ def judged(plan: Plan, costs: Costs, cluster: Cluster, options: Options, schedul
 
 
 def named(noun: str, member: object) -> Any:  # noqa: ANN401 - a context manager
-    """Say of errors inside which member of a family raised them."""
+    """Add the name of a member of a family to errors raised inside."""
     return lookup.calling(member, noun) if isinstance(member, str) else within(noun)

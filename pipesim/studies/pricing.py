@@ -1,4 +1,4 @@
-"""What a plan costs by simulation, for planners that want to know: they are given it, and import no engine."""
+"""Costs of plans by simulation, passed to planners so that they import no engine."""
 
 import functools
 import inspect
@@ -19,8 +19,8 @@ from pipesim.schedulers import SCHEDULERS
 
 Price = Callable[[Plan], float]
 
-# What the exact time is the best of. An estimate asks only the first two: PE is best where messages are small, a long
-# warm-up where they are not.
+# The exact time is the best of these. An estimate uses only the first two: PE is best for small messages, a long
+# warm-up for large ones.
 SCHEDULES = (
     "pe",
     'one_f_one_b(warm_up="3A")',
@@ -31,13 +31,13 @@ SCHEDULES = (
     "one_f_one_b",
     "gpipe",
 )
-FEW = 32  # microbatches; the time of more than twice as many is estimated from those of 32 and 64
+FEW = 32  # microbatches; the time of more than twice as many is extrapolated from 32 and 64
 
 
 def prices(
     planner: Callable[..., Plan], costs: Costs, cluster: Cluster, host_memory: HostMemory = None
 ) -> dict[str, Price]:
-    """What a planner asks for by the names of its options: an `estimate`, and the `exact` time."""
+    """The functions that a planner has options for: an `estimate`, and the `exact` time."""
     parameters = inspect.signature(planner).parameters
     known: dict[str, Price] = {
         "estimate": functools.partial(estimated_seconds, costs, cluster),
@@ -51,7 +51,7 @@ def simulated_seconds(
 ) -> float:
     """Seconds of an iteration on the contended network (fair sharing), with the best of these schedules."""
     limits.check_tasks(host_memory, plan)
-    engine = lookup.function_named("compiled", ENGINES, "engine")  # numba is there already: planners use it too
+    engine = lookup.function_named("compiled", ENGINES, "engine")  # planners have imported numba already
     known = (lookup.resolve(name, SCHEDULERS, "scheduler") for name in schedules)
     fitting = (one for one in known if plan.replicas in info_of(one, SchedulerInfo).replicas)
     made = (scheduler(plan, costs, cluster) for scheduler in fitting)
@@ -59,7 +59,7 @@ def simulated_seconds(
 
 
 def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan) -> float:
-    """As `simulated_seconds` with two schedules, very many microbatches extrapolated: in the end each takes as long."""
+    """As `simulated_seconds` with two schedules; very many microbatches are extrapolated, since their time is linear."""
     if plan.microbatches <= 2 * FEW:
         return simulated_seconds(costs, cluster, plan, SCHEDULES[:2])
     short, longer = (

@@ -1,7 +1,7 @@
-"""What would help most: each device, link and layer a few per cent better, and the iteration time that is gained.
+"""Gains of faster hardware: the iteration time with each device, link or layer a few per cent faster.
 
-Compute is perturbed in the program, where each task's time is known: all such cases are timed as one batch. A faster
-link changes what transfers take and how they share, so it is lowered and replayed anew.
+Computation is changed in the program, where the time of each task is known: all such cases are simulated as one batch.
+A faster link changes the times of transfers and their sharing, so each is lowered and simulated again.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ WHATS: tuple[What, ...] = ("device", "link", "layer")
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """One thing made faster: how long the iteration then takes, and what that saves."""
+    """A device, link or layer made faster: the iteration time then, and the time saved."""
 
     what: What
     name: str
@@ -39,11 +39,11 @@ class Gain:
 def gains(
     case: Setup, by: float = 0.1, whats: tuple[What, ...] = WHATS, host_memory: HostMemory = None
 ) -> tuple[float, list[Gain]]:
-    """Seconds of the iteration as it is, and what each device, link and layer would save if it were faster, most first.
+    """Seconds of the unchanged iteration, and the gain of each device, link and layer, greatest first.
 
-    `by` = 0.1 makes a thing a tenth faster: it then does in a second what took it 1.1. Equal gains are in the order of
-    devices, links, layers. Links are taken in both directions at once, one by one and all of a bandwidth together;
-    those that carry nothing are left out.
+    `by` = 0.1 means a tenth faster: work of 1.1 s then takes 1 s. Equal gains are in the order of devices, links,
+    layers. Links are changed in both directions, one by one and all of the same bandwidth together; links without
+    transfers are left out.
     """
     if not 0 < by < np.inf:
         raise InputError(f"by = {by} found; more than 0 was expected (0.1: a tenth faster)")
@@ -73,7 +73,7 @@ def gains(
 
 
 def _ends(program: Program, columns: list[Ints]) -> Ints:
-    """When everything is over, for each column of durations."""
+    """The makespan of each column of durations."""
     batch = lookup.function_named("pipesim.engines.compiled:makespans", ENGINES, "engine")
     ends: Ints = batch(program, np.arange(len(program)), np.stack(columns, axis=1))
     return ends
@@ -84,7 +84,7 @@ def _faster(program: Program, chosen: NDArray[np.bool_], by: float) -> Ints:
 
 
 def _faster_layers(case: Setup, program: Program, by: float) -> list[Ints]:
-    """Durations with one layer faster, layer by layer: a stage's task loses the layer's part of what is saved."""
+    """Durations with one layer faster, for each layer: tasks of its stage lose its part of the time saved."""
     found = []
     again = chosen_layers(case.options.recompute, case.costs, _kind(case, case.plan.devices[0]))
     for layer in range(len(case.costs.model)):
@@ -108,9 +108,9 @@ def _kind(case: Setup, device: str) -> str:
 
 
 def _links(case: Setup, program: Program) -> dict[str, list[int]]:
-    """The links that carry something, by the name of their ends, both directions together; and all that are alike.
+    """The links with transfers, by the names of their ends, both directions together; and all of equal bandwidth.
 
-    Where two equal links follow each other, one of them alone may be faster without any gain.
+    If two equal links are in series, making only one of them faster may gain nothing.
     """
     used = {program.media[medium] for medium in np.unique(program.route.values).tolist()}
     found: dict[str, list[int]] = {}

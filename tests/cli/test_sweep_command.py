@@ -162,7 +162,7 @@ WRONG = {
     "no workers": (["sweep", "FILE", "-w", "0"], "workers = 0 found; at least 1"),
     "no engine": (["sweep", "FILE", "--engine", "vent"], "did you mean 'event'"),
     "a formula of nothing": (["sweep", "FILE", "--only", "gpu > 1"], "only: where: 'gpu > 1': nothing is called 'gpu'"),
-    "nothing swept": (["rows", "FILE"], "experiment.sqlite: no such file; `pipesim sweep` makes it"),
+    "nothing swept": (["rows", "FILE"], "experiment.sqlite: no such file; `pipesim sweep` creates it"),
     "no status": (["sweep", "--status"], "no results (*.sqlite) in this folder"),
     "no chart": (["plot", "FILE", "tim"], "no such file"),
 }

@@ -144,7 +144,7 @@ def test_what_is_no_store_is_refused(tmp_path):
     plain.close()
     for path, message in (
         (text, "not a file of results"),
-        (other, "something else"),
+        (other, "of another program"),
         (tmp_path / "no", "no such file"),
     ):
         with pytest.raises(InputError, match=message):

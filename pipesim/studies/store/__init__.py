@@ -1,18 +1,18 @@
-"""Results of sweeps in one SQLite file: what was computed is kept, whatever happens to who computes it.
+"""Results of sweeps in one SQLite file; what was computed is kept if a process or machine fails.
 
-    experiments   one line per experiment that was run into this file: its name, its text, its axes, its metrics
-    points        one line per point of an experiment: its number, the values of its axes, the key of its result
-    results       one line per key, the hash of everything that determines it: metrics, or the error in their place
-    rows          a view for any SQLite tool: points beside their results, of the experiment that was run last
+    experiments   one row per experiment that was run with this file: its name, its text, its axes, its metrics
+    points        one row per point of an experiment: its number, the values of its axes, the key of its result
+    results       one row per key, the hash of everything that determines it: metrics, or an error
+    rows          a view for any SQLite tool: points beside their results, of the last experiment
 
 A chunk of results is committed at once or not at all, so a process may be killed at any moment. Several processes may
-write to one file: a result has one line, and who comes second finds it there or writes the same again.
+write to one file: a result has one row, and the second process finds it there or writes the same again.
 
-SQLite has no checksums, so every row of results has a digest of all that it holds, and every experiment one of its
-points. They are compared whenever rows are read: what does not agree is refused, and computed again by the next sweep.
+SQLite has no checksums, so every row of results has a digest of its values, and every experiment one of its points.
+They are compared whenever rows are read: rows that differ are refused, and computed again by the next sweep.
 
-records    what a row holds, and its digest        database   the file: opening, errors, transactions, the clock
-checks     every row beside its digest             file       what is put in, and what is asked
+records      rows and their digests             database     the file: opening, errors, transactions, the clock
+integrity    comparing rows with digests        store_file   writing and reading of results
 """
 
 from pipesim.studies.store.database import Clock, Connect

@@ -1,6 +1,6 @@
-"""One SQLite file: opened to be written or only read; its errors in words, its changes whole or not at all.
+"""One SQLite file, for writing or only reading, with readable errors and atomic changes.
 
-Time and connections are arguments, so that tests can turn the clock, fill the disk and end the process at any step.
+Time and connections are arguments, so that tests can set the clock, fill the disk and end the process at any step.
 """
 
 import shutil
@@ -18,19 +18,19 @@ from pipesim.studies.store.records import TABLES
 
 MARK = 0x50495045  # the application id in the file's header: "PIPE"
 VERSION = 2
-_PATIENCE = 600.0  # seconds; somebody else may be writing a large grid
+_PATIENCE = 600.0  # seconds; another process may be writing a large grid
 _BUSY, _READONLY, _CANTOPEN = 5, 8, 14  # codes of SQLite
-# What says nothing about the file's content: no memory, input and output, no space, and the three above.
+# Errors that are not about the content of the file: memory, input and output, space, and the three above.
 _SURROUNDINGS = frozenset({3, _BUSY, 6, 7, _READONLY, 10, 13, _CANTOPEN})
 
-_LONGEST = 300  # characters of what SQLite says
+_LONGEST = 300  # characters of a message of SQLite
 
 Connect = Callable[..., sqlite3.Connection]
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The time of day, a time that never goes back, and waiting."""
+    """The time of day, a monotonic time, and waiting."""
 
     now: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
@@ -38,7 +38,7 @@ class Clock:
 
 
 class Database:
-    """An open file. `version` is that of its tables, `copy` the folder of a copy that is read in its place."""
+    """An open file. `version` is that of its tables, `copy` the folder of a copy that is read instead."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, clock: Clock) -> None:
         self.path, self.clock = path, clock
@@ -47,17 +47,17 @@ class Database:
         self.copy: tempfile.TemporaryDirectory[str] | None = None
 
     def close(self) -> None:
-        """Let go of the file; the last process to close it folds the log of changes into it."""
+        """Close the file; the last process to close it merges the write-ahead log into it."""
         self.connection.close()
         if self.copy is not None:
             self.copy.cleanup()
 
     def execute(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """One statement, with the errors that SQLite has for it."""
+        """Execute one statement; errors are those of SQLite."""
         return self.connection.execute(query, values)
 
     def ask(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """All rows that a question of our own has for an answer."""
+        """All rows of a query of this package."""
         return list(self.stream(query, values))
 
     def stream(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
@@ -68,18 +68,18 @@ class Database:
             raise self.unreadable(error) from None
 
     def one(self, query: str, values: Sequence[Any] = ()) -> Any:  # noqa: ANN401 - columns of several types, or None
-        """The first row of an answer; None if there is none."""
+        """The first row of a query; None if there is none."""
         return next(iter(self.ask(query, values)), None)
 
     def unreadable(self, error: Exception) -> InputError:
-        """Why the file cannot be read: because of what is in it, or of what it lies on."""
+        """The error for a file that cannot be read: because of its content, or of the system."""
         if _code(error) in _SURROUNDINGS:
             return InputError(f"{self.path}: cannot be read: {reason(error)}")
         return FormatError(f"{self.path}: is not a file of results, or damaged: {reason(error)}")
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """What is asked inside sees the file as it is now, whatever others write meanwhile."""
+        """A read transaction: queries inside see the file as it is now, while other processes write."""
         if self.connection.in_transaction:
             yield
             return
@@ -95,14 +95,14 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One transaction, whole or not at all; waits while somebody else writes."""
+        """One atomic write transaction; waits while another process writes."""
         try:
             self.execute("BEGIN IMMEDIATE")
             try:
                 yield
                 self.execute("COMMIT")
             except BaseException:
-                with suppress(sqlite3.Error):  # a full disk has ended it already, and the first error is the reason
+                with suppress(sqlite3.Error):  # a full disk has ended it already; the first error is raised
                     self.execute("ROLLBACK")
                 raise
         except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -110,9 +110,9 @@ class Database:
 
 
 def opened(path: Path, *, create: bool, connect: Connect, clock: Clock) -> Database:
-    """Open a file of results. With `create` it is made if it is missing."""
+    """Open a file of results; with `create`, a missing one is created."""
     if not create and not path.is_file():
-        raise InputError(f"{path}: no such file; `pipesim sweep` makes it")
+        raise InputError(f"{path}: no such file; `pipesim sweep` creates it")
     try:
         if create:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,9 +128,7 @@ def opened(path: Path, *, create: bool, connect: Connect, clock: Clock) -> Datab
 
 def _prepared(database: Database, connect: Connect, *, create: bool) -> Database:
     try:
-        database.execute(
-            "PRAGMA synchronous = NORMAL"
-        )  # what is committed outlives the process, which is what is asked
+        database.execute("PRAGMA synchronous = NORMAL")  # what is committed survives the end of the process
         found = _header(database)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         if create or _code(error) not in {_READONLY, _CANTOPEN}:
@@ -143,7 +141,7 @@ def _prepared(database: Database, connect: Connect, *, create: bool) -> Database
 
 
 def _header(database: Database) -> Any:  # noqa: ANN401 - three numbers
-    # One statement, so that it sees a file either before somebody else makes it, or after.
+    # One statement, so that it sees a file either before or after another process creates it.
     return database.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
         "FROM pragma_application_id, pragma_user_version"
@@ -151,15 +149,13 @@ def _header(database: Database) -> Any:  # noqa: ANN401 - three numbers
 
 
 def _check_header(database: Database, mark: int, version: int, tables: int, *, create: bool) -> None:
-    """Refuse what is no file of results; make one of an empty file."""
+    """Refuse files that are not results; initialise an empty file."""
     if mark == MARK and version in {1, VERSION}:
         database.version = version
     elif mark == MARK:
-        raise FormatError(
-            f"{database.path}: version {version} of a file of results; 1 to {VERSION} are what is read here"
-        )
+        raise FormatError(f"{database.path}: version {version} of a file of results found; 1 to {VERSION} was expected")
     elif mark or tables:
-        raise FormatError(f"{database.path}: is a database of something else than pipesim")
+        raise FormatError(f"{database.path}: is a database of another program than pipesim")
     elif create:
         _make(database)
     else:
@@ -167,9 +163,9 @@ def _check_header(database: Database, mark: int, version: int, tables: int, *, c
 
 
 def _read_only(path: Path, connect: Connect, clock: Clock) -> Database:
-    """A file where nothing can be written. SQLite writes beside a file even to read it, unless it is told not to.
+    """Open a file where nothing can be written. SQLite writes beside a file even to read it, unless it is immutable.
 
-    Not to write beside it is also not to read the log of changes: where there is one, a copy of both is read.
+    SQLite does not read the write-ahead log of an immutable file: if there is one, a copy of both is read.
     """
     log, copy = path.with_name(path.name + "-wal"), None
     try:
@@ -189,10 +185,10 @@ def _read_only(path: Path, connect: Connect, clock: Clock) -> Database:
 
 
 def _make(database: Database) -> None:
-    """The tables of a file that has none yet."""
+    """Create the tables of a file that has none."""
     _keep_log(database)
     with database.writing():
-        if not database.one("SELECT count(*) FROM sqlite_master")[0]:  # nobody was faster
+        if not database.one("SELECT count(*) FROM sqlite_master")[0]:  # no other process was faster
             for statement in TABLES.split(";\n"):
                 database.execute(statement)
             database.execute(f"PRAGMA application_id = {MARK}")
@@ -200,7 +196,7 @@ def _make(database: Database) -> None:
 
 
 def _keep_log(database: Database) -> None:
-    """Write-ahead logging; SQLite does not wait by itself while somebody else makes the same file."""
+    """Enable write-ahead logging; SQLite does not wait by itself while another process creates the same file."""
     until = database.clock.monotonic() + _PATIENCE
     while True:
         try:
@@ -214,11 +210,11 @@ def _keep_log(database: Database) -> None:
 
 
 def reason(error: object) -> str:
-    """What SQLite says, in one line: it may quote what it found in a damaged file."""
+    """A message of SQLite in one line; it may quote parts of a damaged file."""
     text = " ".join(str(error).split())
     return "".join(letter if letter.isprintable() else "?" for letter in text)[:_LONGEST]
 
 
 def _code(error: Exception) -> int:
-    """SQLite's code of an error, without what it adds to it."""
+    """The primary error code of SQLite."""
     return int(getattr(error, "sqlite_errorcode", None) or 1) & 0xFF

@@ -1,11 +1,11 @@
-"""What a store holds, and the SQL of it: experiments, their points, and results by key."""
+"""Rows of a store and their SQL: experiments, their points, and results by key."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-# A digest has a name that no axis and no metric can have, for those are identifiers.
+# The name of a digest has a blank, so that no axis or metric has it.
 DIGEST = "row digest"
 TABLES = f"""
 CREATE TABLE experiments (
@@ -21,13 +21,13 @@ CREATE TABLE results (
     engine TEXT NOT NULL, seconds REAL NOT NULL, finished REAL NOT NULL, "{DIGEST}" BLOB
 ) WITHOUT ROWID;
 """
-# What makes a file of version 1, which had no digests, one of version 2.
+# Upgrades a file of version 1, which had no digests, to version 2.
 FROM_VERSION_1 = (
     f'ALTER TABLE results ADD COLUMN "{DIGEST}" BLOB',
     'ALTER TABLE experiments ADD COLUMN "points digest" BLOB',
     f'ALTER TABLE experiments ADD COLUMN "{DIGEST}" BLOB',
 )
-# Columns that tables and the view have of themselves; no axis and no metric may be called so.
+# Columns of tables and the view; axes and metrics must have other names.
 RESERVED = frozenset("number error key engine seconds finished measured refused experiment".split())  # noqa: SIM905 - names read best in one line
 
 _LENGTH = 16  # bytes of a digest
@@ -35,7 +35,7 @@ _LENGTH = 16  # bytes of a digest
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What a store knows of an experiment: its axes and metrics are columns of its rows."""
+    """An experiment in a store; its axes and metrics are columns of its rows."""
 
     name: str
     digest: str
@@ -45,7 +45,7 @@ class Experiment:
 
 
 class Result(NamedTuple):
-    """The line of one key."""
+    """The row of one key."""
 
     key: bytes
     values: Sequence[Any]
@@ -57,33 +57,33 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far an experiment is; points that are equal count once."""
+    """The progress of an experiment; equal points count once."""
 
     name: str
     total: int
     done: int
     failed: int
-    last_s: float | None  # how long ago the last result came; 0 if it is dated after this clock's time
+    last_s: float | None  # age of the last result; 0 if its date is after the time of this clock
     per_second: float  # in the last minute
-    ahead_s: float = 0.0  # how far the newest result is dated after this clock's time
+    ahead_s: float = 0.0  # by how much the date of the newest result is after the time of this clock
 
     @property
     def left(self) -> int:
-        """How many results are still to be computed."""
+        """The number of results that are not computed yet."""
         return self.total - self.done
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What a check of a file found: counts of what was looked at, and what does not agree with its digest."""
+    """The result of a check: the number of checked rows, and those that differ from their digests."""
 
     results: int
     experiments: int
     points: int
-    undigested: bool  # written by a version that kept no digests
-    structure: str  # the first thing that SQLite says is wrong with the file; empty: nothing
-    keys: tuple[Any, ...]  # of damaged results, as they stand there
-    names: tuple[Any, ...]  # of experiments whose points, or whose own row, are damaged
+    undigested: bool  # written by a version without digests
+    structure: str  # the first fault that SQLite finds in the file; empty: none
+    keys: tuple[Any, ...]  # of damaged results, as read
+    names: tuple[Any, ...]  # of experiments whose points or row are damaged
 
     @property
     def found(self) -> bool:
@@ -92,12 +92,12 @@ class Damage:
 
 
 def select_rows(experiment: Experiment, number: int) -> str:
-    """Points beside their results."""
-    # Named as the experiment names them: SQL takes columns for the same that differ in upper and lower case.
+    """The query of points with their results."""
+    # With the names in the experiment: in SQL, names that differ only in case are equal.
     axes = [f"p.{quoted(name)} AS {quoted(name)}" for name in experiment.axes]
     metrics = [f"r.{quoted(name)} AS {quoted(name)}" for name in experiment.metrics]
     more = [f"r.{name} AS {name}" for name in ("error", "engine", "seconds")]
-    # Finished is what has all metrics: beside those of another experiment, some may still be to be computed.
+    # A result with the metrics of another experiment only is not finished.
     has = [f"instr(' ' || r.measured || ' ', {_literal(f' {name} ')})" for name in experiment.metrics]
     finished = f"CASE WHEN {' AND '.join(has) or '1'} THEN r.finished END AS finished"
     columns = ", ".join(["p.number AS number", *axes, *metrics, *more, finished])
@@ -108,17 +108,17 @@ def select_rows(experiment: Experiment, number: int) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL takes it, whatever it is."""
+    """A name in SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _literal(text: str) -> str:
-    """Text as SQL takes it."""
+    """Text in SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def joined(names: Iterable[str]) -> str:
-    """A set of metrics as one text, the same for the same set."""
+    """A set of metrics as one text, independent of their order."""
     return " ".join(sorted(names))
 
 
@@ -126,7 +126,7 @@ def joined(names: Iterable[str]) -> str:
 
 
 def row_digest(row: Mapping[str, Any]) -> bytes:
-    """A digest of all that a row holds but for its digest; columns without a value do not count.
+    """A digest of a row without its digest column; columns without a value do not count.
 
     So a column that is added to a table, empty in older rows, changes no digest.
     """
@@ -134,7 +134,7 @@ def row_digest(row: Mapping[str, Any]) -> bytes:
 
 
 def digester(columns: Sequence[str]) -> Callable[[Sequence[Any]], bytes]:
-    """A function that makes the digests of rows with these columns."""
+    """A function for the digests of rows with these columns."""
     names = [name.lower() for name in columns]
     order = sorted((name, index) for index, name in enumerate(names) if name != DIGEST)
 
@@ -146,13 +146,13 @@ def digester(columns: Sequence[str]) -> Callable[[Sequence[Any]], bytes]:
 
 
 class PointsDigest:
-    """A digest of the points of an experiment, made while they pass by in the order of their numbers."""
+    """A digest of the points of an experiment, updated in the order of their numbers."""
 
     def __init__(self, axes: Sequence[str]) -> None:
         self._hash = hashlib.blake2b(_text(tuple(axes)), digest_size=_LENGTH)
 
     def add(self, point: tuple[Any, ...]) -> None:
-        """Count one more point in: its number, its key, and the values of the axes."""
+        """Add a point: its number, its key, and the values of the axes."""
         self._hash.update(_text(point))
 
     def value(self) -> bytes:
@@ -161,5 +161,5 @@ class PointsDigest:
 
 
 def _text(values: Sequence[Any]) -> bytes:
-    """Numbers, text and bytes so that what differs reads differently; the same in every version of Python."""
+    """An unambiguous representation of numbers, text and bytes, the same in every version of Python."""
     return ascii(values).encode()

@@ -1,4 +1,4 @@
-"""A results file that is open: what is put into it, and what is asked of it."""
+"""An open results file: writing, checking and reading results."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pipesim.base import lookup
 from pipesim.base.errors import FormatError, InputError, UnknownNameError, shown
-from pipesim.studies.store import checks, database
+from pipesim.studies.store import database, integrity
 from pipesim.studies.store.database import Clock, Connect, Database
 from pipesim.studies.store.records import (
     DIGEST,
@@ -30,7 +30,7 @@ _MOST_VARIABLES = 500  # in one statement
 
 
 class Store:
-    """A results file that is open."""
+    """An open results file."""
 
     def __init__(self, db: Database) -> None:
         self.path = db.path
@@ -40,20 +40,20 @@ class Store:
     def open(
         cls, path: Path | str, *, create: bool = False, connect: Connect | None = None, clock: Clock | None = None
     ) -> Self:
-        """Open a results file; without `create` it must be there, and may be where nothing can be written."""
+        """Open a results file; without `create` it must exist, and may be read-only."""
         store = cls(
             database.opened(Path(path), create=create, connect=connect or sqlite3.connect, clock=clock or Clock())
         )
         try:
             if create and store._db.version < database.VERSION:
-                checks.upgrade(store._db)
+                integrity.upgrade(store._db)
         except BaseException:
             store.close()
             raise
         return store
 
     def close(self) -> None:
-        """Let go of the file; the last process to close it folds the log of changes into it."""
+        """Close the file; the last process to close it merges the write-ahead log into it."""
         self._db.close()
 
     def __enter__(self) -> Self:
@@ -65,19 +65,19 @@ class Store:
     # --- checking ----------------------------------------------------------------------------------------------------
 
     def check(self) -> Damage:
-        """What in the file does not agree with its digest, or with SQLite's own rules."""
-        return checks.check(self._db)
+        """The rows that differ from their digests, and faults in the structure of the file."""
+        return integrity.check(self._db)
 
     def repair(self) -> Damage:
-        """Take out rows that are damaged, which are then computed again; a file without structure is refused."""
-        damage = checks.check(self._db)
+        """Delete damaged rows, which are then computed again; a file with a damaged structure is refused."""
+        damage = integrity.check(self._db)
         if damage.structure:
-            raise checks.refusal(self._db, damage)
+            raise integrity.refusal(self._db, damage)
         if damage.found:
-            checks.drop(self._db)
-            left = checks.check(self._db)
+            integrity.drop(self._db)
+            left = integrity.check(self._db)
             if left.found:
-                raise checks.refusal(
+                raise integrity.refusal(
                     self._db, dataclasses.replace(left, structure=left.structure or "rows out of order")
                 )
         return damage
@@ -85,14 +85,14 @@ class Store:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def enlist(self, experiment: Experiment, points: Iterable[tuple[int, bytes, Sequence[Any]]]) -> None:
-        """Put down all points of an experiment: number, key, values of the axes. It replaces one of the same name."""
+        """Write all points of an experiment: number, key, values of the axes. It replaces one of the same name."""
         with self._db.writing():
             self._need_columns("points", experiment.axes)
             self._need_columns("results", experiment.metrics)
             known = self._row_of(experiment.name)
             if known is not None and known[1] == experiment.digest:
                 self._db.execute("UPDATE experiments SET begun = ? WHERE id = ?", (self._db.clock.now(), known[0]))
-                checks.seal(self._db, known[0])
+                integrity.seal(self._db, known[0])
                 self._make_view(experiment, known[0])
                 return
             number = self._replace(experiment)
@@ -101,11 +101,11 @@ class Store:
             digest = PointsDigest(experiment.axes)
             lines = ((number, *line) for line in _digested(points, digest))
             self._db.connection.executemany(f"INSERT INTO points ({columns}) VALUES ({marks})", lines)  # noqa: S608 - quoted names
-            checks.seal(self._db, number, digest.value())
+            integrity.seal(self._db, number, digest.value())
             self._make_view(experiment, number)
 
     def lists(self, experiment: Experiment) -> bool:
-        """Whether the points that are listed under this name are still those of this experiment."""
+        """Whether the points under this name are those of this experiment."""
         known = self._row_of(experiment.name)
         return known is not None and known[1] == experiment.digest
 
@@ -130,7 +130,7 @@ class Store:
         self._db.execute(f"CREATE VIEW rows AS {select_rows(experiment, number)}")
 
     def commit(self, metrics: Sequence[str], results: Sequence[Result]) -> None:
-        """Keep the results of a chunk, all or none; numbers that a line has beside these metrics stay."""
+        """Write the results of a chunk atomically; other metrics of existing rows are kept."""
         with self._db.writing():
             names = self._columns("results")
             known = {row["key"]: row for row in self._whole([result.key for result in results])}
@@ -144,7 +144,7 @@ class Store:
     def _line(
         known: dict[str, Any] | None, result: Result, columns: Sequence[str], metrics: Sequence[str], now: float
     ) -> dict[str, Any]:
-        """A row of results; what it held before is kept if it agrees with its digest."""
+        """A row of results; its former values are kept if they agree with their digest."""
         kept = known if known is not None and known[DIGEST] == row_digest(known) else {"measured": ""}
         values = result.values or [None] * len(columns)
         return {
@@ -160,7 +160,7 @@ class Store:
         }
 
     def has_others(self, name: str) -> bool:
-        """Whether there are results that are of no point of this experiment."""
+        """Whether there are results of no point of this experiment."""
         query = (
             "SELECT 1 FROM results r WHERE NOT EXISTS "
             "(SELECT 1 FROM points p WHERE p.key = r.key AND p.experiment = ?) LIMIT 1"
@@ -168,9 +168,9 @@ class Store:
         return self._db.one(query, (self._known(name)[0],)) is not None
 
     def copy_results(self, keys: Iterable[tuple[bytes, bytes]]) -> None:
-        """Keep the result of each first key under the second one too, where that has none yet."""
+        """Copy the result of each first key to the second one, if that has none."""
         with self._db.writing():
-            names = checks.names_of(self._db, "results")
+            names = integrity.names_of(self._db, "results")
             pairs = iter(keys)
             while part := list(islice(pairs, _MOST_VARIABLES)):
                 there = self._measured([new for _, new in part])
@@ -179,7 +179,7 @@ class Store:
                 self._put(names, [{**row, "key": wanted[row["key"]]} for row in found])
 
     def _put(self, columns: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> None:
-        """Put rows into the table of results, each with its digest."""
+        """Write rows of results, each with its digest."""
         self._db.connection.executemany(
             f"INSERT OR REPLACE INTO results ({', '.join(map(quoted, columns))}) "  # noqa: S608 - quoted names
             f"VALUES ({', '.join('?' * len(columns))})",
@@ -187,19 +187,19 @@ class Store:
         )
 
     def _whole(self, keys: Sequence[bytes]) -> Iterator[dict[str, Any]]:
-        """The rows of results that there are for these keys."""
+        """The existing rows of results with these keys."""
         for start in range(0, len(keys), _MOST_VARIABLES):
             part = keys[start : start + _MOST_VARIABLES]
-            yield from checks.rows_of(self._db, "results", f"WHERE key IN ({', '.join('?' * len(part))})", part)
+            yield from integrity.rows_of(self._db, "results", f"WHERE key IN ({', '.join('?' * len(part))})", part)
 
     def _columns(self, table: str) -> dict[str, str]:
-        """The names of a table's columns, by their lower case: SQL does not tell them apart otherwise."""
-        return {name.lower(): name for name in checks.names_of(self._db, table)}
+        """The names of the columns of a table, by their lower case, since SQL ignores case."""
+        return {name.lower(): name for name in integrity.names_of(self._db, table)}
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def pending(self, name: str, engine: str, *, retry: bool = False) -> Iterator[tuple[int, bytes]]:
-        """Number and key of every point that has no result yet, equal ones once.
+        """Number and key of every point without a result, equal ones once.
 
         What one engine refused another may know. With `retry` failures count as no results.
         """
@@ -226,26 +226,26 @@ class Store:
         return found
 
     def _enough(self, metrics: Sequence[str]) -> list[str]:
-        """The sets of metrics, as results name them, that have all of these."""
+        """The sets of metrics, as in results, that contain all of these."""
         kinds = [str(text) for (text,) in self._db.ask("SELECT DISTINCT measured FROM results")]
         return [text for text in kinds if set(text.split()) >= set(metrics)]
 
     def experiments(self) -> list[Experiment]:
-        """All that was run into this file, the last one first."""
+        """All experiments in this file, the last one first."""
         names = self._db.ask("SELECT name FROM experiments ORDER BY begun DESC, id DESC")
         return [self._known(name)[1] for (name,) in names]
 
     def experiment(self, name: str | None = None) -> Experiment:
-        """The experiment of this name, or the one that was run last."""
+        """The experiment of this name, or the last one."""
         if name is not None:
             return self._known(name)[1]
         found = self.experiments()
         if not found:
-            raise InputError(f"{self.path}: holds no experiment yet")
+            raise InputError(f"{self.path}: has no experiment yet")
         return found[0]
 
     def status(self, name: str) -> Status:
-        """How far an experiment is."""
+        """The progress of an experiment."""
         number, experiment = self._known(name)
         enough = self._enough(experiment.metrics)
         now = self._db.clock.now()
@@ -260,15 +260,15 @@ class Store:
         return Status(name, total, done, failed, None if ago is None else max(0.0, ago), (recent or 0) / 60, ahead)
 
     def rows(self, name: str, query: str | None = None, *, unfinished: bool = False) -> tuple[list[str], list[Any]]:
-        """Columns and rows of an experiment, in the order of its grid; those without result only if asked for.
+        """Columns and rows of an experiment, in the order of its grid; those without result only with `unfinished`.
 
         `query` is a condition (`gpus > 8 and error is null`), or a SELECT over the table `rows`; it can only read.
         A file in which anything is damaged is refused.
         """
         with self._db.reading():
-            damage = checks.check(self._db, name)
+            damage = integrity.check(self._db, name)
             if damage.found:
-                raise checks.refusal(self._db, damage)
+                raise integrity.refusal(self._db, damage)
             number, experiment = self._known(name)
             return self._selected(experiment, number, query, unfinished=unfinished)
 
@@ -299,7 +299,7 @@ class Store:
         row = self._row_of(name)
         if row is None:
             names = [str(found) for (found,) in self._db.ask("SELECT name FROM experiments")]
-            raise UnknownNameError(f"{self.path}: no experiment is called {name!r}; {lookup.suggest(name, names)}")
+            raise UnknownNameError(f"{self.path}: unknown experiment {name!r}; {lookup.suggest(name, names)}")
         number, digest, text, axes, metrics = row
         try:
             columns = [tuple(map(str, json.loads(names))) for names in (axes, metrics)]
@@ -314,13 +314,13 @@ class Store:
 def _digested(
     points: Iterable[tuple[int, bytes, Sequence[Any]]], digest: PointsDigest
 ) -> Iterator[tuple[int, bytes, Any]]:
-    """The lines of points as they are put down, counted into a digest on their way."""
+    """The rows of points, added to a digest as they are written."""
     for number, key, values in points:
         digest.add((number, key, *map(_stored, values)))
         yield number, key, *values
 
 
-def _stored(value: Any) -> Any:  # noqa: ANN401 - a number, text or nothing
+def _stored(value: Any) -> Any:  # noqa: ANN401 - a number, text or None
     """A value as SQLite gives it back."""
     if isinstance(value, bool):
         return int(value)

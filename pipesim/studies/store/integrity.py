@@ -1,6 +1,6 @@
-"""Whether a file of results holds what was put into it: every row beside its digest.
+"""Integrity of a file of results: every row is compared with its digest.
 
-SQLite has no checksums of its own: one flipped bit in a number is another number.
+SQLite has no checksums: one flipped bit in a number is another number.
 """
 
 import json
@@ -26,9 +26,9 @@ _POINTS = "points digest"
 
 
 def check(database: Database, name: str | None = None) -> Damage:
-    """What is damaged: in the file's structure, in any result, in the row of any experiment, and in its points.
+    """The damage to the structure of the file, to results, to the rows of experiments, and to points.
 
-    With `name` only the points of that experiment are looked at.
+    With `name`, only the points of that experiment are checked.
     """
     with database.reading():
         structure = _structure(database)
@@ -38,12 +38,12 @@ def check(database: Database, name: str | None = None) -> Damage:
             return _rows_checked(database, name)
         except FormatError as error:
             return Damage(0, 0, 0, database.version == 1, error.message.removeprefix(f"{database.path}: "), (), ())
-        except KeyError as error:  # the name of a column is not what it was
+        except KeyError as error:  # the name of a column was changed
             return Damage(0, 0, 0, database.version == 1, f"a table has no column {error}", (), ())
 
 
 def _structure(database: Database) -> str:
-    """The first thing that SQLite finds wrong with the file."""
+    """The first fault that SQLite finds in the file."""
     try:
         (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
     except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -55,7 +55,7 @@ def _structure(database: Database) -> str:
 
 
 def _columns_missing(database: Database) -> str:
-    """What in the tables' own columns is not as it was made: a flipped bit in the name of one hides what it holds."""
+    """The first missing column: a flipped bit in the name of a column makes it unreadable."""
     with closing(sqlite3.connect(":memory:")) as blank:
         blank.executescript(TABLES)
         for table in ("experiments", "points", "results"):
@@ -70,10 +70,10 @@ def _rows_checked(database: Database, name: str | None) -> Damage:
     plain = database.version == 1
     results, keys = 0, list[Any]()
     columns = names_of(database, "results")
-    digest, told, key = digester(columns), columns.index(DIGEST) if not plain else 0, columns.index("key")
+    digest, stored, key = digester(columns), columns.index(DIGEST) if not plain else 0, columns.index("key")
     for row in database.stream("SELECT * FROM results"):
         results += 1
-        if not plain and row[told] != digest(row):
+        if not plain and row[stored] != digest(row):
             keys.append(row[key])
     experiments, points, names = 0, 0, list[Any]()
     for row in list(rows_of(database, "experiments")):
@@ -88,7 +88,7 @@ def _rows_checked(database: Database, name: str | None) -> Damage:
     return Damage(results, experiments, points, plain, "", tuple(keys), tuple(names))
 
 
-def rows_of(database: Database, table: str, where: str = "", values: Any = ()) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - as SQL takes them
+def rows_of(database: Database, table: str, where: str = "", values: Any = ()) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - SQL parameters
     """Rows of a table with the names of their columns."""
     names = names_of(database, table)
     for row in database.stream(f"SELECT * FROM {table} {where}", values):  # noqa: S608 - our own tables
@@ -101,7 +101,7 @@ def names_of(database: Database, table: str) -> list[str]:
 
 
 def _points(database: Database, number: int, axes: str) -> tuple[int, bytes]:
-    """How many points an experiment has, and the digest of them."""
+    """The number of points of an experiment, and their digest."""
     names = axes_of(axes)
     digest, count = PointsDigest(names), 0
     columns = ", ".join(["number", "key", *map(quoted, names)])
@@ -113,7 +113,7 @@ def _points(database: Database, number: int, axes: str) -> tuple[int, bytes]:
 
 
 def axes_of(text: str) -> tuple[str, ...]:
-    """The names in a column that holds several."""
+    """The names in a column with several."""
     return tuple(map(str, json.loads(text)))
 
 
@@ -131,12 +131,12 @@ def seal(database: Database, number: int, points: bytes | None = None) -> None:
 
 
 def upgrade(database: Database) -> None:
-    """Bring a file of version 1 to the present one: every row is given its digest as it stands."""
+    """Upgrade a file of version 1: every row gets the digest of its present values."""
     found = _structure(database)
     if found:
         raise refusal(database, Damage(0, 0, 0, True, found, (), ()))
     with database.writing():
-        if database.one("PRAGMA user_version")[0] == 1:  # nobody was faster
+        if database.one("PRAGMA user_version")[0] == 1:  # no other process was faster
             for statement in FROM_VERSION_1:
                 database.execute(statement)
             lines = [(row_digest(row), row["key"]) for row in rows_of(database, "results")]
@@ -149,7 +149,7 @@ def upgrade(database: Database) -> None:
 
 
 def drop(database: Database) -> None:
-    """Take out the rows that are damaged, so that they are computed and put down again."""
+    """Delete damaged rows, so that they are computed and written again."""
     with database.writing():
         damage = _rows_checked(database, None)
         for key in damage.keys:
@@ -160,7 +160,7 @@ def drop(database: Database) -> None:
 
 
 def refusal(database: Database, damage: Damage) -> InputError:
-    """Why nothing is read from a damaged file, and what to do."""
+    """The error for reading a damaged file."""
     if damage.structure:
         return FormatError(
             f"{database.path}: is damaged: {damage.structure}; restore a copy, or move it away and sweep again"
@@ -169,7 +169,7 @@ def refusal(database: Database, damage: Damage) -> InputError:
     parts += [f"the points of experiment {name!r}" for name in damage.names]
     return FormatError(
         f"{database.path}: {' and '.join(parts)} do not agree with their digests: the file was changed or damaged; "
-        "`pipesim sweep` computes again what is damaged"
+        "`pipesim sweep` computes the damaged ones again"
     )
 
 
