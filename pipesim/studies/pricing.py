@@ -59,7 +59,7 @@ def simulated_seconds(
 
 
 def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan) -> float:
-    """As `simulated_seconds` with two schedules; very many microbatches are extrapolated, since their time is linear."""
+    """As `simulated_seconds` with two schedules; very many microbatches are extrapolated linearly."""
     if plan.microbatches <= 2 * FEW:
         return simulated_seconds(costs, cluster, plan, SCHEDULES[:2])
     short, longer = (
