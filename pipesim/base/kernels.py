@@ -2,13 +2,18 @@
 
 A kernel also runs as plain Python, and tests compare both. Compiling costs numba's import (a third of a second) and,
 once per machine, the compilation, which is cached on disk. Numba compiles a changed kernel again but does not track the
-kernels that it calls; so each cache folder is named after the contents of all files involved.
+kernels that it calls and the records that it takes; so each cache folder is named after the contents of all files
+involved.
+
+A kernel may call other kernels, which are plain functions too: as plain Python it calls them as they are, compiled it
+calls their machine code. Arrays that belong together are passed in a NamedTuple.
 
 The cache is beside the source, like Python's; where that cannot be written (an installation of another user, a
 read-only container), in the user's cache folder, or in a temporary folder that only the user can write to, since cached
 code is executed; if there is none, in memory only.
 """
 
+import dis
 import functools
 import hashlib
 import inspect
@@ -19,7 +24,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from types import FunctionType
+from typing import Any, TypeVar, get_args, get_origin
+
+import numpy as np
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
@@ -42,7 +50,7 @@ class _Compiled:
         import numba  # noqa: PLC0415 - slow to import, and small problems do without it
 
         with _cache_in(_folder(self.py_func)) as is_cached:
-            return numba.njit(cache=is_cached)(self.py_func)
+            return numba.njit(**_options(self.py_func) | {"cache": is_cached})(_linked(self.py_func))
 
     def __call__(self, *arguments: object) -> object:
         return self._machine_code(*arguments)
@@ -51,6 +59,55 @@ class _Compiled:
     def _numba_type_(self) -> Any:  # noqa: ANN401 - numba declares no types
         """What numba takes this for when another kernel calls it."""
         return self._machine_code._numba_type_
+
+
+def borrowing(kernel: Kernel) -> Kernel:
+    """Declare that a kernel allocates no arrays and returns none.
+
+    Compiled, it then does not count references to the arrays that it is given. In a small kernel that is called often
+    with many arrays the counting takes longer than the work.
+    """
+    if _holds_arrays(kernel.__annotations__["return"]):
+        raise TypeError(f"{kernel.__name__} returns arrays, so it cannot be declared as borrowing")
+    kernel.__dict__["borrows"] = True
+    return kernel
+
+
+def _holds_arrays(annotation: object) -> bool:
+    """Whether a value of this type may be an array, or a tuple with one."""
+    fields = annotation.__annotations__.values() if hasattr(annotation, "_fields") else ()
+    return get_origin(annotation) is np.ndarray or any(map(_holds_arrays, (*get_args(annotation), *fields)))
+
+
+def _options(kernel: Callable[..., object]) -> dict[str, Any]:
+    return {"_nrt": False} if hasattr(kernel, "borrows") else {}  # without numba's counts of references
+
+
+@functools.cache
+def _called(kernel: Callable[..., object]) -> Any:  # noqa: ANN401 - numba declares no types
+    """The kernel as machine code for other kernels: cached as part of theirs, without what Python needs to call it."""
+    import numba  # noqa: PLC0415 - as above
+
+    only_code = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(**_options(kernel) | only_code)(_linked(kernel))
+
+
+def _linked(kernel: Callable[..., object]) -> Callable[..., object]:
+    """The kernel, or a copy of it that calls the machine code of each plain function that it calls."""
+    called = {name: _called(one) for name, one in _globals_of(kernel).items() if isinstance(one, FunctionType)}
+    if not called or not isinstance(kernel, FunctionType):
+        return kernel
+    names = kernel.__globals__ | called
+    linked = FunctionType(kernel.__code__, names, kernel.__name__, kernel.__defaults__, kernel.__closure__)
+    linked.__annotations__ = kernel.__annotations__
+    return linked
+
+
+def _globals_of(kernel: Callable[..., object]) -> dict[str, Any]:
+    """The global names that a kernel reads, and their values; attributes of the same name do not count."""
+    names = {step.argval for step in dis.get_instructions(kernel) if step.opname == "LOAD_GLOBAL"}
+    known: dict[str, Any] = getattr(kernel, "__globals__", {})
+    return {name: known[name] for name in sorted(names & known.keys())}
 
 
 @contextmanager
@@ -131,9 +188,12 @@ def _warn_once() -> None:
 
 
 def _files_called(kernel: Callable[..., object]) -> set[Path]:
-    """The files of the kernels that this one calls, directly or indirectly."""
-    called = [one.py_func for one in inspect.getclosurevars(kernel).globals.values() if hasattr(one, "py_func")]
-    return {Path(inspect.getfile(one)) for one in called}.union(*map(_files_called, called))
+    """The files of the kernels that this one calls, directly or indirectly, and of the records they take and return."""
+    seen = [getattr(one, "py_func", one) for one in _globals_of(kernel).values()]
+    kernels = [one for one in seen if isinstance(one, FunctionType)]
+    records = [one for one in (*seen, *kernel.__annotations__.values()) if hasattr(one, "_fields")]
+    files = {inspect.getfile(one) for one in (*kernels, *records)}
+    return {Path(file) for file in files}.union(*map(_files_called, kernels))
 
 
 def import_compiler() -> None:

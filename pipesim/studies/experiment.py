@@ -179,10 +179,10 @@ def weight_share(setup: Setup) -> float | None:
 
 def bound(setup: Setup) -> float:
     """Seconds that no plan and schedule of this sort can beat on this cluster, in this scenario or a worse one."""
-    sharing = setup.options.sharing
-    if sharing == "fair" and (setup.scenario != CALM or setup.options.transfers != "eager"):
-        sharing = "fifo"  # replicas may not do all at the same time: something happens to one, or they wait in turn
-    return _least_part(setup) * bounds.bound_for(setup.plan, setup.schedule, setup.costs, setup.cluster, sharing)
+    in_step = setup.scenario == CALM and setup.options.transfers == "eager"  # nothing delays one replica only
+    return _least_part(setup) * bounds.bound_for(
+        setup.plan, setup.schedule, setup.costs, setup.cluster, setup.options.sharing, in_step=in_step
+    )
 
 
 def _least_part(setup: Setup) -> float:

@@ -13,11 +13,11 @@ from helpers.strategies import clusters, even_trace, jobs
 from pipesim.analysis import bounds, metrics
 from pipesim.analysis.bounds import bound_for, islands, plan_bound, schedule_bound, single_stage, total_work
 from pipesim.analysis.bounds.forms import by_form, by_shape, least_crossing
-from pipesim.analysis.bounds.islands import Network, best_partitions, group_bandwidths, ring_bandwidths, sea_of
+from pipesim.analysis.bounds.islands import Network, best_partitions, group_bandwidths, island_model, ring_bandwidths
+from pipesim.analysis.bounds.layer_sums import layer_sums
 from pipesim.analysis.bounds.moves import by_island, links_of
-from pipesim.analysis.bounds.reach import reachable
-from pipesim.analysis.bounds.tables import tables_of
-from pipesim.analysis.bounds.tails import tails
+from pipesim.analysis.bounds.reach import extended, reachable
+from pipesim.analysis.bounds.tails import backwards, tails_of
 from pipesim.base.errors import DeadlockError
 from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster, Device, Link
@@ -201,14 +201,14 @@ def test_the_compiled_kernel_is_its_plain_twin(job, share, replicas, data):
     count, devices = job.plan.microbatches, len(job.cluster.devices)
     label = np.array(data.draw(st.lists(st.integers(0, 1), min_size=devices, max_size=devices)))
     label = np.unique(label, return_inverse=True)[1]
-    tables = tables_of(job.costs, job.cluster, count, replicas)
-    moves = by_island(sea_of(Network(job.cluster), label), replicas, count)
+    tables = layer_sums(job.costs, job.cluster, count, replicas)
+    moves = by_island(island_model(Network(job.cluster), label), replicas, count)
     target = share * total_work(job.costs, job.cluster, count) + 1e-6
-    plain, fast = tails(*tables, *moves, target), compiled(tails)(*tables, *moves, target)
+    plain, fast = (tails_of(tables, moves, target, kernel) for kernel in (backwards, compiled(backwards)))
     assert all(map(np.array_equal, plain, fast))
     for grain in (2.0, 0.02):
-        asked = *tables, *moves, *plain, target, grain
-        assert compiled(reachable)(*asked) == reachable(*asked)
+        asked = tables, moves, plain, target, grain
+        assert reachable(*asked, compiled(extended)) == reachable(*asked, extended)
 
 
 @settings(max_examples=60)
@@ -218,10 +218,10 @@ def test_what_is_told_less_exactly_allows_no_less(job, share, replicas, data):
     count, devices = job.plan.microbatches, len(job.cluster.devices)
     label = np.array(data.draw(st.lists(st.integers(0, 1), min_size=devices, max_size=devices)))
     assume(len(set(label.tolist())) == 2)
-    sea = sea_of(Network(job.cluster), label)
-    tables = tables_of(job.costs, job.cluster, count, replicas)
+    model = island_model(Network(job.cluster), label)
+    tables = layer_sums(job.costs, job.cluster, count, replicas)
     target = share * total_work(job.costs, job.cluster, count) + 1e-6
-    exact, shapes, forms = (made(sea, replicas, count) for made in (by_island, by_shape, by_form))
+    exact, shapes, forms = (made(model, replicas, count) for made in (by_island, by_shape, by_form))
     fine = bounds._reachable(tables, exact, target, 0.02)
     assert fine <= bounds._reachable(tables, exact, target, 2.0)
     assert fine <= bounds._reachable(tables, shapes, target, 0.02) <= bounds._reachable(tables, forms, target, 0.02)
@@ -325,11 +325,11 @@ def small(rng, layers, bytes_, parameters):
 
 def allows(label, costs, cluster, microbatches, sharing="fair", *, moves_of, seconds, grain=0.02):
     """Whether the program over plans, with these islands and moves, lets a plan be as fast; rounding is added."""
-    sea = sea_of(Network(cluster), np.array(label), sharing)
+    model = island_model(Network(cluster), np.array(label), sharing)
     return any(
         bounds._reachable(
-            tables_of(costs, cluster, microbatches, replicas),
-            moves_of(sea, replicas, microbatches),
+            layer_sums(costs, cluster, microbatches, replicas),
+            moves_of(model, replicas, microbatches),
             seconds + 40e-9,
             grain,
         )
@@ -463,7 +463,7 @@ def test_islands_are_servers_and_what_leaves_them_is_their_nic():
     (label,) = best_partitions(network)
     assert label.tolist() == [0, 0, 0, 1, 1, 1]
     assert network.island_capacity(label).tolist() == [1.25e9] * 2
-    assert sea_of(network, label).device_near == 25e9
+    assert island_model(network, label).device_near == 25e9
 
 
 def test_devices_are_alike_that_can_change_places():
@@ -485,7 +485,7 @@ def test_devices_are_alike_that_can_change_places():
     ]:
         assert Network(changed).alike(label).tolist() == expected
     assert not Network(load_cluster("dgx1_v100")).alike(np.zeros(8, np.int64)).any()
-    assert not sea_of(Network(cluster), label, "fifo").together.any()
+    assert not island_model(Network(cluster), label, "fifo").together.any()
 
 
 def crossing():
@@ -503,7 +503,7 @@ def test_replicas_in_another_order_are_held_against_less():
     turned = {0: 1, 1: 0, 2: 2, 3: 3}
     rows[3] = [action._replace(microbatch=turned[action.microbatch]) for action in rows[3]]
     mixed = Schedule.of(rows)
-    strict, less = plan_bound(costs, cluster, 4), plan_bound(costs, cluster, 4, "fifo")
+    strict, less = plan_bound(costs, cluster, 4), plan_bound(costs, cluster, 4, in_step=False)
     assert bound_for(plan, schedule, costs, cluster) == strict > 1.01 * less
     assert bound_for(plan, mixed, costs, cluster) == less
     assert metrics.iteration_time(run(lower(Setup(plan, mixed, costs, cluster)))) >= less
@@ -515,7 +515,7 @@ def test_in_a_scenario_the_bound_is_less():
     for factor, expected in [(2.0, 1.0), (0.5, 0.5)]:
         scenario = Scenario(slow=(Slow("node0.gpu0", factor),))
         case = Setup(plan, schedule, costs, cluster, scenario=scenario)
-        assert experiment.bound(case) == expected * plan_bound(costs, cluster, 4, "fifo")
+        assert experiment.bound(case) == expected * plan_bound(costs, cluster, 4, in_step=False)
         assert experiment.schedule_bound(case) == expected * schedule_bound(plan, costs, cluster)
         assert metrics.iteration_time(run(lower(case))) >= max(experiment.bound(case), experiment.schedule_bound(case))
 
@@ -524,7 +524,7 @@ def test_in_a_scenario_the_bound_is_less():
 def test_where_transfers_wait_for_their_turn_the_bound_is_less(transfers):
     costs, cluster, plan, schedule = crossing()
     case = Setup(plan, schedule, costs, cluster, Options("fair", transfers))
-    assert experiment.bound(case) == plan_bound(costs, cluster, 4, "fifo") < plan_bound(costs, cluster, 4)
+    assert experiment.bound(case) == plan_bound(costs, cluster, 4, in_step=False) < plan_bound(costs, cluster, 4)
     assert metrics.iteration_time(run(lower(case))) >= experiment.bound(case)
 
 
@@ -540,9 +540,9 @@ def test_islands_of_equal_capacity_are_not_equal_if_one_has_narrower_links():
         *(link for i in "01" for link in (Link(f"c{i}", f"cn{i}", 50e9), Link(f"cn{i}", "core", 1e9))),
     ]
     cluster = Cluster("uneven", devices, tuple(links))
-    sea = sea_of(Network(cluster), np.array([0, 0, 1, 1, 2, 2]))
-    assert (sea.sizes.tolist(), sea.capacity.tolist()) == ([2, 2, 2], [2e9] * 3)
-    assert sea.groups == [(2, 1), (2, 2)]
+    model = island_model(Network(cluster), np.array([0, 0, 1, 1, 2, 2]))
+    assert (model.sizes.tolist(), model.capacity.tolist()) == ([2, 2, 2], [2e9] * 3)
+    assert model.groups == [(2, 1), (2, 2)]
     costs = costs_of(pipeline_trace([10**6] * 3, [10**6] * 3, [4 * 10**6] * 2, 10**12))
     plan = Plan("pipeline", 3, 8, tuple(Stage(n, n + 1, (name,)) for n, name in enumerate(["a0", "a1", "b0"])))
     reached = metrics.iteration_time(run(lower(Setup(plan, one_f_one_b(plan, warm_up="3A"), costs, cluster))))
@@ -617,9 +617,9 @@ def test_where_there_is_no_way_plans_keep_to_one_side():
 def test_what_stays_in_a_server_does_not_wait_for_what_comes_to_it():
     """Two stages on both servers: parts that stay inside begin at once, and a device is busy with those meanwhile."""
     cluster = load_cluster("servers(2, 4, intra=1e9, inter=2e9, latency=0, network_latency=1e-3)")
-    sea = sea_of(Network(cluster), np.repeat([0, 1], 4))
+    model = island_model(Network(cluster), np.repeat([0, 1], 4))
     rows = np.array([[3, 1], [3, 1], [3, 0]]), np.array([[1, 1], [1, 0], [0, 2]])
-    assert links_of(sea, *rows, "split", 4).start.tolist() == [0, 0, sea.delay_across]
+    assert links_of(model, *rows, "split", 4).delay.tolist() == [0, 0, model.delay_across]
 
 
 def test_the_way_there_can_be_on_one_kind_of_device_and_the_way_back_on_another():
@@ -654,10 +654,10 @@ def test_of_replicas_on_two_servers_one_may_be_late_alone():
     """After it only its own part crosses; replicas of one server have theirs at the same time, so all of them do."""
     cluster = load_cluster('servers(2, 4, intra="25GB/s", inter="1GB/s", latency=0, network_latency=0)')
     rows = np.array([[2, 1], [2, 0]]), np.array([[0, 2], [0, 2]])
-    arrive, leave, onto, *_ = links_of(sea_of(Network(cluster), np.repeat([0, 1], 4)), *rows, "split", 4)
-    assert onto[0] == pytest.approx(1 / (3 * 2 * 25e9))
-    assert onto[0] < arrive[0]
-    assert onto[1] == arrive[1] == leave[1] == pytest.approx(1 / 1e9)
+    arrive, leave, forward_min, *_ = links_of(island_model(Network(cluster), np.repeat([0, 1], 4)), *rows, "split", 4)
+    assert forward_min[0] == pytest.approx(1 / (3 * 2 * 25e9))
+    assert forward_min[0] < arrive[0]
+    assert forward_min[1] == arrive[1] == leave[1] == pytest.approx(1 / 1e9)
 
 
 def test_islands_of_a_leaf_spine_are_its_leaves_though_all_pairs_are_equally_wide():
@@ -718,8 +718,8 @@ def test_all_reduces_that_start_late_have_only_the_rest_of_the_time():
     """Two stages, each on both servers so that activations stay inside: their all-reduces share the NICs at the end."""
     costs = costs_of(even_trace(4, output_bytes=4_000_000, parameter_bytes=20_000_000))
     cluster = load_cluster('servers(2, 2, intra="4GB/s", inter="1GB/s", latency=0, network_latency=0)')
-    sea = sea_of(Network(cluster), np.array([0, 0, 1, 1]))
-    tables, moves = tables_of(costs, cluster, 32, "whole"), by_island(sea, "whole", 32)
+    model = island_model(Network(cluster), np.array([0, 0, 1, 1]))
+    tables, moves = layer_sums(costs, cluster, 32, "whole"), by_island(model, "whole", 32)
     with_rest, without = (
         bounds._least(one, moves, 1e-3, np.inf) for one in (tables, tables._replace(late=np.zeros(1)))
     )

@@ -27,14 +27,30 @@ def run(folder, **environment):
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
 
 
-def test_a_kernel_is_made_anew_when_one_that_it_calls_has_changed(tmp_path):
+@pytest.mark.parametrize("called", [CALLED, CALLED.replace("@compiled\n", "")], ids=["compiled", "plain"])
+def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(called, tmp_path):
     (tmp_path / "calling.py").write_text(CALLING)
-    (tmp_path / "inside.py").write_text(CALLED.format(1))
+    (tmp_path / "inside.py").write_text(called.format(1))
     assert result(tmp_path) == "20\n"
-    (tmp_path / "inside.py").write_text(CALLED.format(4))
+    (tmp_path / "inside.py").write_text(called.format(4))
     assert result(tmp_path) == "50\n"
-    (tmp_path / "inside.py").write_text(CALLED.format(1))
+    (tmp_path / "inside.py").write_text(called.format(1))
     assert result(tmp_path) == "20\n"
+
+
+RECORD = "from typing import NamedTuple\n\nclass Pair(NamedTuple):\n    {}: int\n    {}: int\n"
+TAKING = (
+    "from inside import Pair\nfrom pipesim.base.kernels import compiled\n\n"
+    "def first(pair: Pair):\n    return pair.x\n\ndef outer(pair: Pair):\n    return 10 * first(pair)\n\n"
+    "print(compiled(outer)(Pair(1, 2)), outer(Pair(1, 2)))\n"
+)
+
+
+def test_a_kernel_is_compiled_again_when_the_record_that_it_takes_has_changed(tmp_path):
+    (tmp_path / "calling.py").write_text(TAKING)
+    for fields, printed in [("xy", "10 10\n"), ("yx", "20 20\n")]:
+        (tmp_path / "inside.py").write_text(RECORD.format(*fields))
+        assert result(tmp_path) == printed
 
 
 @pytest.fixture

@@ -350,5 +350,5 @@ def test_a_bound_whose_tables_are_too_large_is_a_lesser_one(monkeypatch, name):
 def test_132_devices_on_one_switch_have_a_bound():
     """The channels between all forms of their stages took 4.9 GB and many minutes."""
     costs, cluster = costs_of(even_trace(6)), experiment.load_cluster('flat(132, bandwidth="1GB/s")')
-    assert bounds._forms(bounds.sea_of(bounds.Network(cluster), np.zeros(132, np.int64))) > bounds.MOST_FORMS
+    assert bounds._forms(bounds.island_model(bounds.Network(cluster), np.zeros(132, np.int64))) > bounds.MOST_FORMS
     assert bounds.plan_bound(costs, cluster, 8) >= bounds.total_work(costs, cluster, 8) - 1e-5

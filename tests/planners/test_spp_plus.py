@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from helpers.networks import pipeline_trace
 from helpers.strategies import clusters, even_trace, traces
-from pipesim.analysis.bounds.islands import Network, best_partitions, sea_of
-from pipesim.analysis.bounds.moves import in_blocks
-from pipesim.analysis.bounds.tables import tables_of as tables_of_bound
+from pipesim.analysis.bounds.islands import Network, best_partitions, island_model
+from pipesim.analysis.bounds.layer_sums import layer_sums
+from pipesim.analysis.bounds.moves import ChannelColumns, in_blocks
 from pipesim.analysis.channels import execute, pipeline_of
 from pipesim.base.kernels import compiled
 from pipesim.core import plan as plans
@@ -19,7 +19,7 @@ from pipesim.core.costs import costs_of
 from pipesim.planners.spp import spp
 from pipesim.planners.spp_plus import spp_plus
 from pipesim.planners.spp_plus.islands import LAYERS, _islands, _stages, _with_few_cuts, on_islands
-from pipesim.planners.spp_plus.labels import labelled
+from pipesim.planners.spp_plus.labels import best_labels, extended
 from pipesim.studies import experiment
 from pipesim.studies.pricing import simulated_seconds
 
@@ -76,8 +76,8 @@ def with_a_slow_server(cluster, times=100):
 
 def program_of(costs, cluster, microbatches, replicas, block=1):
     network = Network(cluster)
-    sea = sea_of(network, best_partitions(network)[0])
-    return tables_of_bound(costs, cluster, microbatches, replicas), *in_blocks(sea, replicas, microbatches, block)
+    model = island_model(network, best_partitions(network)[0])
+    return layer_sums(costs, cluster, microbatches, replicas), *in_blocks(model, replicas, microbatches, block)
 
 
 @settings(max_examples=30)
@@ -85,8 +85,8 @@ def program_of(costs, cluster, microbatches, replicas, block=1):
 def test_the_compiled_labels_are_their_plain_twin(trace, replicas, microbatches, share):
     costs, cluster = costs_of(trace), with_a_slow_server(experiment.load_cluster(SLOW), 4)
     tables, moves, _ = program_of(costs, cluster, microbatches, replicas)
-    target = share * float(tables.busy[1, -1])
-    plain, fast = labelled(*tables, *moves, target), compiled(labelled)(*tables, *moves, target)
+    target = share * float(tables.work[1, -1])
+    plain, fast = (best_labels(tables, moves, target, kernel) for kernel in (extended, compiled(extended)))
     assert all(np.array_equal(a, b) for a, b in zip(plain, fast, strict=True))
 
 
@@ -95,23 +95,23 @@ def test_the_compiled_labels_are_their_plain_twin(trace, replicas, microbatches,
 def test_stages_that_are_told_hang_together_and_keep_the_time_told(trace, replicas, microbatches, share):
     costs, cluster = costs_of(trace), with_a_slow_server(experiment.load_cluster(SLOW), 4)
     tables, moves, _ = program_of(costs, cluster, microbatches, replicas)
-    target = share * float(tables.busy[1, -1])
+    target = share * float(tables.work[1, -1])
     steps = _stages(tables, moves, target)
     if steps is None:
         return
     assert [step.start for step in steps] == [0, *(step.stop for step in steps[:-1])]
     assert steps[-1].stop == len(costs.model)
     assert sum(moves.size[step.place] for step in steps) <= len(cluster.devices)
-    head = 0.0
+    head, channels = 0.0, ChannelColumns(*moves.channel.T, *np.moveaxis(moves.loads, 2, 0))
     for step in steps:
         if step.move >= 0:
-            head += 2 * moves.start[step.move] + tables.cut[step.start] * moves.own[step.move]
+            head += 2 * channels.delay[step.move] + tables.cut[step.start] * channels.round_trip[step.move]
         devices, layers = moves.size[step.place], slice(step.start, step.stop + 1, step.stop - step.start)
         weights = np.diff(tables.parameters[layers])[0]
-        reduce = weights * moves.ring[step.place] + moves.turns[step.place] * (weights > 0)
-        work = np.diff(tables.busy[devices, layers])[0]
-        assert work + max(head, tables.early * head + reduce) <= target * (1 + 1e-9)
-        head += np.diff(tables.passage[devices, layers])[0]
+        reduce = weights * moves.ring[step.place] + moves.ring_latency[step.place] * (weights > 0)
+        work = np.diff(tables.work[devices, layers])[0]
+        assert work + max(head, tables.forward_part * head + reduce) <= target * (1 + 1e-9)
+        head += np.diff(tables.both[devices, layers])[0]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -162,6 +162,6 @@ def test_devices_taken_in_blocks_are_the_same_moves_where_a_block_is_one():
 def test_of_many_layers_the_small_cuts_stay():
     """200 layers, every tenth cut a hundredth of the others: no other is kept where one of those is near."""
     costs = costs_of(even_trace(200, output_bytes=np.where(np.arange(200) % 10 == 9, 10**4, 10**6)))
-    _, cuts = _with_few_cuts(tables_of_bound(costs, experiment.load_cluster(SERVERS), 4, "split"))
+    _, cuts = _with_few_cuts(layer_sums(costs, experiment.load_cluster(SERVERS), 4, "split"))
     assert len(cuts) - 1 <= LAYERS
     assert set(range(10, 200, 10)) <= set(cuts.tolist())

@@ -55,18 +55,24 @@ from typing import NamedTuple
 import numpy as np
 
 from pipesim.analysis.bounds.forms import by_form, by_shape
-from pipesim.analysis.bounds.islands import Network, Sea, best_partitions, loosened, ring_bandwidths, sea_of
+from pipesim.analysis.bounds.islands import (
+    IslandModel,
+    Network,
+    best_partitions,
+    island_model,
+    loosened,
+    ring_bandwidths,
+)
+from pipesim.analysis.bounds.layer_sums import LayerSums, both_ways, kinds_of, layer_sums
 from pipesim.analysis.bounds.moves import Moves, by_island
 from pipesim.analysis.bounds.reach import reachable
-from pipesim.analysis.bounds.tables import Tables, both_ways, kinds_of, tables_of
-from pipesim.analysis.bounds.tails import tails
+from pipesim.analysis.bounds.tails import tails_of
 from pipesim.base.arrays import Floats
-from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, Phase
 from pipesim.core.plan import REPLICAS, Plan, Replicas
 from pipesim.core.schedule import INPUT, WEIGHT, Schedule
-from pipesim.core.sharing import Sharing
+from pipesim.core.sharing import Sharing, sharing_rule
 
 TINY = 1e-12  # seconds
 MOST_MOVES, MOST_SHAPES, MOST_ISLANDS = 400_000, 600, 4  # beyond, a bound takes minutes
@@ -75,7 +81,7 @@ MOST_MOVES, MOST_SHAPES, MOST_ISLANDS = 400_000, 600, 4  # beyond, a bound takes
 MOST_DEVICES, MOST_FORMS, MOST_CELLS = 512, 4096, 20_000_000
 
 
-class Search(NamedTuple):
+class Refinement(NamedTuple):
     """How T is looked for: the first step, when to end, and the grain of `reach`; all relative."""
 
     step: float
@@ -84,7 +90,10 @@ class Search(NamedTuple):
 
 
 LONGEST = 0.08  # relative: a step on the way up; what is far too slow takes long to look at
-SEARCHES = (Search(0.01, 4e-3, 2.0), Search(8e-3, 4e-4, 0.02))  # the certificate is the end of the last interval
+SEARCHES = (
+    Refinement(0.01, 4e-3, 2.0),
+    Refinement(8e-3, 4e-4, 0.02),
+)  # the certificate is the end of the last interval
 
 
 def stage_seconds(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> Floats:
@@ -119,12 +128,15 @@ def schedule_bound(plan: Plan, costs: Costs, cluster: Cluster) -> float:
 
 
 @functools.lru_cache(maxsize=64)  # a comparison asks the same for every planner and scheduler
-def plan_bound(costs: Costs, cluster: Cluster, microbatches: int, sharing: Sharing = "fair") -> float:
+def plan_bound(
+    costs: Costs, cluster: Cluster, microbatches: int, sharing: Sharing = "fair", *, in_step: bool = True
+) -> float:
     """Seconds that every plan of one stage per device needs, on any order of devices, with any unsplit schedule.
 
     Holds for replicas that split microbatches and for those that take them whole, and for how transfers use links:
-    `sharing`. Under `fair` replicas that split microbatches are taken to have them in the same order. Times are rounded
-    to nanoseconds in a simulation, and equals may end one apart; what that can gain is taken off.
+    `sharing`. Under `fair`, replicas that split microbatches are assumed to have them in the same order, with eager
+    transfers and without a scenario; with `in_step=False` they are not, and the bound is weaker, the one of `fifo`.
+    Simulated times are rounded to nanoseconds, and equal replicas may end one apart; what that can gain is subtracted.
     """
     # Durations are rounded to whole nanoseconds, and equals may end one apart.
     rounding = 2 * (2 * microbatches + 4 * len(cluster.devices)) * 1e-9
@@ -132,18 +144,20 @@ def plan_bound(costs: Costs, cluster: Cluster, microbatches: int, sharing: Shari
         return max(0.0, total_work(costs, cluster, microbatches) - rounding)
     cluster = loosened(cluster)
     network = Network(cluster)
-    shared = sharing in {"fair", "fifo"}
-    labels = best_partitions(network) if shared else [np.zeros(len(cluster.devices), np.int64)]
+    rule = sharing_rule(sharing)
+    labels = (
+        best_partitions(network) if rule.contended and rule.has_links else [np.zeros(len(cluster.devices), np.int64)]
+    )
     low = max(total_work(costs, cluster, microbatches), single_stage(costs, cluster, microbatches))
-    seas = [sea_of(network, label, sharing) for label in labels]
-    if any(_forms(sea) > MOST_FORMS for sea in seas):
+    models = [island_model(network, label, sharing, in_step=in_step) for label in labels]
+    if any(_forms(islands) > MOST_FORMS for islands in models):
         return max(0.0, low - rounding)
     found = np.inf
     for replicas in REPLICAS:
-        moves = [moves_of(sea, replicas, microbatches) for sea in seas]
+        moves = [moves_of(islands, replicas, microbatches) for islands in models]
         if any(len(one.first) * (len(costs.model) + 1) > MOST_CELLS for one in moves):
             return max(0.0, low - rounding)
-        tables = tables_of(costs, cluster, microbatches, replicas)
+        tables = layer_sums(costs, cluster, microbatches, replicas)
         if found == np.inf or all(_reachable(tables, one, found, SEARCHES[0].grain) for one in moves):
             least = low
             for one in moves:
@@ -152,28 +166,28 @@ def plan_bound(costs: Costs, cluster: Cluster, microbatches: int, sharing: Shari
     return max(0.0, found - rounding)
 
 
-def moves_of(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
+def moves_of(islands: IslandModel, replicas: Replicas, microbatches: int) -> Moves:
     """As exactly as is not too much."""
-    return _ways(sea)(sea, replicas, microbatches)
+    return _ways(islands)(islands, replicas, microbatches)
 
 
-def _ways(sea: Sea) -> Callable[[Sea, Replicas, int], Moves]:
-    rows = math.prod(math.comb(math.comb(size + 3, 3) + many - 1, many) for size, many in sea.groups)
-    codes = (int(sea.sizes.max()) + 1) ** (2 * len(sea.sizes))
+def _ways(islands: IslandModel) -> Callable[[IslandModel, Replicas, int], Moves]:
+    rows = math.prod(math.comb(math.comb(size + 3, 3) + many - 1, many) for size, many in islands.groups)
+    codes = (int(islands.sizes.max()) + 1) ** (2 * len(islands.sizes))
     if rows <= MOST_MOVES and codes < 2**62:
         return by_island
-    shapes = math.comb(int(sea.sizes.max()) + len(sea.sizes), len(sea.sizes))
-    few = 1 < len(sea.sizes) <= MOST_ISLANDS and shapes <= MOST_SHAPES
+    shapes = math.comb(int(islands.sizes.max()) + len(islands.sizes), len(islands.sizes))
+    few = 1 < len(islands.sizes) <= MOST_ISLANDS and shapes <= MOST_SHAPES
     return by_shape if few else by_form
 
 
-def _forms(sea: Sea) -> int:
+def _forms(islands: IslandModel) -> int:
     """How many forms stages have, where channels between all of them are looked at; otherwise 0."""
-    most = int(sea.sizes.max())
-    return most * (most + 1) // 2 + int(sea.sizes.sum()) if _ways(sea) is by_form else 0
+    most = int(islands.sizes.max())
+    return most * (most + 1) // 2 + int(islands.sizes.sum()) if _ways(islands) is by_form else 0
 
 
-def _least(tables: Tables, moves: Moves, low: float, most: float) -> float:
+def _least(tables: LayerSums, moves: Moves, low: float, most: float) -> float:
     """The end of the last interval that no plan reaches, from `low` on; `most` is reached, or infinite.
 
     First as one looks at it quickly, and from there on finely: what is far too slow takes long to look at finely.
@@ -192,21 +206,30 @@ def _least(tables: Tables, moves: Moves, low: float, most: float) -> float:
     return low
 
 
-def _reachable(tables: Tables, moves: Moves, target: float, grain: float) -> bool:
+def _reachable(tables: LayerSums, moves: Moves, target: float, grain: float) -> bool:
     target = max(target, TINY)  # it is divided by
-    return bool(compiled(reachable)(*tables, *moves, *compiled(tails)(*tables, *moves, target), target, grain))
+    return reachable(tables, moves, tails_of(tables, moves, target), target, grain)
 
 
-def bound_for(plan: Plan, schedule: Schedule, costs: Costs, cluster: Cluster, sharing: Sharing = "fair") -> float:
-    """What a plan and its schedule can be held against: `plan_bound` where that speaks of such, else the work.
+def bound_for(
+    plan: Plan,
+    schedule: Schedule,
+    costs: Costs,
+    cluster: Cluster,
+    sharing: Sharing = "fair",
+    *,
+    in_step: bool = True,
+) -> float:
+    """The bound that a plan and its schedule can be compared with: `plan_bound` where it holds, else the total work.
 
-    It does not speak of several stages on one device, nor of schedules that split the backward.
+    `plan_bound` does not hold for several stages on one device, nor for schedules that split the backward. `in_step`:
+    whether replicas of a stage that have the same order of actions also do them at the same time.
     """
     simple = all(len(held) == 1 for held in plan.chunks) and not np.isin(schedule.kind, [INPUT, WEIGHT]).any()
     if not simple:
         return total_work(costs, cluster, plan.microbatches)
-    less = sharing == "fair" and plan.replicas == "split" and not _in_step(plan, schedule)
-    return plan_bound(costs, cluster, plan.microbatches, "fifo" if less else sharing)
+    in_step = in_step and (plan.replicas == "whole" or _in_step(plan, schedule))
+    return plan_bound(costs, cluster, plan.microbatches, sharing, in_step=in_step)
 
 
 def _in_step(plan: Plan, schedule: Schedule) -> bool:

@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipesim.analysis.bounds.islands import TINY, Sea
-from pipesim.analysis.bounds.moves import Links, Moves, in_order, links_of, rings_of
+from pipesim.analysis.bounds.islands import TINY, IslandModel
+from pipesim.analysis.bounds.moves import ChannelColumns, Moves, in_order, links_of, rings_of
 from pipesim.base.arrays import Bools, Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.core.plan import Replicas
 
-COLUMNS = 8  # of a channel: arrive to load as in `Links`, and what crosses, either way
+COLUMNS = 8  # of a channel: forward to load as in `ChannelColumns`, and what crosses, either way
 
 
-class Part(NamedTuple):
+class StageForm(NamedTuple):
     """Where a stage is: its devices, and those free in its island; free = -1 if it is in several."""
 
     size: int
@@ -31,60 +31,62 @@ class Part(NamedTuple):
         return self.free >= 0
 
 
-class Stages(NamedTuple):
+class StageForms(NamedTuple):
     """What a stage can be like, one a row."""
 
     size: Ints  # devices
     free: Ints  # devices that others may have in its island; -1: it is in several
     ring: Floats  # as in `Moves`
     turns: Floats
-    circle: Floats
+    ring_load: Floats
 
 
-def by_shape(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
+def by_shape(islands: IslandModel, replicas: Replicas, microbatches: int) -> Moves:
     """Stages of so many devices in each island, largest part first."""
-    most, islands, widest = int(sea.sizes.max()), len(sea.sizes), sea.widest()
+    most, count, widest = int(islands.sizes.max()), len(islands.sizes), islands.widest()
     alone = _alone(most)
-    parts = itertools.combinations_with_replacement(range(most, -1, -1), islands)
-    several = [part for part in parts if part[1] and sum(part) <= sea.sizes.sum()]
-    shape = np.array([(k, *[0] * (islands - 1)) for k, _ in alone] + several, np.int64)
+    parts = itertools.combinations_with_replacement(range(most, -1, -1), count)
+    several = [part for part in parts if part[1] and sum(part) <= islands.sizes.sum()]
+    shape = np.array([(k, *[0] * (count - 1)) for k, _ in alone] + several, np.int64)
     free = np.array([free for _, free in alone] + [-1] * len(several), np.int64)
     turns = [sorted(set(itertools.permutations(row))) for row in shape.tolist()]
     which, turned = np.repeat(np.arange(len(shape)), [len(rows) for rows in turns]), np.concatenate(turns)
-    a, row = np.nonzero([_fits(sea, shape[n], free[n], turned, free[which]) for n in range(len(shape))])
+    a, row = np.nonzero([_fits(islands, shape[n], free[n], turned, free[which]) for n in range(len(shape))])
     links = links_of(widest, shape[a], turned[row], replicas, microbatches)
     places = np.argsort(np.argsort(-turned, axis=1, kind="stable"), axis=1)
-    stages = Stages(shape.sum(axis=1), free, *rings_of(widest, shape))
-    return _counted(sea, stages, a, which[row], links, places[row])
+    stages = StageForms(shape.sum(axis=1), free, *rings_of(widest, shape))
+    return _counted(islands, stages, a, which[row], links, places[row])
 
 
-def _fits(sea: Sea, shape: Ints, free: int, turned: Ints, frees: Ints) -> Bools:
+def _fits(islands: IslandModel, shape: Ints, free: int, turned: Ints, frees: Ints) -> Bools:
     """[row]: whether a stage with its islands turned like this can follow one of this shape."""
-    room = np.where((free >= 0) & (shape > 0), free, sea.sizes.max() - shape) - turned
+    room = np.where((free >= 0) & (shape > 0), free, islands.sizes.max() - shape) - turned
     kept = ((turned == 0) | ((room >= 0) & ((frees[:, None] < 0) | (frees[:, None] == room)))).all(axis=1)
-    fits: Bools = kept & (turned.sum(axis=1) + shape.sum() <= sea.sizes.sum())
+    fits: Bools = kept & (turned.sum(axis=1) + shape.sum() <= islands.sizes.sum())
     return fits
 
 
-def by_form(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
+def by_form(islands: IslandModel, replicas: Replicas, microbatches: int) -> Moves:
     """Stages of so many devices, in one island or in several."""
-    alone, devices = _alone(int(sea.sizes.max())), int(sea.sizes.sum())
-    several = range(2, devices + 1 if len(sea.sizes) > 1 else 0)
+    alone, devices = _alone(int(islands.sizes.max())), int(islands.sizes.sum())
+    several = range(2, devices + 1 if len(islands.sizes) > 1 else 0)
     size = np.array([k for k, _ in alone] + list(several), np.int64)
     free = np.array([free for _, free in alone] + [-1] * len(several), np.int64)
     pair = _split if replicas == "split" else _whole
     links = np.full((len(size), len(size), COLUMNS), np.inf)
     for i, j in zip(*np.nonzero(size[:, None] + size <= devices), strict=True):
-        links[i, j] = pair(sea, Part(int(size[i]), int(free[i])), Part(int(size[j]), int(free[j])), microbatches)
+        links[i, j] = pair(
+            islands, StageForm(int(size[i]), int(free[i])), StageForm(int(size[j]), int(free[j])), microbatches
+        )
     a, b = np.nonzero(links[..., 0] < np.inf)
     columns = list(links[a, b].T.copy())
     crossing = columns.pop()[:, None]
     return _counted(
-        sea,
-        Stages(size, free, *_rings(sea, size, free >= 0)),
+        islands,
+        StageForms(size, free, *_rings(islands, size, free >= 0)),
         a,
         b,
-        Links._make([*columns, crossing, crossing]),
+        ChannelColumns._make([*columns, crossing, crossing]),
         np.zeros((len(a), 1), np.int64),
     )
 
@@ -96,102 +98,113 @@ def _alone(most: int) -> list[tuple[int, int]]:
 NEVER = (np.inf,) * COLUMNS
 
 
-def _near(a: Part, b: Part) -> bool:
+def _near(a: StageForm, b: StageForm) -> bool:
     """Whether the second stage takes devices that are free in the island of the first."""
     return a.alone and b.alone and b.free == a.free - b.size
 
 
-def _can_be_elsewhere(sea: Sea, b: Part) -> bool:
-    return len(sea.sizes) > 1 and (not b.alone or b.free == int(sea.sizes.max()) - b.size)
+def _can_be_elsewhere(islands: IslandModel, b: StageForm) -> bool:
+    return len(islands.sizes) > 1 and (not b.alone or b.free == int(islands.sizes.max()) - b.size)
 
 
-def _inside(sea: Sea, a: Part, b: Part) -> int:
+def _inside(islands: IslandModel, a: StageForm, b: StageForm) -> int:
     """Devices of the stage that is in several islands which can be in the other one's; 0 if both are in one."""
     if a.alone and b.alone:
         return 0
-    return min(a.free, b.size - 1) if a.alone else min(int(sea.sizes.max()) - b.size, a.size - 1)
+    return min(a.free, b.size - 1) if a.alone else min(int(islands.sizes.max()) - b.size, a.size - 1)
 
 
-def _split(sea: Sea, a: Part, b: Part, microbatches: int) -> tuple[float, ...]:
+def _split(islands: IslandModel, a: StageForm, b: StageForm, microbatches: int) -> tuple[float, ...]:
     """The columns for replicas that split each microbatch."""
-    (r, k), turns = (a.size, b.size), microbatches if sea.shared else 1
-    near, inside = _near(a, b), _inside(sea, a, b)
+    (r, k), turns = (a.size, b.size), microbatches if islands.shared else 1
+    near, inside = _near(a, b), _inside(islands, a, b)
     if near:
-        arrive, leave = _arrival(sea, a, b, inside, near=near), _arrival(sea, b, a, inside, near=near)
-        whole = max(1 / (r * k * float(sea.near[r + k])), 1 / (min(r, k) * sea.device_near))
-        onto, home = _lone(sea, a, b, float(sea.near[2]), arrive, leave)
-        return arrive, leave, onto, home, home + whole, sea.delay_near, turns * whole, 0.0
-    wide = min(float(sea.far[r + k]), float(sea.across.max()))
-    if not wide or not _can_be_elsewhere(sea, b):
+        forward, backward = _arrival(islands, a, b, inside, near=near), _arrival(islands, b, a, inside, near=near)
+        whole = max(1 / (r * k * float(islands.near[r + k])), 1 / (min(r, k) * islands.device_near))
+        forward_min, backward_min = _lone(islands, a, b, float(islands.near[2]), forward, backward)
+        return (
+            forward,
+            backward,
+            forward_min,
+            backward_min,
+            backward_min + whole,
+            islands.delay_near,
+            turns * whole,
+            0.0,
+        )
+    wide = min(float(islands.far[r + k]), float(islands.across.max()))
+    if not wide or not _can_be_elsewhere(islands, b):
         return NEVER
-    arrive, leave = _arrival(sea, a, b, inside, near=near), _arrival(sea, b, a, inside, near=near)
+    forward, backward = _arrival(islands, a, b, inside, near=near), _arrival(islands, b, a, inside, near=near)
     if a.alone or b.alone:
         out = 1.0 - inside / (k if a.alone else r)
-        worst = out / float(sea.capacity.max())
+        worst = out / float(islands.capacity.max())
     else:
-        worst, out = compiled(least_crossing)(r, k, sea.sizes, sea.capacity).tolist()
-    whole = max(1 / (r * k * wide), 1 / (min(r, k) * sea.device), worst)
-    crossing = microbatches * out / float(sea.capacity.sum())
+        worst, out = compiled(least_crossing)(r, k, islands.sizes, islands.capacity).tolist()
+    whole = max(1 / (r * k * wide), 1 / (min(r, k) * islands.device), worst)
+    crossing = microbatches * out / float(islands.capacity.sum())
     parted = inside == 0 and (a.alone or b.alone)
-    delay = sea.delay_across if parted else min(sea.delay_near, sea.delay_across)
-    best = float(sea.across.max()) if a.alone and b.alone else float(sea.far[2])
-    onto, home = _lone(sea, a, b, best, arrive, leave)
-    return arrive, leave, onto, home, home + whole, delay, turns * whole, crossing
+    delay = islands.delay_across if parted else min(islands.delay_near, islands.delay_across)
+    best = float(islands.across.max()) if a.alone and b.alone else float(islands.far[2])
+    forward_min, backward_min = _lone(islands, a, b, best, forward, backward)
+    return forward, backward, forward_min, backward_min, backward_min + whole, delay, turns * whole, crossing
 
 
-def _lone(sea: Sea, a: Part, b: Part, wide: float, arrive: float, leave: float) -> tuple[float, float]:  # noqa: PLR0917
+def _lone(  # noqa: PLR0917 - columns
+    islands: IslandModel, a: StageForm, b: StageForm, wide: float, forward: float, backward: float
+) -> tuple[float, float]:
     """What may be late alone, ahead and back, as in `moves`: one part between the widest pair, or all."""
     part = 1 / (a.size * b.size * wide)
-    as_one = [stage.size == 1 or (stage.alone and bool(sea.together.all())) for stage in (a, b)]
-    return arrive if as_one[0] else part, leave if as_one[1] else part
+    as_one = [stage.size == 1 or (stage.alone and bool(islands.together.all())) for stage in (a, b)]
+    return forward if as_one[0] else part, backward if as_one[1] else part
 
 
-def _arrival(sea: Sea, a: Part, b: Part, inside: int, *, near: bool) -> float:
+def _arrival(islands: IslandModel, a: StageForm, b: StageForm, inside: int, *, near: bool) -> float:
     """Until each replica of b has its parts of a microbatch, as in `moves`: in the island where that is first.
 
     `inside`: devices of the one that is in several islands which can be in the other one's.
     """
     r, k = a.size, b.size
-    device = sea.device_near if near else sea.device
+    device = islands.device_near if near else islands.device
     if near:
-        limits = [1 / (r * k * float(sea.near[2])), 1 / (k * device)]
-        return max(*limits[: 1 + sea.in_step], 1 / (r * device) if sea.together.all() else 0.0)
+        limits = [1 / (r * k * float(islands.near[2])), 1 / (k * device)]
+        return max(*limits[: 1 + islands.in_step], 1 / (r * device) if islands.together.all() else 0.0)
     share = 1.0 if b.alone else 1 / k  # of b, in the island where that is first
     apart = 1 - inside / r if b.alone else float(a.alone and inside == 0)  # of a, elsewhere
-    wide = min(float(sea.far[2]), float(sea.across.max())) if apart else float(sea.far[2])
+    wide = min(float(islands.far[2]), float(islands.across.max())) if apart else float(islands.far[2])
     limits = [1 / (r * k * wide) if wide else np.inf, 1 / (k * device)]
     return max(
-        *limits[: 1 + sea.in_step],
-        max(share * apart / float(sea.capacity.max()), share / (r * device)) if sea.together.all() else 0.0,
+        *limits[: 1 + islands.in_step],
+        max(share * apart / float(islands.capacity.max()), share / (r * device)) if islands.together.all() else 0.0,
     )
 
 
-def _whole(sea: Sea, a: Part, b: Part, microbatches: int) -> tuple[float, ...]:
+def _whole(islands: IslandModel, a: StageForm, b: StageForm, microbatches: int) -> tuple[float, ...]:
     """The same for replicas that take whole microbatches in turn."""
     turns = max(-(-microbatches // a.size), -(-microbatches // b.size))
     if _near(a, b):
-        through = 1 / float(sea.near[2])
+        through = 1 / float(islands.near[2])
         return (
             through,
             through,
             through,
             through,
             2 * through,
-            sea.delay_near,
-            max(through, turns / sea.device_near),
+            islands.delay_near,
+            max(through, turns / islands.device_near),
             0.0,
         )
     parted = a.alone and b.alone
-    wide = float(sea.across.max() if parted else sea.far[2])
-    if not wide or not _can_be_elsewhere(sea, b):
+    wide = float(islands.across.max() if parted else islands.far[2])
+    if not wide or not _can_be_elsewhere(islands, b):
         return NEVER
     through, crossing = 1 / wide, 0.0
     if a.alone or b.alone:
         most = -(-microbatches // (b.size if a.alone else a.size))
-        crossing = max(0, microbatches - _inside(sea, a, b) * most)
-    least, crossing = (crossing / max(float(of), TINY) for of in (sea.capacity.max(), sea.capacity.sum()))
-    load = max(through, turns / sea.device, least)
-    delay = sea.delay_across if parted else min(sea.delay_near, sea.delay_across)
+        crossing = max(0, microbatches - _inside(islands, a, b) * most)
+    least, crossing = (crossing / max(float(of), TINY) for of in (islands.capacity.max(), islands.capacity.sum()))
+    load = max(through, turns / islands.device, least)
+    delay = islands.delay_across if parted else min(islands.delay_near, islands.delay_across)
     return through, through, through, through, 2 * through, delay, load, crossing
 
 
@@ -216,9 +229,9 @@ def least_crossing(r: int, k: int, sizes: Ints, capacity: Floats) -> Floats:
     return np.array([worst[r, k], 1 - stays[r, k]])
 
 
-def _counted(sea: Sea, stages: Stages, a: Ints, b: Ints, links: Links, turn: Ints) -> Moves:  # noqa: PLR0917 - columns
+def _counted(islands: IslandModel, stages: StageForms, a: Ints, b: Ints, links: ChannelColumns, turn: Ints) -> Moves:  # noqa: PLR0917 - columns
     """Moves of how many devices are used, and what the last stage is like, from channels between two stages."""
-    devices, count, size = int(sea.sizes.sum()), len(stages.size), stages.size
+    devices, count, size = int(islands.sizes.sum()), len(stages.size), stages.size
     order, links = in_order(links, a, np.arange(len(a)))
     ends = np.searchsorted(a[order], np.arange(count + 1))
     used, stage = np.divmod(np.arange((devices + 1) * count), count)
@@ -229,29 +242,29 @@ def _counted(sea: Sea, stages: Stages, a: Ints, b: Ints, links: Links, turn: Int
         np.where(size[stage] <= used, ends[stage + 1], ends[stage]).astype(np.int64),
         used * count,
         b[order],
-        *links,
+        *links.columns(),
         size[stage],
-        (used == 0) & ((stages.free < 0) | (stages.free == sea.sizes.max() - size))[stage],
+        (used == 0) & ((stages.free < 0) | (stages.free == islands.sizes.max() - size))[stage],
         np.where(fits, after * count + stage, 0),
         np.where(fits, devices - after, -1),
         stages.ring[stage],
         stages.turns[stage],
-        stages.circle[stage],
+        stages.ring_load[stage],
         turn[order],
         np.tile(np.arange(turn.shape[1]), (len(used), 1)),
     )
 
 
-def _rings(sea: Sea, k: Ints, near: Bools) -> tuple[Floats, Floats, Floats]:
+def _rings(islands: IslandModel, k: Ints, near: Bools) -> tuple[Floats, Floats, Floats]:
     """Seconds per byte of parameters of an all-reduce, its delays, and what the islands carry together."""
     part = 2 * (k - 1) / k
-    narrow, nearest = min(sea.capacity.max(), sea.across.max()), min(sea.delay_near, sea.delay_across)
-    wide = np.where(near, sea.ring_near[k], np.minimum(sea.ring_far[k], narrow))
-    far = np.where(narrow <= sea.ring_far[k], sea.delay_across, nearest)  # of the edge that is the narrowest
+    narrow, nearest = min(islands.capacity.max(), islands.across.max()), min(islands.delay_near, islands.delay_across)
+    wide = np.where(near, islands.ring_near[k], np.minimum(islands.ring_far[k], narrow))
+    far = np.where(narrow <= islands.ring_far[k], islands.delay_across, nearest)  # of the edge that is the narrowest
     with np.errstate(divide="ignore", invalid="ignore"):
         ring = np.where(k > 1, part / wide, 0.0)
-    delay: Floats = np.where(k > 1, np.where(near, sea.delay_near, far), 0.0)
+    delay: Floats = np.where(k > 1, np.where(near, islands.delay_near, far), 0.0)
     turns: Floats = delay * (2 * (k - 1))
-    touched = np.maximum(2, -(-k // int(sea.sizes.max())))
-    circle: Floats = np.where(near, 0.0, touched * part / max(float(sea.capacity.sum()), TINY))[:, None]
-    return ring, turns, circle
+    touched = np.maximum(2, -(-k // int(islands.sizes.max())))
+    ring_load: Floats = np.where(near, 0.0, touched * part / max(float(islands.capacity.sum()), TINY))[:, None]
+    return ring, turns, ring_load

@@ -8,6 +8,7 @@ Any partition gives a valid bound; what is looked for is one whose islands can s
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from pipesim.base.arrays import Bools, Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster, Route
-from pipesim.core.sharing import Sharing
+from pipesim.core.sharing import Sharing, sharing_rule
 
 Pair = tuple[int, int]
 
@@ -84,7 +85,11 @@ class Network:
     def device_capacity(self, label: Ints) -> tuple[float, float]:
         """Bytes a second that any device sends or receives at most: within its island, and in all."""
         near = [(a, b) for a, b in self.routes if label[a] == label[b]]
-        return self._ends_capacity(near), self._ends_capacity(list(self.routes))
+        return self._ends_capacity(near), self._device_capacity
+
+    @cached_property
+    def _device_capacity(self) -> float:
+        return self._ends_capacity(list(self.routes))
 
     def _ends_capacity(self, pairs: list[Pair]) -> float:
         ends: dict[tuple[int, int], set[int]] = {}
@@ -107,11 +112,13 @@ class Network:
         )
 
     def _changed(self, one: int, other: int) -> bool:
-        """Whether all routes stay what they are if two devices change places, and perhaps some of their links."""
-        swap = {one: other, other: one}
-        changed: dict[int, int] = {}
-        rate = self.cluster.media_bandwidth
-        for a, b in permutations(range(len(self.cluster.devices)), 2):
+        """Whether all routes stay what they are if two devices change places, and perhaps some of their links.
+
+        Routes between two other devices stay, so their media must; only those with one of the two at an end may change.
+        """
+        swap, rate = {one: other, other: one}, self.cluster.media_bandwidth
+        changed, uses = dict[int, int](), Counter[int]()
+        for a, b in self._pairs_with(one, other):
             before, after = self.routes.get((a, b)), self.routes.get((swap.get(a, a), swap.get(b, b)))
             if before is None or after is None:
                 if before is not after:
@@ -124,14 +131,34 @@ class Network:
                     return False
             if self._tables(before) != self._tables(after):
                 return False
-        return len(set(changed.values())) == len(changed)
+            uses.update(before.media)
+        moved = [x for x, y in changed.items() if x != y]
+        return len(set(changed.values())) == len(changed) and all(uses[x] == self._uses[x] for x in moved)
+
+    def _pairs_with(self, one: int, other: int) -> Iterator[Pair]:
+        for a in range(len(self.cluster.devices)):
+            yield from ((x, y) for b in (one, other) if a != b for x, y in ((a, b), (b, a)) if a != one or b != other)
+
+    @cached_property
+    def _uses(self) -> "Counter[int]":
+        """How often each medium is on a route."""
+        return Counter(medium for route in self.routes.values() for medium in route.media)
 
     def _tables(self, route: Route) -> list[object]:
         return [self.cluster.links[link].table for link in route.links] if self.cluster.has_tables else []
 
     def island_capacity(self, label: Ints) -> Floats:
         """[island]: bytes a second that leave or enter it at most, whichever is more."""
-        return np.array([max(self._cut(label == g, outwards=o) for o in (True, False)) for g in range(label.max() + 1)])
+        cuts, known = [label == g for g in range(label.max() + 1)], self._cuts
+        for inside in cuts:
+            if inside.tobytes() not in known:  # partitions have islands in common, and are asked for more than once
+                known[inside.tobytes()] = max(self._cut(inside, outwards=o) for o in (True, False))
+        return np.array([known[inside.tobytes()] for inside in cuts])
+
+    @cached_property
+    def _cuts(self) -> dict[bytes, float]:
+        """What is known of island capacities, by the devices of the island."""
+        return {}
 
     def _cut(self, inside: NDArray[np.bool_], *, outwards: bool) -> float:
         """The least cut of the links on routes that leave the island (or enter it)."""
@@ -188,7 +215,7 @@ def best_partitions(network: Network, most: int = 2) -> list[Ints]:
     return [label for _, label in found] or [np.zeros(count, np.int64)]
 
 
-class Sea(NamedTuple):
+class IslandModel(NamedTuple):
     """Islands, and what transfers reach at most inside of one and between two. Equal ones stand together."""
 
     order: Ints  # [island] -> its label
@@ -220,7 +247,7 @@ class Sea(NamedTuple):
         )
         return [(kind[0], len(list(group))) for kind, group in itertools.groupby(kinds)]
 
-    def widest(self) -> "Sea":
+    def widest(self) -> "IslandModel":
         """All islands as wide as the widest."""
         count = len(self.sizes)
         return self._replace(
@@ -236,19 +263,24 @@ class Sea(NamedTuple):
         return least
 
 
-def sea_of(network: Network, label: Ints, sharing: Sharing = "fair") -> Sea:
-    """What the bounds ask of islands; where links are not shared, there is no limit to what leaves them."""
-    shared = sharing in {"fair", "fifo"}
+def island_model(network: Network, label: Ints, sharing: Sharing = "fair", *, in_step: bool = True) -> IslandModel:
+    """What the bounds ask of islands; where links are not shared, there is no limit to what leaves them.
+
+    `in_step`: whether all replicas of a stage do the same in the same order, and nothing delays only some of them.
+    Under a rule by which one transfer waits for another they are not in step in any case.
+    """
+    rule = sharing_rule(sharing)
+    shared, in_step = rule.contended and rule.has_links, in_step and rule.rated
     same = label[:, None] == label[None, :]
     sizes = np.bincount(label)
     limited = shared and len(sizes) > 1
     capacity = network.island_capacity(label) if limited else np.full(len(sizes), np.inf)
     apart = np.where(same, 0.0, network.bandwidth)
     across = np.array([apart[label == g].max() for g in range(len(sizes))])
-    together = network.alike(label) & (sharing == "fair")
+    together = network.alike(label) & in_step
     order = np.lexsort((together, across, capacity, sizes))
     device_near, device = network.device_capacity(label) if shared else (np.inf, np.inf)
-    return Sea(
+    return IslandModel(
         order,
         sizes[order],
         capacity[order],
@@ -262,7 +294,7 @@ def sea_of(network: Network, label: Ints, sharing: Sharing = "fair") -> Sea:
         float(network.delay[same & ~np.eye(len(label), dtype=bool)].min(initial=np.inf)),
         float(network.delay[~same].min(initial=np.inf)),
         shared,
-        sharing != "fifo",
+        in_step or not shared,
         together[order],
     )
 

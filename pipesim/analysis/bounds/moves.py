@@ -12,23 +12,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipesim.analysis.bounds.islands import Sea
+from pipesim.analysis.bounds.islands import IslandModel
 from pipesim.base.arrays import Bools, Floats, Ints
 from pipesim.core.plan import Replicas
 
 
-class Links(NamedTuple):
-    """Channels, one a row: as the columns of `Moves` that are so called."""
+class ChannelColumns(NamedTuple):
+    """Channels, one a row: seconds per byte of a cut."""
 
-    arrive: Floats
-    leave: Floats
-    onto: Floats
-    home: Floats
-    own: Floats
-    start: Floats
-    load: Floats
-    ahead: Floats
-    back: Floats
+    forward: Floats  # a microbatch, until each replica of the next stage has its part
+    backward: Floats  # a microbatch on its way back, until each replica of the stage before has its part
+    forward_min: Floats  # forward, what may be late alone: one replica's part, or all that an island gets
+    backward_min: Floats  # and backward
+    round_trip: Floats  # a microbatch both ways, for the replica of the next stage that has most before it
+    delay: Floats  # seconds before the first byte, for the replica that has the least
+    load: Floats  # all microbatches, one way, one after the other
+    forward_load: Floats  # [row, island]: all microbatches' forwards, on what leaves the island
+    backward_load: Floats  # [row, island]: and their backwards
+
+    def columns(self) -> tuple[Floats, Floats]:
+        """The same as columns `channel` and `loads` of `Moves`."""
+        return np.column_stack(self[:7]), np.stack(self[7:], axis=2)
 
 
 class Moves(NamedTuple):
@@ -38,45 +42,38 @@ class Moves(NamedTuple):
     stop: Ints  # [state]: the move after its last
     shift: Ints  # [state]: what its moves' places are counted from
     place: Ints  # [move]
-    arrive: Floats  # [move]: a microbatch, until each replica of the next stage has its own; as long it takes to drain
-    leave: Floats  # [move]: a microbatch on its way back, until each replica of the stage before has its own
-    onto: Floats  # [move]: ahead, what may be late alone: one replica's part, or an island's where all do the same
-    home: Floats  # [move]: and back
-    own: Floats  # [move]: a microbatch both ways, for the replica of the next stage that has most before it
-    start: Floats  # [move]: the delay, in seconds, for the replica that has the least
-    load: Floats  # [move]: all microbatches, one way, one after the other
-    ahead: Floats  # [move, island]: all microbatches' forwards, on what leaves the island
-    back: Floats  # [move, island]: and their backwards
+    channel: Floats  # [move, column]: forward to load of `ChannelColumns`
+    loads: Floats  # [move, island, way]: forward_load and backward_load of `ChannelColumns`
     size: Ints  # [place]: devices of the stage
-    opens: Bools  # [place]: whether it can be the first stage's
-    becomes: Ints  # [place]: the state when the stage is there
+    can_be_first: Bools  # [place]: whether it can be the first stage's
+    next_state: Ints  # [place]: the state when the stage is there
     left: Ints  # [place]: devices for all later stages; -1: there are not so many
     ring: Floats  # [place]: the all-reduce
-    turns: Floats  # [place]: its delays, in seconds
-    circle: Floats  # [place, island]: the all-reduce, on what leaves the island
-    turn_place: Ints  # [move, island]: the same island's number in the place
-    turn_state: Ints  # [place, island]: and in the state that the place becomes
+    ring_latency: Floats  # [place]: its delays, in seconds
+    ring_load: Floats  # [place, island]: the all-reduce, on what leaves the island
+    island_at_place: Ints  # [move, island]: the same island's number in the place
+    island_at_state: Ints  # [place, island]: and in the state after the place
 
 
-def by_island(sea: Sea, replicas: Replicas, microbatches: int) -> Moves:
+def by_island(islands: IslandModel, replicas: Replicas, microbatches: int) -> Moves:
     """Every way to have devices used, a stage on some of them, and a next stage on some of the others."""
-    return in_blocks(sea, replicas, microbatches, 1)[0]
+    return in_blocks(islands, replicas, microbatches, 1)[0]
 
 
-def in_blocks(sea: Sea, replicas: Replicas, microbatches: int, block: int) -> tuple[Moves, Ints]:
+def in_blocks(islands: IslandModel, replicas: Replicas, microbatches: int, block: int) -> tuple[Moves, Ints]:
     """The same with devices only taken in blocks of so many of an island; with the devices of [place, island]."""
-    coarse = sea._replace(sizes=sea.sizes // block)
+    coarse = islands._replace(sizes=islands.sizes // block)
     used, last, following = _triples(coarse).transpose(2, 0, 1)  # [row, island] each
-    (used_next, chosen_next), turn_place = _ordered(coarse, used, following)
+    (used_next, chosen_next), island_at_place = _ordered(coarse, used, following)
     state, place = _code(coarse, used, last), _code(coarse, used_next, chosen_next)
     some = np.flatnonzero(following.any(axis=1))
     places, at = np.unique(place[some], return_index=True)
     before, chosen = used_next[some[at]], chosen_next[some[at]]
-    (after, stage), turn_state = _ordered(coarse, before + chosen, chosen)
-    becomes = _code(coarse, after, stage)
-    states = np.unique(becomes)
+    (after, stage), island_at_state = _ordered(coarse, before + chosen, chosen)
+    next_state = _code(coarse, after, stage)
+    states = np.unique(next_state)
     keep = np.flatnonzero(last.any(axis=1) & following.any(axis=1) & np.isin(state, states))
-    links = links_of(sea, block * last[keep], block * following[keep], replicas, microbatches)
+    links = links_of(islands, block * last[keep], block * following[keep], replicas, microbatches)
     keep, links = in_order(links, state[keep], keep)
     chosen, left = block * chosen, block * (coarse.sizes.sum() - after.sum(axis=1))
     first, stop = (np.searchsorted(state[keep], states, side=side).astype(np.int64) for side in ("left", "right"))
@@ -85,33 +82,33 @@ def in_blocks(sea: Sea, replicas: Replicas, microbatches: int, block: int) -> tu
         stop,
         np.zeros(len(states), np.int64),
         np.searchsorted(places, place[keep]).astype(np.int64),
-        *links,
+        *links.columns(),
         chosen.sum(axis=1),
         before.sum(axis=1) == 0,
-        np.searchsorted(states, becomes).astype(np.int64),
+        np.searchsorted(states, next_state).astype(np.int64),
         left,
-        *rings_of(sea, chosen),
-        turn_place[keep],
-        turn_state,
+        *rings_of(islands, chosen),
+        island_at_place[keep],
+        island_at_state,
     )
     return moves, chosen
 
 
-def in_order(links: Links, state: Ints, rows: Ints) -> tuple[Ints, Links]:
+def in_order(links: ChannelColumns, state: Ints, rows: Ints) -> tuple[Ints, ChannelColumns]:
     """Those that have a way, by their state and then by their load; what else there is of them, and the links."""
     order = np.lexsort((links.load, state))
     order = order[np.isfinite(links.load[order])]
-    return rows[order], Links(*(column[order] for column in links))
+    return rows[order], ChannelColumns(*(column[order] for column in links))
 
 
-def _triples(sea: Sea) -> Ints:
+def _triples(islands: IslandModel) -> Ints:
     """[row, island, (used, of the last stage, of the next)]: one of all orders of interchangeable islands.
 
     Islands with as many devices used, and as many of the last stage, may have carried more or less: which of them the
     next stage takes makes a difference, unless they are all free.
     """
     found = np.zeros((1, 0, 3), np.int64)
-    for size, many in sea.groups:
+    for size, many in islands.groups:
         one = np.array(
             [(u, a, b) for u in range(size + 1) for a in range(u + 1) for b in range(size - u + 1)], np.int64
         )
@@ -128,52 +125,62 @@ def _triples(sea: Sea) -> Ints:
     return found
 
 
-def _ordered(sea: Sea, used: Ints, chosen: Ints) -> tuple[tuple[Ints, Ints], Ints]:
+def _ordered(islands: IslandModel, used: Ints, chosen: Ints) -> tuple[tuple[Ints, Ints], Ints]:
     """The same with interchangeable islands in the order of (used, chosen), and where each of them went."""
-    base = int(sea.sizes.max()) + 1
-    key = (sea.group * base + used) * base + chosen
+    base = int(islands.sizes.max()) + 1
+    key = (islands.group * base + used) * base + chosen
     order = np.argsort(key, axis=1, kind="stable")
     return (np.take_along_axis(used, order, 1), np.take_along_axis(chosen, order, 1)), np.argsort(order, axis=1)
 
 
-def _code(sea: Sea, *columns: Ints) -> Ints:
+def _code(islands: IslandModel, *columns: Ints) -> Ints:
     """One number for each row."""
-    base = int(sea.sizes.max()) + 1
+    base = int(islands.sizes.max()) + 1
     found = np.zeros(len(columns[0]), np.int64)
     for column in np.concatenate(columns, axis=1).T:
         found = found * base + column
     return found
 
 
-def links_of(sea: Sea, a: Ints, b: Ints, replicas: Replicas, microbatches: int) -> Links:
+def links_of(islands: IslandModel, a: Ints, b: Ints, replicas: Replicas, microbatches: int) -> ChannelColumns:
     """From stages a to stages b, [row, island] devices each."""
     near = ((a > 0) | (b > 0)).sum(axis=1) == 1
-    return (_links_split if replicas == "split" else _links_whole)(sea, a, b, near, microbatches)
+    return (_links_split if replicas == "split" else _links_whole)(islands, a, b, near, microbatches)
 
 
-def _links_split(sea: Sea, a: Ints, b: Ints, near: Bools, microbatches: int) -> Links:
+def _links_split(islands: IslandModel, a: Ints, b: Ints, near: Bools, microbatches: int) -> ChannelColumns:
     """Each replica of a sends a part to each of b: what is made outside of an island and used inside enters it."""
     r, k = a.sum(axis=1), b.sum(axis=1)
     made, needed = a / r[:, None], b / k[:, None]
     out, into = made * (1 - needed), needed * (1 - made)
-    wide = np.where(near, sea.near[r + k], np.minimum(sea.far[r + k], sea.across_of(a, b)))
-    device = np.minimum(r, k) * np.where(near, sea.device_near, sea.device)
+    wide = np.where(near, islands.near[r + k], np.minimum(islands.far[r + k], islands.across_of(a, b)))
+    device = np.minimum(r, k) * np.where(near, islands.device_near, islands.device)
     with np.errstate(divide="ignore"):
         pair = np.maximum(1 / (r * k * wide), 1 / device)
-    whole = np.maximum(pair, _over(np.maximum(out, into), sea.capacity).max(axis=1))
-    ends = _arrivals(sea, a, b, near)
-    arrive, leave = ends.min(axis=1), _arrivals(sea, b, a, near).min(axis=1)
-    two = min(2, len(sea.far) - 1)
+    whole = np.maximum(pair, _over(np.maximum(out, into), islands.capacity).max(axis=1))
+    ends = _arrivals(islands, a, b, near)
+    forward, backward = ends.min(axis=1), _arrivals(islands, b, a, near).min(axis=1)
+    two = min(2, len(islands.far) - 1)
     parted = ~((a > 0) & (b > 0)).any(axis=1)
     with np.errstate(divide="ignore"):
-        part = 1 / (r * k * np.where(near, sea.near[two], np.where(parted, sea.across_of(a, b), sea.far[two])))
-    onto, home = np.where(_as_one(sea, a), arrive, part), np.where(_as_one(sea, b), leave, part)
-    own = np.maximum(2 * np.where(b > 0, ends, 0.0).max(axis=1), home + whole)
-    nearest = min(sea.delay_near, sea.delay_across)
-    delay = np.where(near, sea.delay_near, np.where(parted, sea.delay_across, nearest))
-    load = whole * (microbatches if sea.shared else 1)
-    ahead, back = microbatches * _over(out, sea.capacity), microbatches * _over(into, sea.capacity)
-    return Links(arrive, leave, onto, home, own, delay, load, ahead, back)
+        part = 1 / (
+            r * k * np.where(near, islands.near[two], np.where(parted, islands.across_of(a, b), islands.far[two]))
+        )
+    forward_min, backward_min = (
+        np.where(_as_one(islands, a), forward, part),
+        np.where(_as_one(islands, b), backward, part),
+    )
+    round_trip = np.maximum(2 * np.where(b > 0, ends, 0.0).max(axis=1), backward_min + whole)
+    nearest = min(islands.delay_near, islands.delay_across)
+    delay = np.where(near, islands.delay_near, np.where(parted, islands.delay_across, nearest))
+    load = whole * (microbatches if islands.shared else 1)
+    forward_load, backward_load = (
+        microbatches * _over(out, islands.capacity),
+        microbatches * _over(into, islands.capacity),
+    )
+    return ChannelColumns(
+        forward, backward, forward_min, backward_min, round_trip, delay, load, forward_load, backward_load
+    )
 
 
 def _over(share: Floats, capacity: Floats) -> Floats:
@@ -183,13 +190,15 @@ def _over(share: Floats, capacity: Floats) -> Floats:
     return found
 
 
-def _as_one(sea: Sea, stage: Ints) -> Bools:
+def _as_one(islands: IslandModel, stage: Ints) -> Bools:
     """[row]: whether all replicas do all at the same time, so that none is late alone."""
-    one: Bools = (stage.sum(axis=1) == 1) | ((stage > 0) <= sea.together).all(axis=1) & ((stage > 0).sum(axis=1) == 1)
+    one: Bools = (stage.sum(axis=1) == 1) | ((stage > 0) <= islands.together).all(axis=1) & (
+        (stage > 0).sum(axis=1) == 1
+    )
     return one
 
 
-def _arrivals(sea: Sea, a: Ints, b: Ints, near: Bools) -> Floats:
+def _arrivals(islands: IslandModel, a: Ints, b: Ints, near: Bools) -> Floats:
     """[row, island]: until the replicas of b there have their parts of a microbatch that those of a begin to send.
 
     Infinite where there are none. A replica waits for one part from each of a. Where the devices of an island can
@@ -197,38 +206,38 @@ def _arrivals(sea: Sea, a: Ints, b: Ints, near: Bools) -> Floats:
     """
     r, k = a.sum(axis=1)[:, None], b.sum(axis=1)[:, None]
     made, needed = a / r, b / k
-    two = min(2, len(sea.far) - 1)
-    beside = np.where((a > 0)[:, None, :] & ~np.eye(len(sea.sizes), dtype=bool), sea.across, np.inf).min(axis=2)
+    two = min(2, len(islands.far) - 1)
+    beside = np.where((a > 0)[:, None, :] & ~np.eye(len(islands.sizes), dtype=bool), islands.across, np.inf).min(axis=2)
     with np.errstate(divide="ignore"):
-        part = 1 / (r * k * np.where(a < r, np.minimum(sea.across, beside), sea.near[two]))
-    device = np.where(near, sea.device_near, sea.device)[:, None]
-    found = np.maximum(part, 1 / (k * device)) if sea.in_step else part
-    if sea.together.any():
-        narrow = np.minimum(sea.capacity[:, None], sea.capacity[None, :])
-        between = _over(made[:, :, None], np.where(np.eye(len(sea.sizes), dtype=bool), np.inf, narrow))
-        most = np.maximum(between.max(axis=1), _over(1 - made, sea.capacity))
+        part = 1 / (r * k * np.where(a < r, np.minimum(islands.across, beside), islands.near[two]))
+    device = np.where(near, islands.device_near, islands.device)[:, None]
+    found = np.maximum(part, 1 / (k * device)) if islands.in_step else part
+    if islands.together.any():
+        narrow = np.minimum(islands.capacity[:, None], islands.capacity[None, :])
+        between = _over(made[:, :, None], np.where(np.eye(len(islands.sizes), dtype=bool), np.inf, narrow))
+        most = np.maximum(between.max(axis=1), _over(1 - made, islands.capacity))
         with np.errstate(invalid="ignore"):  # where b is not, it needs nothing
             every = needed * np.maximum(most, 1 / (r * device))
-        found = np.where(sea.together, np.maximum(found, every), found)
+        found = np.where(islands.together, np.maximum(found, every), found)
     return np.where(b > 0, found, np.inf)
 
 
-def _links_whole(sea: Sea, a: Ints, b: Ints, near: Bools, microbatches: int) -> Links:
+def _links_whole(islands: IslandModel, a: Ints, b: Ints, near: Bools, microbatches: int) -> ChannelColumns:
     """Microbatch m goes from replica m mod r to m mod k, which may be in the same island unless there is none."""
     (least_a, most_a), (least_b, most_b) = _microbatches(a, microbatches), _microbatches(b, microbatches)
     inside = np.minimum(np.minimum(most_a, most_b), _inside(a, b, microbatches))
     out, into = np.maximum(0, least_a - inside), np.maximum(0, least_b - inside)
     parted = ~((a > 0) & (b > 0)).any(axis=1)
-    two = min(2, len(sea.far) - 1)
-    wide = np.where(near, sea.near[two], np.where(parted, sea.across_of(a, b), sea.far[two]))
-    nearest = min(sea.delay_near, sea.delay_across)
-    delay = np.where(near, sea.delay_near, np.where(parted, sea.delay_across, nearest))
+    two = min(2, len(islands.far) - 1)
+    wide = np.where(near, islands.near[two], np.where(parted, islands.across_of(a, b), islands.far[two]))
+    nearest = min(islands.delay_near, islands.delay_across)
+    delay = np.where(near, islands.delay_near, np.where(parted, islands.delay_across, nearest))
     turns = np.maximum(-(-microbatches // a.sum(axis=1)), -(-microbatches // b.sum(axis=1)))
     with np.errstate(divide="ignore"):
         through = 1 / wide
-    load = np.maximum(turns / np.where(near, sea.device_near, sea.device), through)
-    load = np.maximum(load, _over(np.maximum(out, into), sea.capacity).max(axis=1))
-    return Links(
+    load = np.maximum(turns / np.where(near, islands.device_near, islands.device), through)
+    load = np.maximum(load, _over(np.maximum(out, into), islands.capacity).max(axis=1))
+    return ChannelColumns(
         through,
         through,
         through,
@@ -236,8 +245,8 @@ def _links_whole(sea: Sea, a: Ints, b: Ints, near: Bools, microbatches: int) -> 
         2 * through,
         delay,
         load,
-        _over(out, sea.capacity),
-        _over(into, sea.capacity),
+        _over(out, islands.capacity),
+        _over(into, islands.capacity),
     )
 
 
@@ -269,19 +278,23 @@ def _inside(a: Ints, b: Ints, microbatches: int) -> Ints:
     return found
 
 
-def rings_of(sea: Sea, stage: Ints) -> tuple[Floats, Floats, Floats]:
+def rings_of(islands: IslandModel, stage: Ints) -> tuple[Floats, Floats, Floats]:
     """Seconds per byte of parameters of an all-reduce, its delays, and what the islands carry."""
     k = stage.sum(axis=1)
     touched = stage > 0
     near = touched.sum(axis=1) == 1
-    narrow = np.where(touched, np.minimum(sea.capacity, sea.across), np.inf).min(axis=1)
-    wide = np.where(near, sea.ring_near[k], np.minimum(sea.ring_far[k], narrow))
+    narrow = np.where(touched, np.minimum(islands.capacity, islands.across), np.inf).min(axis=1)
+    wide = np.where(near, islands.ring_near[k], np.minimum(islands.ring_far[k], narrow))
     part = 2 * (k - 1) / k
     with np.errstate(divide="ignore", invalid="ignore"):
         ring = np.where(k > 1, part / wide, 0.0)
-    nearest = min(sea.delay_near, sea.delay_across)
-    far = np.where(narrow <= sea.ring_far[k], sea.delay_across, nearest)  # of the edge that is the narrowest
-    delay = np.where(near, sea.delay_near, far)
+    nearest = min(islands.delay_near, islands.delay_across)
+    far = np.where(narrow <= islands.ring_far[k], islands.delay_across, nearest)  # of the edge that is the narrowest
+    delay = np.where(near, islands.delay_near, far)
     turns = 2 * (k - 1) * np.where(k > 1, delay, 0.0)
     crossing = np.where(touched & ~near[:, None], part[:, None], 0.0)
-    return ring, turns, np.where(sea.capacity > 0, _over(crossing, sea.capacity), 0.0)  # without a way there is no ring
+    return (
+        ring,
+        turns,
+        np.where(islands.capacity > 0, _over(crossing, islands.capacity), 0.0),
+    )  # without a way there is no ring

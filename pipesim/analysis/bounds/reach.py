@@ -1,273 +1,411 @@
-"""Whether any plan can be as fast as a guess: a dynamic program over layers and moves, on plain arrays."""
+"""Whether any plan can be as fast as a guess: a dynamic program over layers and moves, on plain arrays.
+
+Of plans up to a state (behind layer layers), or up to a place (the channel to it included), whose `head` is in the same
+part `grain` of T, the least of everything is carried along: `Heads`, and for each island g, at `Columns`,
+
+sent[g, t]   least seconds for which all-reduces that start after late[t] T keep its links busy, as a part of what is
+             left of T then
+begun[g, w]  when all that leaves it one way can have left it, if something does; what follows all of it is counted
+             with it where w < HERE
+idle[g, w]   0 where nothing does, else infinite
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.analysis.bounds.frontier import Frontier, add, free, frontier_of, has_room, taken, with_room
+from pipesim.analysis.bounds.layer_sums import LayerSums
+from pipesim.analysis.bounds.moves import Moves
+from pipesim.analysis.bounds.tails import Tail, Tails, tail_at
+from pipesim.analysis.bounds.transition import (
+    AHEAD,
+    ANY,
+    BACK,
+    HERE,
+    WAYS,
+    ChannelStep,
+    StageStep,
+    channel_step,
+    crossing,
+    enough_from,
+    place_step,
+    stage_step,
+)
 from pipesim.base.arrays import Floats, Ints
+from pipesim.base.kernels import borrowing, compiled
 
-FORE, FULL, LAST, OWED, LONE, BACKED, GONE, CAME, LATER, MORE, MINE, ROUNDS = range(12)  # first columns of the table
-AHEAD, BACK, HERE, ANY = range(4)  # what leaves an island on the way ahead, back, ahead to end there, and all of it
-WAYS = 4
+REACHED = -1
+SENT = 12  # the first column of islands; before it are those of `Heads`
 
 
-def reachable(  # noqa: PLR0917, C901, PLR0912, PLR0915 - kernels take plain values, and call no others
-    busy: Floats,
-    passage: Floats,
-    forward: Floats,
-    backward: Floats,
-    passing: Floats,
-    many: Ints,
-    rest: Floats,
-    cut: Floats,
-    parameters: Floats,
-    area: Floats,
-    early: float,  # noqa: ARG001 - the tables as they are
-    late: Floats,
-    first: Ints,
-    stop: Ints,
-    shift: Ints,
-    place: Ints,
-    arrive: Floats,
-    leave: Floats,
-    onto: Floats,
-    home: Floats,
-    own: Floats,
-    start: Floats,
-    load: Floats,
-    ahead: Floats,
-    back: Floats,
-    size: Ints,
-    opens: NDArray[np.bool_],
-    becomes: Ints,
-    left: Ints,
-    ring: Floats,
-    turns: Floats,
-    circle: Floats,
-    turn_place: Ints,
-    turn_state: Ints,
-    onward: Floats,
-    tail: Floats,
-    lone_onward: Floats,
-    lone_tail: Floats,
-    room: Floats,
-    space: Floats,
-    target: float,
-    grain: float,
+Kernel = Callable[["Guess", Frontier, int], int]
+
+
+class Heads(NamedTuple):
+    """What plans have behind them that lead to a state or a place, at the least: seconds, but for the last two."""
+
+    head: float  # one microbatch, both ways, or what ends later: there and back from a stage on, and its all-reduce
+    forward_head: float  # one microbatch, forward
+    last_forward: float  # when the last forward can have come as far, to one replica at least
+    before_tail: float  # what there is to be done beside all that is still to come
+    before_least: float  # the same, where one replica alone may be so late
+    backward_head: float  # head where one replica alone may be late on the way back, so that only its part is
+    forwards_done: float  # when all is done of the last stage if what follows its last forward takes no time
+    backwards_done: float  # the same if what is before its first backward takes no time
+    spread: float  # its forward; at a place, how much later the last replica can start than the first
+    mean_spread: float  # its forward and backward; at a place, how much later all start and sooner they end, on average
+    own_head: float  # at a place, head for the replica that has most before it
+    rounds: float  # at a place, turns of its replicas until each of the stage before has handed on a microbatch
+
+
+class Columns(NamedTuple):
+    """Where a row has what leaves islands."""
+
+    parts: int  # parts of T after which all-reduces are counted
+    begun: int
+    idle: int
+
+
+class Crossings(NamedTuple):
+    """What leaves islands with the channels behind a layer."""
+
+    loads: Floats  # [move, island, way]
+    to: Ints  # [move, island] -> island at the place
+    cut: float  # bytes
+    target: float
+    columns: Columns
+
+
+class Rings(NamedTuple):
+    """What leaves islands with the all-reduce of a stage."""
+
+    load: Floats  # [place, island]: seconds per byte of parameters
+    to: Ints  # [place, island] -> island in the state
+    late: Floats  # [t]: parts of T
+    weights: Floats  # [t]: bytes of an all-reduce, over the part of T that is left when it starts
+    target: float
+    columns: Columns
+
+
+class Guess(NamedTuple):
+    """What one guess is tried with."""
+
+    sums: LayerSums
+    moves: Moves
+    tails: Tails
+    target: float  # the guess T
+    width: float  # seconds of a grade of rows
+    rings: Rings
+    size: Ints  # [state]: devices of the last stage
+    soonest: Ints  # [v]: with v devices left, the first layer from which on they are enough
+    later: Floats  # [s, l, column]: `tails.state`, in the order in which it is read
+
+
+def reachable(  # noqa: PLR0917 - the letters of a guess
+    sums: LayerSums, moves: Moves, tails: Tails, target: float, grain: float, kernel: Kernel | None = None
 ) -> bool:
-    """Whether some plan breaks no inequality for T = target. The arrays are told in `tables`, `moves` and `tails`.
+    """Whether some plan breaks no inequality for T = target; `kernel` is `extended`, compiled by default."""
+    run = kernel or compiled(extended)
+    guess = guess_of(sums, moves, tails, target, grain)
+    frontier = opened(guess, len(moves.first) * len(sums.cut), int(1 / grain) + 2)
+    at, last = 0, (len(sums.cut) - 1) * (len(moves.first) + len(moves.size))
+    while REACHED < at < last:
+        frontier = with_room(frontier)
+        at = run(guess, frontier, at)
+    return at == REACHED
 
-    What is carried along for a plan up to a state (behind l layers), or up to a place (the channel to it included):
 
-    fore        least seconds of one microbatch, forward
-    full        the same both ways, or what ends later: the way there and back from a stage on, and its all-reduce
-    last        when the last forward can have come as far, to one replica at least
-    owed        what there is to be done beside all that is still to come
-    lone        the same, where one replica alone may be so late
-    backed      full where one replica alone may be late on the way back, so that only its part is
-    gone, came  when all is done of the last stage if what follows its last forward, or is before its first backward,
-                takes no time
-    later       its forward; at a place, how much later the last replica can start than the first
-    more        its forward and backward; at a place, how much later all start and sooner they end than one, in the mean
-    mine        at a place, full for the replica that has most before it
-    rounds      at a place, how often its replicas take turns until each of the stage before has handed on a microbatch
-    sent[g, t]  least seconds for which all-reduces that start after late[t] T keep island g's links busy, as a part of
-                what is left of T then
-    begun[g, w] when all that leaves island g one way can have left it, if something does; what follows all of it is
-                counted with it where w < HERE
-    idle[g, w]  0 where nothing does, else infinite
+def guess_of(sums: LayerSums, moves: Moves, tails: Tails, target: float, grain: float) -> Guess:
+    """With what is looked up often."""
+    (parts,), islands, there = sums.late.shape, moves.loads.shape[1], moves.left >= 0
+    size = np.ones(len(moves.first), np.int64)
+    size[moves.next_state[there]] = moves.size[there]
+    columns = Columns(parts, SENT + islands * parts, SENT + islands * (parts + WAYS))
+    rings = Rings(moves.ring_load, moves.island_at_state, sums.late, np.empty(parts), target, columns)
+    later = tails.state.transpose(1, 0, 2).copy()
+    return Guess(sums, moves, tails, target, grain * target, rings, size, enough_from(sums, target), later)
 
-    Of plans whose full is in the same part `grain` of T the least of everything is kept; one that is nowhere less than
-    another's is dropped. Rows of the table are linked to lists: `row[where]`, then `after[row]`.
-    """
-    layers, places, states, islands = cut.shape[0] - 1, size.shape[0], first.shape[0], ahead.shape[1]
-    parts = late.shape[0]
-    still, lone_still = tail.T.copy(), lone_tail.T.copy()  # read by state, layer after layer
-    sent, begun = 12, 12 + islands * parts
-    idle = begun + islands * WAYS
-    width = idle + islands * WAYS
-    row = np.full((layers + 1) * states + places, -1)  # of a state behind l layers, then of a place
-    at_place = (layers + 1) * states
-    count, unused = places, -1
-    table, after, grade = np.empty((2 * places, width)), np.empty(2 * places, np.int64), np.empty(2 * places, np.int64)
-    for p in range(places):
-        after[p], grade[p] = unused, 0
-        unused = p
-        if opens[p] and room[0, p] >= 0:
-            row[at_place + p], unused = p, after[p]
-            after[p], table[p] = -1, 0.0
-            table[p, begun:idle] = np.inf
-    of = np.ones(states, np.int64)  # devices of the last stage
-    for p in range(places):
-        if left[p] >= 0:
-            of[becomes[p]] = size[p]
-    found = np.empty(int(1 / grain) + 2, np.int64)
-    here, adds = np.empty(width), np.empty(parts)
-    soonest = np.zeros(rest.shape[0], np.int64)  # with v devices left, the least layer from where on they are enough
-    for v in range(len(soonest)):
-        while area[soonest[v]] > v * target:
-            soonest[v] += 1
-    for step in range(2 * layers):
-        l, going = step // 2, step % 2 == 0  # noqa: E741 - the letter of the formulas
-        for x in range(states if going else places):  # from states to places, or from places to states
-            where = l * states + x if going else at_place + x
-            n, r = 0, row[where]
-            while r >= 0:  # in the order of what they are graded by, and only those that are somewhere the least
-                i, following = n, after[r]
-                while i > 0 and grade[found[i - 1]] > grade[r]:
-                    found[i] = found[i - 1]
-                    i -= 1
-                found[i] = r
-                n, r = n + 1, following
-            row[where] = -1
-            kept = 0
-            for i in range(n):
-                r = found[i]
-                least = table[r, FULL] <= (space[l, x] if going else room[l, x])
-                j = 0
-                while least and j < kept:
-                    d = 0
-                    while d < width and table[r, d] >= table[found[j], d]:
-                        d += 1
-                    least = d < width
-                    j += 1
-                if least:
-                    found[kept] = r
-                    kept += 1
-                else:
-                    after[r], unused = unused, r
-            for i in range(kept):
-                r = found[i]
-                fore, full, last, owed, mine = (
-                    table[r, FORE],
-                    table[r, FULL],
-                    table[r, LAST],
-                    table[r, OWED],
-                    table[r, MINE],
-                )
-                k, s = (0, 0) if going else (size[x], becomes[x])
-                later, more, rounds = table[r, LATER], table[r, MORE], table[r, ROUNDS]
-                lone, backed = table[r, LONE], table[r, BACKED]
-                begin = first[x] if going else max(l + 1, soonest[left[x]])
-                for option in range(begin, stop[x] if going else layers + 1):
-                    if going:
-                        m = option
-                        p = shift[x] + place[m]
-                        if full + cut[l] * load[m] > target:
-                            break  # a state's moves are in the order of their load
-                        one = start[m] + cut[l] * arrive[m]
-                        back_home = start[m] + cut[l] * home[m]
-                        rest_of = back_home + lone_onward[l, p]  # what follows a message that goes ahead here
-                        rest_to = one + onward[l, p]  # and what is before one that comes back
-                        if full + max(2 * one - room[l, p], start[m] + cut[l] * load[m] + rest_of - target) > 0:
-                            continue
-                        leaving = start[m] + cut[l] * leave[m]
-                        owing = max(owed + one, lone + start[m] + cut[l] * onto[m]) + leaving
-                        lone_owing = full + start[m] + cut[l] * load[m] + back_home
-                        if max(owing + onward[l, p], lone_owing + lone_onward[l, p]) > target:
-                            continue
-                        fits = True
-                        for g in range(islands):
-                            to = turn_place[m, g]
-                            for w in range(WAYS):
-                                leaves = cut[l] * (ahead[m, g] if w != BACK else 0.0)
-                                leaves += cut[l] * (back[m, g] if w % 2 == 1 else 0.0)  # BACK or ANY
-                                then = table[r, begun + g * WAYS + w] + leaves
-                                quiet = table[r, idle + g * WAYS + w]
-                                if leaves > 0:
-                                    since = full if w == AHEAD else backed if w == BACK else fore
-                                    then, quiet = min(then, since + leaves + quiet), np.inf
-                                    if then + (rest_of if w == AHEAD else rest_to if w == BACK else 0.0) > target:
-                                        then = np.inf
-                                here[begun + to * WAYS + w], here[idle + to * WAYS + w] = then, quiet
-                                fits = fits and min(then, quiet) <= target
-                            if not fits:
-                                break
-                        if not fits:
-                            continue
-                        for g in range(islands):
-                            to = turn_place[m, g]
-                            for t in range(parts):
-                                here[sent + to * parts + t] = table[r, sent + g * parts + t]
-                        here[FORE], here[FULL] = fore + one, full + 2 * one
-                        k, before = size[p], of[x]
-                        here[OWED], here[LONE], here[BACKED] = owing, lone_owing, full + one + back_home
-                        here[GONE], here[CAME] = table[r, GONE] + leaving + one, table[r, CAME] + leaving + one
-                        turn = many[k] // before  # so many times all of the stage before have one, then the others
-                        mean = (before * turn / 2 + many[k] - before * turn) * (turn + 1) / many[k] - 1
-                        here[LATER] = ((many[k] - 1) // before) * table[r, LATER]
-                        here[MORE] = mean * table[r, MORE]
-                        here[ROUNDS] = (many[before] - 1) // k
-                        here[LAST] = max(last + cut[l] * onto[m], fore + cut[l] * load[m]) + start[m]
-                        here[MINE] = full + 2 * start[m] + cut[l] * own[m]
-                        into = at_place + p
-                    else:
-                        end = option
-                        weights = parameters[end] - parameters[l]
-                        reduce = ring[x] * weights + turns[x] if weights > 0 else 0.0
-                        work = busy[k, end] - busy[k, l]
-                        if work + max(mine + more, fore + later + reduce) > target:
-                            break  # more layers only make it worse
-                        # No backward before the first microbatch came back, no forward after the last went ahead.
-                        f, b = forward[k, end] - forward[k, l], backward[k, end] - backward[k, l]
-                        at_ends = max(f + passing[k] * b, passing[k] * f + b)
-                        ready = max(full + more, fore + later + reduce)
-                        if at_ends + still[s, end] + ready > target:
-                            continue
-                        one = passage[k, end] - passage[k, l]
-                        starts = fore + later
-                        gone_on = max(last + f, starts + passing[k] * f)
-                        owing = max(owed, table[r, GONE] + rounds * f, table[r, CAME] + rounds * b) + one
-                        owing, lone_owing = max(owing, at_ends + ready), max(lone + one, gone_on + b + reduce)
-                        if max(owing + still[s, end], lone_owing + lone_still[s, end]) > target:
-                            continue
-                        over = max(starts + work, starts + at_ends + still[s, end], gone_on + lone_still[s, end] + b)
-                        for t in range(parts):
-                            adds[t] = weights / (1 - late[t]) if weights > 0 and over >= late[t] * target else 0.0
-                        fits = True
-                        for g in range(islands):
-                            to, turning = turn_state[x, g], circle[x, g] * weights
-                            for t in range(parts):
-                                busy_then = table[r, sent + g * parts + t] + circle[x, g] * adds[t]
-                                here[sent + to * parts + t] = busy_then
-                                fits = fits and busy_then <= target
-                            for w in range(WAYS):
-                                then, quiet = table[r, begun + g * WAYS + w], table[r, idle + g * WAYS + w]
-                                if w == HERE and then + one + lone_still[s, end] + reduce > target:
-                                    then = np.inf
-                                if w == ANY and turning > 0:
-                                    then = min(then, fore + quiet) + turning
-                                    quiet = np.inf
-                                here[begun + to * WAYS + w], here[idle + to * WAYS + w] = then, quiet
-                                fits = fits and min(then, quiet) <= target
-                            if not fits:
-                                break
-                        if not fits:
-                            continue
-                        if end == layers:
-                            return True
-                        here[FORE], here[FULL] = fore + f, max(full, fore + reduce) + one
-                        here[LAST], here[OWED], here[LONE] = gone_on, owing, lone_owing
-                        here[BACKED] = max(backed, fore + reduce) + one
-                        here[GONE] = fore + passing[k] * f + b + reduce
-                        here[CAME] = fore + f + passing[k] * b + reduce
-                        here[LATER], here[MORE], here[MINE], here[ROUNDS] = f, f + b, 0.0, 0.0
-                        into = end * states + s
-                    level = int(here[FULL] / (grain * target))
-                    to = row[into]
-                    while to >= 0 and grade[to] != level:
-                        to = after[to]
-                    if to >= 0:
-                        for d in range(width):
-                            table[to, d] = min(table[to, d], here[d])
-                        continue
-                    if unused < 0 and count == len(table):
-                        table = np.concatenate((table, np.empty_like(table)))
-                        after, grade = np.concatenate((after, after)), np.concatenate((grade, grade))
-                    if unused < 0:
-                        to, count = count, count + 1
-                    else:
-                        to, unused = unused, after[unused]
-                    table[to] = here
-                    grade[to], after[to], row[into] = level, row[into], to
-                after[r], unused = unused, r
+
+def opened(guess: Guess, at_place: int, grades: int) -> Frontier:
+    """The places of first stages; lists of places follow those of states behind any number of layers."""
+    places, islands, columns = len(guess.moves.size), guess.moves.loads.shape[1], guess.rings.columns
+    frontier = frontier_of(at_place + places, 2 * places, grades, columns.idle + islands * WAYS)
+    frontier.label[:] = 0.0
+    frontier.label[columns.begun : columns.idle] = np.inf
+    for p in np.flatnonzero(guess.moves.can_be_first & (guess.tails.place[0, :, 2] >= 0)).tolist():
+        add(frontier, at_place + p, 0)
+    return frontier
+
+
+@borrowing
+def extended(guess: Guess, frontier: Frontier, begin: int) -> int:
+    """Extend all plans, layer after layer, from step `begin` on; the step for which the frontier has no room."""
+    states: int = guess.size.shape[0]
+    places: int = guess.moves.size.shape[0]
+    layers: int = guess.sums.cut.shape[0] - 1
+    for layer in range(begin // (states + places), layers):
+        step = layer * (states + places)
+        s = from_states(guess, frontier, layer, max(0, begin - step))
+        if s < states:
+            return step + s
+        p = from_places(guess, frontier, layer, max(0, begin - step - states))
+        if p < places:
+            return step + states + p if p >= 0 else REACHED
+    return layers * (states + places)
+
+
+@borrowing
+def from_states(guess: Guess, frontier: Frontier, layer: int, begin: int) -> int:
+    """Extend the plans up to each state behind l layers, from state `begin` on; the first without room, if any."""
+    moves = guess.moves
+    states: int = guess.size.shape[0]
+    for s in range(begin, states):
+        where = layer * states + s
+        if frontier.first[where] >= 0:
+            if not has_room(frontier, where, moves.stop[s] - moves.first[s]):
+                return s
+            for i in range(taken(frontier, where, guess.tails.state[layer, s, 2])):
+                over_channels(guess, frontier, layer, s, frontier.found[i])
+    return states
+
+
+@borrowing
+def from_places(guess: Guess, frontier: Frontier, layer: int, begin: int) -> int:
+    """Extend the plans up to each place behind l layers, from place `begin` on; REACHED, or the first without room."""
+    layers = guess.sums.cut.shape[0] - 1
+    places: int = guess.moves.size.shape[0]
+    for p in range(begin, places):
+        where = (layers + 1) * guess.size.shape[0] + p
+        if frontier.first[where] >= 0:
+            if not has_room(frontier, where, layers - layer):
+                return p
+            for i in range(taken(frontier, where, guess.tails.place[layer, p, 2])):
+                if over_stages(guess, frontier, layer, p, frontier.found[i]):
+                    return REACHED
+    return places
+
+
+@borrowing
+def heads_at(table: Floats, r: int) -> Heads:
+    """The first columns of a row."""
+    return Heads(
+        table[r, 0], table[r, 1], table[r, 2], table[r, 3], table[r, 4], table[r, 5],
+        table[r, 6], table[r, 7], table[r, 8], table[r, 9], table[r, 10], table[r, 11],
+    )  # fmt: skip
+
+
+@borrowing
+def keep(label: Floats, heads: Heads) -> None:
+    """Set the first columns of a row."""
+    for d in range(SENT):
+        label[d] = heads[d]
+
+
+# --- from a state over a channel to a place --------------------------------------------------------------------------
+
+
+@borrowing
+def over_channels(guess: Guess, frontier: Frontier, layer: int, s: int, r: int) -> None:
+    """The plans of row r, up to state s behind l layers, extended by each channel from there."""
+    moves, target, before, tails = guess.moves, guess.target, guess.size[s], guess.tails.place
+    channel, place, shift, cut = moves.channel, moves.place, moves.shift[s], guess.sums.cut[layer]
+    crossings = Crossings(moves.loads, moves.island_at_place, cut, target, guess.rings.columns)
+    size, with_most, at_place = moves.size, guess.sums.with_most, guess.size.shape[0] * guess.sums.cut.shape[0]
+    table, label, heads = frontier.table, frontier.label, heads_at(frontier.table, r)
+    for m in range(moves.first[s], moves.stop[s]):
+        step, p = channel_step(channel, m, cut), shift + place[m]
+        if heads.head + step.load > target:
+            break  # a state's moves are in the order of their load
+        tail = tail_at(tails, layer, p)
+        if not can_cross(heads, step, tail, target):
+            continue
+        if not islands_crossed(table, r, label, heads, step, tail, crossings, m):
+            continue
+        after = crossed(heads, step, before, size[p], with_most[before], with_most[size[p]])
+        keep(label, after)
+        add(frontier, at_place + p, int(after.head / guess.width))
+    free(frontier, r)
+
+
+@borrowing
+def can_cross(heads: Heads, step: ChannelStep, tail: Tail, target: float) -> bool:
+    """Whether plans keep what does not depend on islands, with a channel to where `tail` is to come."""
+    one, after = step.delay + step.forward, step.delay + step.backward_min
+    over = step.delay + step.load + (after + tail.least) - target
+    if heads.head + max(2 * one - tail.room, over) > 0:
+        return False
+    before, before_least = before_tails(heads, step)
+    return max(before + tail.seconds, before_least + tail.least) <= target
+
+
+@borrowing
+def before_tails(heads: Heads, step: ChannelStep) -> tuple[float, float]:
+    """What there is to be done beside all that is to come behind a channel: for any, and for one late replica."""
+    one, leaving = step.delay + step.forward, step.delay + step.backward
+    before = max(heads.before_tail + one, heads.before_least + step.delay + step.forward_min) + leaving
+    return before, heads.head + step.delay + step.load + (step.delay + step.backward_min)
+
+
+@borrowing
+def crossed(  # noqa: PLR0917 - the letters of a step
+    heads: Heads, step: ChannelStep, before: int, k: int, most_before: int, most: int
+) -> Heads:
+    """With a channel between stages of `before` and k devices, of which so many have most microbatches."""
+    one, leaving = step.delay + step.forward, step.delay + step.backward
+    turns = most // before  # so many times all of the stage before have one, then the others
+    mean = (before * turns / 2 + most - before * turns) * (turns + 1) / most - 1
+    before_tail, before_least = before_tails(heads, step)
+    return Heads(
+        head=heads.head + 2 * one,
+        forward_head=heads.forward_head + one,
+        last_forward=max(heads.last_forward + step.forward_min, heads.forward_head + step.load) + step.delay,
+        before_tail=before_tail,
+        before_least=before_least,
+        backward_head=heads.head + one + (step.delay + step.backward_min),
+        forwards_done=heads.forwards_done + leaving + one,
+        backwards_done=heads.backwards_done + leaving + one,
+        spread=((most - 1) // before) * heads.spread,
+        mean_spread=mean * heads.mean_spread,
+        own_head=heads.head + 2 * step.delay + step.round_trip,
+        rounds=float((most_before - 1) // k),
+    )
+
+
+@borrowing
+def islands_crossed(  # noqa: PLR0917 - the letters of a step
+    table: Floats, r: int, label: Floats, heads: Heads, step: ChannelStep, tail: Tail, crossings: Crossings, m: int
+) -> bool:  # fmt: skip
+    """Add to the row what leaves islands over the channel of move m; whether no island is busy for too long."""
+    parts, begun, idle = crossings.columns
+    after_forward = step.delay + step.backward_min + tail.least  # what follows a message that goes ahead here
+    before_backward = step.delay + step.forward + tail.seconds  # and what is before one that comes back
+    for g in range(crossings.to.shape[1]):
+        to = crossings.to[m, g]
+        for w in range(WAYS):
+            leaves = crossing(crossings.loads, m, g, w, crossings.cut)
+            then, quiet = table[r, begun + g * WAYS + w] + leaves, table[r, idle + g * WAYS + w]
+            if leaves > 0:
+                since = heads.head if w == AHEAD else heads.backward_head if w == BACK else heads.forward_head
+                then, quiet = min(then, since + leaves + quiet), np.inf
+                if then + (after_forward if w == AHEAD else before_backward if w == BACK else 0.0) > crossings.target:
+                    then = np.inf
+            if min(then, quiet) > crossings.target:
+                return False
+            label[begun + to * WAYS + w], label[idle + to * WAYS + w] = then, quiet
+        for t in range(parts):
+            label[SENT + to * parts + t] = table[r, SENT + g * parts + t]
+    return True
+
+
+# --- from a place with a stage there to a state ----------------------------------------------------------------------
+
+
+@borrowing
+def over_stages(guess: Guess, frontier: Frontier, layer: int, p: int, r: int) -> bool:
+    """The plans of row r, up to place p, with each stage that begins there with layer l; whether one has all layers."""
+    seconds, parameters, layers = guess.sums.seconds, guess.sums.parameters, guess.sums.cut.shape[0] - 1
+    target, later, rings, place = guess.target, guess.later, guess.rings, place_step(guess.sums, guess.moves, p)
+    states, s, begin = (
+        guess.size.shape[0],
+        guess.moves.next_state[p],
+        max(layer + 1, guess.soonest[guess.moves.left[p]]),
+    )
+    table, label, heads = frontier.table, frontier.label, heads_at(frontier.table, r)
+    for end in range(begin, layers + 1):
+        step, tail = stage_step(seconds, parameters, place, layer, end), tail_at(later, s, end)
+        starts = heads.forward_head + heads.spread
+        if step.work + max(heads.own_head + heads.mean_spread, starts + step.reduce) > target:
+            break  # more layers only make it worse
+        if not can_stay(heads, step, tail, target):
+            continue
+        if not islands_reduced(table, r, label, heads, step, tail, rings, p):
+            continue
+        if end == layers:
+            return True
+        after = stayed(heads, step)
+        keep(label, after)
+        add(frontier, end * states + s, int(after.head / guess.width))
+    free(frontier, r)
     return False
+
+
+@borrowing
+def can_stay(heads: Heads, step: StageStep, tail: Tail, target: float) -> bool:
+    """Whether plans keep what does not depend on islands, with a stage behind which `tail` is to come."""
+    if step.ends + tail.seconds + ready(heads, step) > target:
+        return False
+    before, before_least = before_next(heads, step)
+    return max(before + tail.seconds, before_least + tail.least) <= target
+
+
+@borrowing
+def ready(heads: Heads, step: StageStep) -> float:
+    """What is before the first forward of the last replica and after its last backward."""
+    return max(heads.head + heads.mean_spread, heads.forward_head + heads.spread + step.reduce)
+
+
+@borrowing
+def last_forward_end(heads: Heads, step: StageStep) -> float:
+    """When the last forward of a stage ends at the earliest."""
+    return max(heads.last_forward + step.forward, heads.forward_head + heads.spread + step.forwards)
+
+
+@borrowing
+def before_next(heads: Heads, step: StageStep) -> tuple[float, float]:
+    """What there is to be done beside all that is to come behind a stage: for any, and for one late replica."""
+    forwards_done = heads.forwards_done + heads.rounds * step.forward
+    before = max(heads.before_tail, forwards_done, heads.backwards_done + heads.rounds * step.backward) + step.both
+    before_least = max(heads.before_least + step.both, last_forward_end(heads, step) + step.backward + step.reduce)
+    return max(before, step.ends + ready(heads, step)), before_least
+
+
+@borrowing
+def stayed(heads: Heads, step: StageStep) -> Heads:
+    """With one more stage."""
+    before_tail, before_least = before_next(heads, step)
+    return Heads(
+        head=max(heads.head, heads.forward_head + step.reduce) + step.both,
+        forward_head=heads.forward_head + step.forward,
+        last_forward=last_forward_end(heads, step),
+        before_tail=before_tail,
+        before_least=before_least,
+        backward_head=max(heads.backward_head, heads.forward_head + step.reduce) + step.both,
+        forwards_done=heads.forward_head + step.forwards + step.backward + step.reduce,
+        backwards_done=heads.forward_head + step.forward + step.backwards + step.reduce,
+        spread=step.forward,
+        mean_spread=step.forward + step.backward,
+        own_head=0.0,
+        rounds=0.0,
+    )
+
+
+@borrowing
+def islands_reduced(  # noqa: PLR0917 - the letters of a step
+    table: Floats, r: int, label: Floats, heads: Heads, step: StageStep, tail: Tail, rings: Rings, p: int
+) -> bool:  # fmt: skip
+    """Add to the row what leaves islands with the all-reduce of a stage; whether no island is busy for too long."""
+    parts, begun, idle = rings.columns
+    starts, last = heads.forward_head + heads.spread, last_forward_end(heads, step)
+    over = max(starts + step.work, starts + step.ends + tail.seconds, last + tail.least + step.backward)
+    for t in range(parts):
+        starts_late = step.weights > 0 and over >= rings.late[t] * rings.target
+        rings.weights[t] = step.weights / (1 - rings.late[t]) if starts_late else 0.0
+    for g in range(rings.to.shape[1]):
+        to, load = rings.to[p, g], rings.load[p, g]
+        for t in range(parts):
+            sent = table[r, SENT + g * parts + t] + load * rings.weights[t]
+            if sent > rings.target:
+                return False
+            label[SENT + to * parts + t] = sent
+        for w in range(WAYS):
+            then, quiet = table[r, begun + g * WAYS + w], table[r, idle + g * WAYS + w]
+            if w == HERE and then + step.both + tail.least + step.reduce > rings.target:
+                then = np.inf
+            if w == ANY and load * step.weights > 0:
+                then, quiet = min(then, heads.forward_head + quiet) + load * step.weights, np.inf
+            if min(then, quiet) > rings.target:
+                return False
+            label[begun + to * WAYS + w], label[idle + to * WAYS + w] = then, quiet
+    return True

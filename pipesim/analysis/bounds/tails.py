@@ -1,108 +1,119 @@
 """What is still to come, at the least: the way of one microbatch through all later stages and back."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
-from numpy.typing import NDArray
 
+from pipesim.analysis.bounds.layer_sums import LayerSums
+from pipesim.analysis.bounds.moves import Moves
+from pipesim.analysis.bounds.transition import channel_step, enough_from, place_step, stage_step
 from pipesim.base.arrays import Floats, Ints
+from pipesim.base.kernels import borrowing, compiled
+
+Kernel = Callable[[LayerSums, Moves, "Tails", float, Ints, Ints, Floats], None]
 
 
-def tails(  # noqa: PLR0917, C901, PLR0912 - kernels take plain values, and call no others
-    busy: Floats,
-    passage: Floats,
-    forward: Floats,
-    backward: Floats,
-    passing: Floats,
-    many: Ints,  # noqa: ARG001 - the tables as they are
-    rest: Floats,
-    cut: Floats,
-    parameters: Floats,
-    area: Floats,
-    early: float,
-    late: Floats,  # noqa: ARG001
-    first: Ints,
-    stop: Ints,
-    shift: Ints,
-    place: Ints,
-    arrive: Floats,
-    leave: Floats,
-    onto: Floats,
-    home: Floats,
-    own: Floats,  # noqa: ARG001 - the moves as they are
-    start: Floats,
-    load: Floats,
-    ahead: Floats,  # noqa: ARG001
-    back: Floats,  # noqa: ARG001
-    size: Ints,
-    opens: NDArray[np.bool_],  # noqa: ARG001
-    becomes: Ints,
-    left: Ints,
-    ring: Floats,
-    turns: Floats,
-    circle: Floats,  # noqa: ARG001
-    turn_place: Ints,  # noqa: ARG001
-    turn_state: Ints,  # noqa: ARG001
-    target: float,
-) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
-    """Seconds of one microbatch, both ways, from layer l on; infinite where no plan with T = target goes on so.
+class Tail(NamedTuple):
+    """What is still to come from a place or a state, behind some layers; infinite where no plan with T goes on so."""
 
-    onward[l, p]    through a stage at a place and all that follow it
-    tail[l, s]      through a channel from a state, and on
-    lone_...        the same for a microbatch that one replica alone may have so late
-    room[l, p]      what there may be before a stage at a place, at most (`full` in `reach`)
-    space[l, s]     what there may be before a channel from a state, at most (`full` in `reach`)
-    """
-    layers, places, states = cut.shape[0] - 1, size.shape[0], first.shape[0]
-    onward, tail = np.full((layers, places), np.inf), np.full((layers + 1, states), np.inf)
-    lone_onward, lone_tail = np.full((layers, places), np.inf), np.full((layers + 1, states), np.inf)
-    room, space = np.full((layers, places), -np.inf), np.full((layers + 1, states), -np.inf)
-    tail[layers], lone_tail[layers], space[layers] = 0.0, 0.0, target
-    soonest = np.zeros(rest.shape[0], np.int64)  # with v devices left, the least layer from where on they are enough
-    for v in range(len(soonest)):
-        while area[soonest[v]] > v * target:
-            soonest[v] += 1
-    devices = rest.shape[0] - 1
-    used = np.zeros(states, np.int64)
-    for p in range(places):
-        if left[p] >= 0:
-            used[becomes[p]] = devices - left[p]
-    widest = np.empty(devices + 1)  # with so many devices used, the most room anywhere
-    for l in range(layers - 1, -1, -1):  # noqa: E741 - the letter of the formulas
-        head = max(0.0, rest[devices, 0] - rest[devices, l])
+    seconds: float  # one microbatch, both ways: from a place through a stage there, from a state through a channel
+    least: float  # the same for a microbatch that one replica alone may have so late
+    room: float  # what there may be before, at most: HEAD in `reach`
+
+
+class Tails(NamedTuple):
+    """The columns of `Tail` for each number of layers."""
+
+    place: Floats  # [l, p, column]
+    state: Floats  # [l, s, column]
+
+
+@borrowing
+def tail_at(tails: Floats, layer: int, x: int) -> Tail:
+    """One row of `Tails`."""
+    return Tail(tails[layer, x, 0], tails[layer, x, 1], tails[layer, x, 2])
+
+
+def tails_of(sums: LayerSums, moves: Moves, target: float, kernel: Kernel | None = None) -> Tails:
+    """From the last layer back to the first; `kernel` is `backwards`, compiled by default."""
+    (layers, devices), places, states = np.array(sums.rest.shape[::-1]) - 1, len(moves.size), len(moves.first)
+    found = Tails(np.full((layers, places, 3), np.inf), np.full((layers + 1, states, 3), np.inf))
+    found.place[:, :, 2], found.state[:, :, 2] = -np.inf, -np.inf
+    found.state[layers] = 0.0, 0.0, target
+    there, used = moves.left >= 0, np.zeros(states, np.int64)
+    used[moves.next_state[there]] = devices - moves.left[there]
+    run = kernel or compiled(backwards)
+    run(sums, moves, found, target, enough_from(sums, target), used, np.empty(devices + 1))
+    return found
+
+
+@borrowing
+def backwards(  # noqa: PLR0917 - the letters of a step
+    sums: LayerSums, moves: Moves, found: Tails, target: float, soonest: Ints, used: Ints, widest: Floats
+) -> None:
+    """Layer after layer; `widest` has the most room anywhere with so many devices used."""
+    layers, devices = sums.cut.shape[0] - 1, sums.rest.shape[0] - 1
+    for layer in range(layers - 1, -1, -1):
+        head = max(0.0, sums.rest[devices, 0] - sums.rest[devices, layer])
         widest[:] = -np.inf
-        for p in range(places):
-            k, s = size[p], becomes[p]
-            if left[p] < 0 or area[0] - area[l] > (devices - left[p] - k) * target:
-                continue  # there are not so many devices, or too few for what comes before
-            for end in range(max(l + 1, soonest[left[p]]), layers + 1):
-                weights = parameters[end] - parameters[l]
-                reduce = ring[p] * weights + turns[p] if weights > 0 else 0.0
-                ready = max(head, early * head + reduce)
-                work = busy[k, end] - busy[k, l]
-                if work + ready > target:
-                    break  # more layers only make it worse
-                f, b = forward[k, end] - forward[k, l], backward[k, end] - backward[k, l]
-                work = max(work, max(f + passing[k] * b, passing[k] * f + b) + tail[end, s])
-                one = passage[k, end] - passage[k, l]
-                limit = min(target - work, space[end, s] - one)
-                if work + ready > target or limit < head:
-                    continue
-                onward[l, p] = min(onward[l, p], one + tail[end, s])
-                lone_onward[l, p] = min(lone_onward[l, p], one + lone_tail[end, s])
-                room[l, p] = max(room[l, p], limit)
-            widest[devices - left[p] - k] = max(widest[devices - left[p] - k], room[l, p])
-        for s in range(states if l > 0 else 0):
-            if widest[used[s]] < head:
-                continue
-            for m in range(first[s], stop[s]):
-                if head + cut[l] * load[m] > target:
-                    break  # a state's moves are in the order of their load
-                p = shift[s] + place[m]
-                one = start[m] + cut[l] * arrive[m]
-                over = start[m] + cut[l] * load[m] + start[m] + cut[l] * home[m] + lone_onward[l, p]
-                limit = min(target - over, room[l, p] - 2 * one)
-                if limit >= head:
-                    lone = start[m] + cut[l] * onto[m] + start[m] + cut[l] * leave[m] + onward[l, p]
-                    lone_tail[l, s] = min(lone_tail[l, s], lone)
-                    tail[l, s] = min(tail[l, s], one + start[m] + cut[l] * leave[m] + onward[l, p])
-                    space[l, s] = max(space[l, s], limit)
-    return onward, tail, lone_onward, lone_tail, room, space
+        for p in range(moves.size.shape[0]):
+            before = devices - moves.left[p] - moves.size[p]
+            if (
+                moves.left[p] >= 0 and sums.area[0] - sums.area[layer] <= before * target
+            ):  # devices for what comes before
+                through_stages(sums, moves, found, target, head, layer, p, max(layer + 1, soonest[moves.left[p]]))
+                widest[before] = max(widest[before], found.place[layer, p, 2])
+        for s in range(moves.first.shape[0] if layer > 0 else 0):
+            if widest[used[s]] >= head:
+                through_channels(sums, moves, found, target, head, layer, s)
+
+
+@borrowing
+def through_stages(  # noqa: PLR0917 - the letters of a step
+    sums: LayerSums, moves: Moves, found: Tails, target: float, head: float, layer: int, p: int, begin: int
+) -> None:  # fmt: skip
+    """What is to come at place p, over all last layers of a stage there; `head` is the least way before layer l."""
+    s, place, early = moves.next_state[p], place_step(sums, moves, p), sums.forward_part * head
+    seconds, parameters = sums.seconds, sums.parameters
+    tail, least, room = np.inf, np.inf, -np.inf
+    for end in range(begin, sums.cut.shape[0]):
+        step = stage_step(seconds, parameters, place, layer, end)
+        ready = max(head, early + step.reduce)
+        if step.work + ready > target:
+            break  # more layers only make it worse
+        after = tail_at(found.state, end, s)
+        work = max(step.work, step.ends + after.seconds)
+        limit = min(target - work, after.room - step.both)
+        if work + ready <= target and limit >= head:
+            tail, least = min(tail, step.both + after.seconds), min(least, step.both + after.least)
+            room = max(room, limit)
+    found.place[layer, p, 0], found.place[layer, p, 1], found.place[layer, p, 2] = tail, least, room
+
+
+@borrowing
+def through_channels(  # noqa: PLR0917 - the letters of a step
+    sums: LayerSums,
+    moves: Moves,
+    found: Tails,
+    target: float,
+    head: float,
+    layer: int,
+    s: int,
+) -> None:
+    """What is to come in state s, over all channels from there."""
+    cut, shift, at, channel = sums.cut[layer], moves.shift[s], moves.place, moves.channel
+    tail, least, room = np.inf, np.inf, -np.inf
+    for m in range(moves.first[s], moves.stop[s]):
+        step = channel_step(channel, m, cut)
+        if head + step.load > target:
+            break  # a state's moves are in the order of their load
+        after = tail_at(found.place, layer, shift + at[m])
+        one = step.delay + step.forward
+        over = step.delay + step.load + step.delay + step.backward_min + after.least
+        limit = min(target - over, after.room - 2 * one)
+        if limit >= head:
+            tail = min(tail, one + step.delay + step.backward + after.seconds)
+            least = min(least, step.delay + step.forward_min + step.delay + step.backward + after.seconds)
+            room = max(room, limit)
+    found.state[layer, s, 0], found.state[layer, s, 1], found.state[layer, s, 2] = tail, least, room

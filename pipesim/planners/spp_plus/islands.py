@@ -16,15 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from pipesim.analysis.bounds.forms import by_form
-from pipesim.analysis.bounds.islands import Network, Sea, best_partitions, sea_of
+from pipesim.analysis.bounds.islands import IslandModel, Network, best_partitions, island_model
+from pipesim.analysis.bounds.layer_sums import LayerSums, layer_sums
 from pipesim.analysis.bounds.moves import Moves, in_blocks
-from pipesim.analysis.bounds.tables import Tables, tables_of
-from pipesim.base.arrays import Floats, Ints
-from pipesim.base.kernels import compiled
+from pipesim.base.arrays import Ints
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan, Replicas, Stage
-from pipesim.planners.spp_plus.labels import labelled
+from pipesim.planners.spp_plus.labels import best_labels
 from pipesim.planners.spp_plus.placements import best_placements, routes_of
 
 LAYERS = 64  # of more, only cuts are looked at that are small among their neighbours
@@ -50,14 +49,14 @@ class Step(NamedTuple):
 class Islands(NamedTuple):
     """A partition of the devices: what the bound asks of it, and the devices of each island in that order."""
 
-    sea: Sea
+    sea: IslandModel
     devices: list[list[str]]
     block: int
 
 
 def on_islands(costs: Costs, cluster: Cluster, microbatches: int, replicas: Replicas) -> Iterator[Plan]:
     """Different plans, for each partition of the devices and from the least T up."""
-    tables, cuts = _with_few_cuts(tables_of(costs, cluster, microbatches, replicas)._replace(late=np.array(LATE)))
+    tables, cuts = _with_few_cuts(layer_sums(costs, cluster, microbatches, replicas)._replace(late=np.array(LATE)))
     network, seen = Network(cluster), set[tuple[Stage, ...]]()
     for label in best_partitions(network):
         coarse, fine = _islands(network, label, len(tables.cut))
@@ -70,7 +69,7 @@ def on_islands(costs: Costs, cluster: Cluster, microbatches: int, replicas: Repl
             alike = bool(network.alike(label).all())
             placed += _in_a_row(tables, fine, cuts, microbatches, alike=alike)
             if not alike and len(cluster.devices) <= UNEVEN:
-                exact, routes = tables_of(costs, cluster, microbatches, replicas), routes_of(cluster)
+                exact, routes = layer_sums(costs, cluster, microbatches, replicas), routes_of(cluster)
                 placed += [better for stages in placed for better in best_placements(stages, cluster, routes, exact)]
         for stages in placed:
             if stages not in seen:
@@ -79,7 +78,7 @@ def on_islands(costs: Costs, cluster: Cluster, microbatches: int, replicas: Repl
 
 
 def _told(
-    tables: Tables, coarse: Islands, fine: Islands, replicas: Replicas, microbatches: int
+    tables: LayerSums, coarse: Islands, fine: Islands, replicas: Replicas, microbatches: int
 ) -> Iterator[tuple[Islands, Moves, Ints, list[Step]]]:
     """What the program tells with blocks that are quickly searched, then with smaller ones near what that found.
 
@@ -98,7 +97,7 @@ def _told(
 
 
 def _in_a_row(
-    tables: Tables, islands: Islands, cuts: Ints, microbatches: int, *, alike: bool
+    tables: LayerSums, islands: Islands, cuts: Ints, microbatches: int, *, alike: bool
 ) -> Iterator[tuple[Stage, ...]]:
     """Where blocks are larger than a device: stages of any size, one after the other over the islands."""
     if islands.block == 1 or len(islands.devices) == 1:
@@ -127,43 +126,29 @@ def _rows_of(islands: list[list[str]]) -> list[list[str]]:
     return [[device for island in order for device in island] for order in orders]
 
 
-def _with_few_cuts(tables: Tables) -> tuple[Tables, Ints]:
+def _with_few_cuts(tables: LayerSums) -> tuple[LayerSums, Ints]:
     """The same with at most `LAYERS` layers, and where those begin: the least cut in each stretch of equal work."""
     count = len(tables.cut) - 1
     if count <= LAYERS:
         return tables, np.arange(count + 1)
-    work = tables.passage[1] / (tables.passage[1, -1] or 1.0)
+    work = tables.both[1] / (tables.both[1, -1] or 1.0)
     stretch = np.minimum((work * (LAYERS - 1)).astype(np.int64), LAYERS - 2)
     order = np.lexsort((tables.cut[1:count], stretch[1:count])) + 1
     least = order[np.unique(stretch[order], return_index=True)[1]]
     cuts = np.unique(np.concatenate([[0], least, [count]]))
-    few = tables._replace(
-        busy=_columns(tables.busy, cuts),
-        passage=_columns(tables.passage, cuts),
-        forward=_columns(tables.forward, cuts),
-        backward=_columns(tables.backward, cuts),
-        rest=_columns(tables.rest, cuts),
-        cut=_columns(tables.cut, cuts),
-        parameters=_columns(tables.parameters, cuts),
-        area=_columns(tables.area, cuts),
-    )
-    return few, cuts
-
-
-def _columns(table: Floats, cuts: Ints) -> Floats:
-    return np.ascontiguousarray(table[..., cuts])
+    return tables.at(cuts), cuts
 
 
 def _islands(network: Network, label: Ints, layers: int) -> tuple[Islands, Islands]:
     """With the smallest blocks of devices with which there are few ways to place stages, and not too many."""
-    sea = sea_of(network, label)
+    sea = island_model(network, label)
     names = [device.name for device in network.cluster.devices]
     devices = [[names[i] for i in np.flatnonzero(label == island)] for island in sea.order]
     coarse, fine = (Islands(sea, devices, _block(sea, work // layers)) for work in (WORK, MORE_WORK))
     return coarse, fine
 
 
-def _block(sea: Sea, most: int) -> int:
+def _block(sea: IslandModel, most: int) -> int:
     """The least with which there are at most so many ways to place stages; islands have several whole ones."""
     smallest, block = int(sea.sizes.min()), 1
     while block < smallest and _ways(sea, block) > most:
@@ -179,14 +164,14 @@ def _can_be_told(islands: Islands) -> bool:
     return bool((most + 1) ** (2 * len(islands.devices)) < 2**62)
 
 
-def _ways(sea: Sea, block: int) -> int:
+def _ways(sea: IslandModel, block: int) -> int:
     """How many ways there are to have devices used, a stage on some, and the next on others."""
     sizes = [(size // block, many) for size, many in sea.groups]
     return math.prod(math.comb(math.comb(size + 3, 3) + many - 1, many) for size, many in sizes)
 
 
 def _from_the_least(
-    tables: Tables, moves: Moves, factors: tuple[float, ...] = ABOVE, narrow: int = NARROW
+    tables: LayerSums, moves: Moves, factors: tuple[float, ...] = ABOVE, narrow: int = NARROW
 ) -> tuple[float, list[list[Step] | None]]:
     """The least T that has a plan, and plans for it and for some that are greater."""
     low = float(tables.area[0]) / max(int(moves.left.max(initial=0) + moves.size.max()), 1)
@@ -201,9 +186,9 @@ def _from_the_least(
     return high, [found, *(_stages(tables, moves, factor * high) for factor in factors[1:])]
 
 
-def _stages(tables: Tables, moves: Moves, target: float) -> list[Step] | None:
+def _stages(tables: LayerSums, moves: Moves, target: float) -> list[Step] | None:
     """The stages of a plan that keeps every inequality for T = target."""
-    worst, begins, places, came, origin = compiled(labelled)(*tables, *moves, target)
+    worst, begins, places, came, origin = best_labels(tables, moves, target)
     layer = len(tables.cut) - 1
     state = int(np.argmin(worst[layer]))
     if not np.isfinite(worst[layer, state]):
@@ -226,14 +211,14 @@ def _placed(
     stages = []
     for step in steps:
         if step.move >= 0:
-            real = _turned(real, moves.turn_place[step.move])
+            real = _turned(real, moves.island_at_place[step.move])
         parts = [[]] * len(free)  # type: list[list[str]]
         for island, count in zip(real, chosen[step.place], strict=True):
             parts[island], free[island] = free[island][:count], free[island][count:]
         rounds = zip_longest(*parts) if mixed else parts
         devices = tuple(device for part in rounds for device in part if device is not None)
         stages.append(Stage(int(cuts[step.start]), int(cuts[step.stop]), devices))
-        real = _turned(real, moves.turn_state[step.place])
+        real = _turned(real, moves.island_at_state[step.place])
     return tuple(stages)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipesim.analysis.bounds.tables import Tables
+from pipesim.analysis.bounds.layer_sums import LayerSums
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster
@@ -51,10 +51,10 @@ def routes_of(cluster: Cluster) -> Routes:
 
 
 def best_placements(
-    stages: Sequence[Stage], cluster: Cluster, routes: Routes, sums: Tables, seed: int = 0
+    stages: Sequence[Stage], cluster: Cluster, routes: Routes, sums: LayerSums, seed: int = 0
 ) -> Iterator[tuple[Stage, ...]]:
     """The same stages with each on the devices that suit it, best first; devices that are idle may take part."""
-    loads, microbatches = loads_of(stages, sums), float(sums.passing[1])
+    loads, microbatches = loads_of(stages, sums), float(sums.most[1])
     own = [cluster.index[name] for stage in stages for name in stage.devices]
     idle = sorted(set(range(len(cluster.devices))) - set(own))
     rng = np.random.default_rng(seed)
@@ -69,14 +69,14 @@ def best_placements(
         )
 
 
-def loads_of(stages: Sequence[Stage], sums: Tables) -> StageLoads:
+def loads_of(stages: Sequence[Stage], sums: LayerSums) -> StageLoads:
     """What these stages compute and send."""
     size = np.array([len(stage.devices) for stage in stages])
     begin, end = np.array([stage.start for stage in stages]), np.array([stage.stop for stage in stages])
     return StageLoads(
         size,
-        sums.busy[size, end] - sums.busy[size, begin],
-        sums.passage[size, end] - sums.passage[size, begin],
+        sums.work[size, end] - sums.work[size, begin],
+        sums.both[size, end] - sums.both[size, begin],
         2 * (size - 1) / size * (sums.parameters[end] - sums.parameters[begin]),
         sums.cut[begin],
     )

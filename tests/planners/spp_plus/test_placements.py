@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from helpers.strategies import clusters, even_trace
-from pipesim.analysis.bounds.tables import tables_of
+from pipesim.analysis.bounds.layer_sums import layer_sums
 from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
@@ -112,7 +112,7 @@ def test_the_best_placement_of_two_stages_is_found_among_all():
     ends = tuple(Link(f"g{i}", f"g{i + 1}", width) for i, width in enumerate(widths))
     cluster = Cluster("chain", tuple(Device(f"g{i}", "any") for i in range(4)), ends)
     costs = costs_of(even_trace(4, output_bytes=50_000_000, parameter_bytes=100_000_000))
-    sums = tables_of(costs, cluster, 4, "split")
+    sums = layer_sums(costs, cluster, 4, "split")
     stages = (Stage(0, 2, ("g0", "g2")), Stage(2, 4, ("g1", "g3")))
     loads, routes = loads_of(stages, sums), routes_of(cluster)
     found, *_ = best_placements(stages, cluster, routes, sums)
@@ -123,7 +123,7 @@ def test_the_best_placement_of_two_stages_is_found_among_all():
 
 def test_what_stages_compute_and_send_is_that_of_their_layers():
     costs = costs_of(even_trace(4, 1e-3, 2e-3, output_bytes=1000, parameter_bytes=3000))
-    sums = tables_of(costs, experiment.load_cluster('flat(3, bandwidth="1GB/s")'), 5, "split")
+    sums = layer_sums(costs, experiment.load_cluster('flat(3, bandwidth="1GB/s")'), 5, "split")
     loads = loads_of((Stage(0, 1, ("gpu0",)), Stage(1, 4, ("gpu1", "gpu2"))), sums)
     assert loads.size.tolist() == [1, 2]
     assert loads.work == pytest.approx([5 * 3e-3, 5 * 3 * 3e-3 / 2])
@@ -138,7 +138,7 @@ def test_a_stage_settles_where_its_ring_is_wide():
     costs = costs_of(even_trace(4, output_bytes=1000, parameter_bytes=50_000_000))
     names = [device.name for device in cluster.devices]
     stages = (Stage(0, 4, tuple(names[:4])),)
-    (best, *others) = best_placements(stages, cluster, routes_of(cluster), tables_of(costs, cluster, 4, "split"))
+    (best, *others) = best_placements(stages, cluster, routes_of(cluster), layer_sums(costs, cluster, 4, "split"))
     ring = [cluster.index[name] for name in best[0].devices]
     assert min(cluster.bandwidth_matrix[a, b] for a, b in zip(ring, [*ring[1:], ring[0]], strict=True)) == 50e9
     assert all(len(found[0].devices) == 4 for found in others)
