@@ -1,9 +1,9 @@
 """A named architecture and its sizes -> Model with FLOPs; a Model and data sheets -> Trace (`roofline`).
 
-All members take the samples of a microbatch, the precision ("fp16", "bf16", "fp32" or "tf32", for parameters and
-activations) and what they read: a sequence length in tokens or the side of a square image in pixels. Transformers take
-the width of tensor parallelism: their layers are then what one of so many devices does. Members with the name of a
-published model have its sizes as defaults.
+All members take the samples of a microbatch, the precision ("fp16", "bf16", "fp32" or "tf32", of parameters and
+activations) and the size of their input: a sequence length in tokens or the side of a square image in pixels.
+Transformers take the width of tensor parallelism: their layers are then the part of one device. Members with the name
+of a published model have its sizes as defaults.
 """
 
 ARCHITECTURES = {

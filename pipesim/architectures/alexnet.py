@@ -2,7 +2,7 @@
 
     conv1 ── pool1 ── conv2 ── pool2 ── conv3 ── conv4 ── conv5 ── pool5 ── fc6 ── fc7 ── fc8
 
-The one of a single column, with 64 channels at first and without local response norms, as torchvision has it.
+The variant of torchvision: a single column, 64 channels in the first layer, no local response norms.
 """
 
 from pipesim.architectures import convolutional, operations
@@ -14,7 +14,7 @@ _HIDDEN = 4096
 
 
 def alexnet(*, image: int = 224, classes: int = 1000, microbatch: int = 1, precision: str = "fp16") -> Model:
-    """AlexNet for images of this side; the first linear layer reads all that the last pool leaves."""
+    """AlexNet for images of this side; the first linear layer reads the whole output of the last pool."""
     operations.check_sizes(classes=classes)
     maps = convolutional.pixels(image, microbatch, precision)
     layers: list[Layer] = []

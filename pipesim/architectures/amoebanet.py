@@ -2,14 +2,15 @@
 
     stem ── stem_cell0 ── stem_cell1 ── cells ── reduction ── cells ── reduction ── cells ── mean ── fc
 
-    in a cell:   1 = what the last cell hands on, 0 and the next: sums of two operations on earlier states
-                 0 = (1x1 of it)    1 = (what the cell before that hands on)    2 = op(i) + op(j)    3 = ...
-                 out: some of the states, one after the other
+    states in a cell:   0 = a 1x1 convolution of the last cell's output
+                        1 = a 1x1 convolution of the output of the cell before it
+                        2, 3, ... = op(i) + op(j), of two earlier states i and j
+                        output: some of the states, concatenated
 
-A layer here is a cell: cells exchange whole states, and inside one nothing can be cut. It is AmoebaNet-D of Real et
+A layer here is a cell: no stage can begin inside a cell. This is AmoebaNet-D of Real et
 al., "Regularized Evolution for Image Classifier Architecture Search" (2018), in the sizes of GPipe (2018): a third of
 the normal cells at each of three resolutions; a reduction halves the image and doubles the channels. Convolutions
-larger than 1x1 work on a quarter of the channels, between two 1x1. The details of the stem are simpler than theirs.
+larger than 1x1 work on a quarter of the channels, between two 1x1. The stem is simplified.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ _HALVINGS = 32
 _NARROWER = 4
 _ROW, _COLUMN = (1, 7), (7, 1)
 
-# Five sums, each of two (operation, state it reads); then the states that are handed on.
+# Five sums, each of two (operation, state that it reads); then the states that are the output.
 _Pair = tuple[tuple[str, int], tuple[str, int]]
 _NORMAL: tuple[_Pair, ...] = (
     (("1x1", 1), ("max", 1)),
@@ -53,7 +54,7 @@ def amoebanet(
     microbatch: int = 1,
     precision: str = "fp16",
 ) -> Model:
-    """An AmoebaNet-D of so many normal cells, a multiple of 3; `filters` are the channels of a state in the first.
+    """An AmoebaNet-D with `layers` normal cells, a multiple of 3; `filters` are the channels of a state in the first.
 
     `image` is a multiple of 32.
     """
@@ -79,7 +80,7 @@ def amoebanet(
 
 @dataclass(slots=True)
 class _Cells:
-    """The cells so far, and what the last one and the one before it hand on."""
+    """The cells so far, and the outputs of the last two."""
 
     layers: list[Layer]
     before: Image
@@ -94,9 +95,9 @@ class _Cells:
 
 
 def _cell(last: Image, before: Image, channels: int, *, reduction: bool) -> tuple[list[Layer], Image]:
-    """The operations of a cell, and what it hands on."""
+    """The operations of a cell, and its output."""
     parts: list[Layer] = []
-    # The state before the last may be larger by a factor of 2: then it is brought to the last one's size on the way.
+    # The output before the last can be larger by a factor of 2: its convolution then has a stride of 2.
     states = [
         _convolved(parts, last, channels, (1,)),
         _convolved(parts, before, channels, (1,), stride=before.side // last.side),
@@ -110,7 +111,7 @@ def _cell(last: Image, before: Image, channels: int, *, reduction: bool) -> tupl
 
 
 def _operated(parts: list[Layer], operation: str, state: Image, *, halve: bool) -> Image:
-    """What one operation makes of a state; in a reduction those on the cell's own inputs halve the image."""
+    """The result of an operation on a state; in a reduction, operations on the inputs of the cell halve the image."""
     stride = 2 if halve else 1
     quarter = state.channels // _NARROWER
     if operation == "1x1":
@@ -135,7 +136,7 @@ def _convolved(
     stride: int = 1,
     wide: int | None = None,
 ) -> Image:
-    """Convolutions to so many channels, the last of them with the stride, and a 1x1 to `wide` channels after all."""
+    """Convolutions to `channels` channels, the last of them with the stride, then a 1x1 to `wide` channels."""
     for kernel in kernels:
         step = stride if kernel == kernels[-1] else 1
         layer, state = convolutional.conv("conv", state, channels, kernel, stride=step, batch_norm=True)

@@ -1,10 +1,10 @@
 """BERT: an encoder-only transformer with the two heads of its pre-training.
 
-                                                ┌─ pooler                 is the second sentence the next one?
+                                                ┌─ pooler                 next-sentence prediction
     embedding ── block0.attention ── ... ── mlp ┤
-                                                └─ transform ── head      which word was masked?
+                                                └─ transform ── head      prediction of masked words
 
-The pooler stands before the transform; both read the last block.
+The pooler comes before the transform; both read the last block.
 """
 
 from pipesim.architectures import operations, transformer
@@ -30,7 +30,7 @@ def bert(
     tensor_parallel: int = 1,
     name: str = "",
 ) -> Model:
-    """A BERT of so many blocks. `positions`: rows of the position table, by default one for each token of a sequence.
+    """A BERT with `layers` blocks. `positions`: rows of the position table, by default one per token of a sequence.
 
     Included are the pooler with the next-sentence classifier, and the masked-language head: a linear map with GeLU and
     norm, then logits for every token with the embedding's matrix, which is counted once, at the embedding. Pooler and

@@ -1,4 +1,4 @@
-"""The layers that convolutional networks are made of.
+"""The layers of convolutional networks.
 
     b samples   c, c' channels in and out   k × k kernel   q places of the kernel in one image   p bytes of a value
 
@@ -12,7 +12,7 @@
     fc      2bcc'           cc' + c'                    input and output (for ReLU or the loss), dropout's mask
 
 Batch norm and ReLU are part of the layer that they follow. ReLU works in place: its output is kept as the input of the
-layers that read it. A tensor that two layers keep counts at both, since they may stand on different devices.
+layers that read it. A tensor that two layers keep counts for both, since they can be on different devices.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from pipesim.core.model import Layer
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What lies between two layers: square maps in channels, for each sample of a microbatch."""
+    """The data between two layers: square maps in channels, for each sample of a microbatch."""
 
     microbatch: int
     channels: int
@@ -53,10 +53,10 @@ class Image:
         return self.values * self.value
 
     def seen_by(self, name: str, kernel: int, stride: int, padding: int, channels: int) -> "Image":
-        """What a kernel makes of it."""
+        """The image after a kernel."""
         side = operations.places_along(self.side, kernel, stride, padding)
         if side < 1:
-            raise InputError(f"image is too small: at {name} it is {self.side} wide, and the kernel is {kernel}")
+            raise InputError(f"image is too small: at {name} its side is {self.side}, and the kernel is {kernel}")
         return Image(self.microbatch, channels, side, self.precision)
 
 
@@ -78,9 +78,9 @@ def conv(
     batch_norm: bool,
     inputs: tuple[int, ...] | None = None,
 ) -> tuple[Layer, Image]:
-    """A convolution with a bias or a batch norm, padded so that only the stride makes the image smaller.
+    """A convolution with a bias or a batch norm; by default padded so that only the stride reduces the image.
 
-    `padding` says otherwise. A kernel of two sizes leaves the image as large as it is.
+    A kernel of two sizes keeps the size of the image.
     """
     if isinstance(kernel, tuple):
         out, places = Image(image.microbatch, channels, image.side, image.precision), kernel[0] * kernel[1]

@@ -1,4 +1,4 @@
-"""A model as one writes it in a sentence, "gpt-6.7b" or "gpt(24, 1024, 16)", and sizes -> Model, Trace."""
+"""An architecture as an expression, "gpt-6.7b" or "gpt(24, 1024, 16)", and sizes -> Model, Trace."""
 
 import functools
 import inspect
@@ -28,7 +28,7 @@ def model_called(text: str, sizes: Sizes) -> Model:
     with lookup.calling(text, NOUN):
         model = build(**sizes)
         if not isinstance(model, Model):
-            raise InputError(f"made a {type(model).__name__}; a Model was expected")
+            raise InputError(f"returned a {type(model).__name__}; a Model was expected")
         return model
 
 
@@ -41,7 +41,7 @@ def trace_called(
     efficiency: Efficiency = "curve",
     command: str = "",
 ) -> Trace:
-    """The trace that data sheets promise; with several microbatch sizes the first is the one that it is about."""
+    """The trace from data sheets; with several microbatch sizes, the first is that of the trace."""
     if len(set(microbatches)) < len(microbatches):
         raise InputError(f"microbatches = {list(microbatches)} found; each size once was expected")
     models = [model_called(text, {**sizes, "microbatch": size}) for size in microbatches] or [model_called(text, sizes)]
@@ -53,20 +53,20 @@ def trace_called(
     return replace(traces[0], layers=columns)
 
 
-def _width(text: str, sizes: Sizes) -> Any:  # noqa: ANN401 - checked by whoever uses it
-    """The width of tensor parallelism: beside the text, or in it."""
+def _width(text: str, sizes: Sizes) -> Any:  # noqa: ANN401 - checked by its users
+    """The width of tensor parallelism, from the sizes or from the text."""
     build = _builder(text, sizes)
     return {**(build.keywords if isinstance(build, functools.partial) else {}), **sizes}.get(_WIDTH, 1)
 
 
 def _builder(text: str, sizes: Sizes) -> Callable[..., object]:
-    """The function that builds the model, which takes these sizes and needs no more."""
+    """The function that builds the model; refused if it does not take these sizes or needs others."""
     function = lookup.resolve(text, ARCHITECTURES, NOUN)
     try:
         signature = inspect.signature(function)
     except ValueError:
         raise InputError(
-            f"{NOUN} {quoted(text)}: is no function that says what it takes; one written in Python is"
+            f"{NOUN} {quoted(text)}: has no signature that can be read; a function written in Python was expected"
         ) from None
     for name in sizes:
         if name not in signature.parameters:
@@ -83,13 +83,13 @@ def _builder(text: str, sizes: Sizes) -> Callable[..., object]:
 
 
 def _needed(function: Callable[..., object]) -> str:
-    """The sizes without which there is no model."""
+    """The sizes that the function requires."""
     parameters = inspect.signature(function).parameters.values()
     return ", ".join(lookup.written(parameter) for parameter in parameters if parameter.default is parameter.empty)
 
 
 def listed() -> list[tuple[tuple[str, ...], str, str]]:
-    """All architectures: the names of each, the sizes that it needs, and a sentence about it."""
+    """All architectures: the names of each, its required sizes, and its description."""
     names: dict[str, list[str]] = {}
     for name, target in ARCHITECTURES.items():
         names.setdefault(target, []).append(name)
@@ -101,7 +101,7 @@ def listed() -> list[tuple[tuple[str, ...], str, str]]:
 
 
 def _about(function: Callable[..., object]) -> str:
-    """A sentence: a published model has one of its own, a family that of its module."""
+    """The description: the docstring of a published model, or that of the module of a family."""
     published = function.__module__ == presets.__name__
     text = function.__doc__ if published else sys.modules[function.__module__].__doc__
     return (text or "").strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""What part of its data sheet a device reaches, by the size of an operation.
+"""The part of its peak that a device reaches, by the size of an operation.
 
     seconds = start + FLOPs / (peak · e) + bytes moved / (memory bandwidth · m)
 
@@ -9,9 +9,9 @@
     with its FLOPs per byte, and saturates at e: │·
                                                  └─────────────────────────────> size
 
-e is one number for matrix products and one for convolutions, m one for memory; all moves of a layer count at m, which
-so stands for the several kernels that a framework launches where the roofline counts each byte once. Convolutions in
-fp32 may come above 1: they are counted as direct ones, and libraries take algorithms with fewer multiplications.
+e is one number for matrix products and one for convolutions, m one for memory. All bytes moved by a layer count at m,
+which thereby accounts for frameworks that launch several kernels where the roofline counts each byte once. Convolutions
+in fp32 can exceed 1: their FLOPs are those of direct convolution, and libraries use algorithms with fewer.
 """
 
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from pipesim.base.checks import check_not_negative
 from pipesim.base.errors import InputError
 
-# Kinds of layers: what runs as convolutions, and what has no products, so that its few FLOPs hide behind its moves.
+# Kinds of layers: convolutions, and layers without products, whose few FLOPs take no time beside their memory accesses.
 CONVOLUTIONS = frozenset({"conv", "cell"})
 WITHOUT_PRODUCTS = frozenset({"pool", "add", "concat", "norm", "embedding", "tied_embedding"})
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What products and convolutions reach of the peak, what moves reach of the bandwidth, and what starting takes."""
+    """The part of the peak of products and of convolutions, the part of the bandwidth, and the time to start."""
 
     product: float
     convolution: float
@@ -46,7 +46,7 @@ class Curve:
         )
 
     def seconds(self, kind: str, at_peak_s: float, at_bandwidth_s: float) -> float:
-        """Of an operation of a layer of this kind that would take so long at the peak, and at the full bandwidth."""
+        """The time of an operation in a layer of this kind, from its times at the peak and at the full bandwidth."""
         reached = self.convolution if kind in CONVOLUTIONS else self.product
         computing = 0.0 if kind in WITHOUT_PRODUCTS else at_peak_s / reached
         return self.start_s + computing + at_bandwidth_s / self.memory
@@ -55,10 +55,10 @@ class Curve:
 ORDINARY_UNITS = Curve(product=0.66, convolution=1.5, memory=0.38, start_s=30e-6)
 """fp32. Calibrated on recorded profiles of V100s: see experiments/roofline."""
 MATRIX_UNITS = Curve(product=0.66, convolution=0.66, memory=0.38, start_s=30e-6)
-"""All other precisions. Taken over from fp32, not calibrated; convolutions reach what products do. The published rates
+"""All other precisions. The values of fp32, not calibrated; convolutions reach as much as products. The published rates
 of GPTs on A100s agree: see experiments/roofline."""
 
 
 def curve_for(precision: str) -> Curve:
-    """The curve of the units that work in this precision, on any kind of device."""
+    """The curve of the units for this precision, on any kind of device."""
     return ORDINARY_UNITS if precision == "fp32" else MATRIX_UNITS

@@ -4,8 +4,8 @@
                                                                 └──────────────┬─────────────────── ...
     decoder.embedding ── decoder0.attention ── decoder0.cross_attention ── decoder0.mlp ── ... ── head
 
-Every cross-attention reads the memory, which so crosses all cuts of the decoder. The decoder's embedding and the head
-look up in, and multiply with, the encoder's table, which is counted once.
+Every cross-attention reads the memory, which therefore crosses all cuts of the decoder. The decoder's embedding and the
+head use the encoder's table, which is counted once.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from pipesim.core.model import Layer
 def layers_of(
     source: TransformerShape, target: TransformerShape, blocks: tuple[int, int], style: Style, *, norms: bool
 ) -> list[Layer]:
-    """All layers, with so many blocks in encoder and decoder; `norms`: each ends with a norm of its own."""
+    """All layers, with `blocks` blocks in encoder and decoder; `norms`: each ends with a norm."""
     operations.check_sizes(encoder_layers=blocks[0], decoder_layers=blocks[1])
     layers = [transformer.embedding(source, dropout=style.dropout)]
     for block in range(blocks[0]):
@@ -42,7 +42,7 @@ def layers_of(
 
 
 def with_parameters(layers: list[Layer], name: str, more_bytes: int) -> list[Layer]:
-    """The layers, one of which has more parameters."""
+    """The layers, with more parameters for the named one."""
     return [
         replace(layer, parameter_bytes=layer.parameter_bytes + more_bytes) if layer.name == name else layer
         for layer in layers

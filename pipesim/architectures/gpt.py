@@ -2,7 +2,7 @@
 
     embedding ── block0.attention ── block0.mlp ── block1.attention ── ... ── norm ── head
 
-Positions are learned; the norm of attention and mlp stands before the rest.
+Positions are learned; attention and mlp begin with their norm.
 """
 
 from pipesim.architectures import operations, transformer
@@ -26,10 +26,10 @@ def gpt(
     tensor_parallel: int = 1,
     name: str = "",
 ) -> Model:
-    """A GPT of so many blocks. `positions`: rows of the position table, by default one for each token of a sequence.
+    """A GPT with `layers` blocks. `positions`: rows of the position table, by default one for each token of a sequence.
 
-    The matrix of a tied head is counted once, at the embedding, as published totals do; a pipeline that has the two on
-    different devices holds it twice.
+    The matrix of a tied head is counted once, at the embedding, as in published totals; a pipeline with the two on
+    different devices stores it twice.
     """
     operations.check_flags(tied=tied)
     shape = TransformerShape(microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel)
@@ -49,8 +49,8 @@ gpt2_medium = of_tokens(gpt, "gpt2-medium", 24, 1024, 16, tokens=1024, positions
 gpt2_large = of_tokens(gpt, "gpt2-large", 36, 1280, 20, tokens=1024, positions=1024)
 gpt2_xl = of_tokens(gpt, "gpt2-xl", 48, 1600, 25, tokens=1024, positions=1024)
 
-# Brown et al., "Language Models are Few-Shot Learners" (2020), table 2.1. Its 1.3B has 24 heads, and its 13B a hidden
-# size of 5140, which no whole heads fill; as others do, they have 16 heads and 5120 here.
+# Brown et al., "Language Models are Few-Shot Learners" (2020), table 2.1. There, 1.3B has 24 heads, and 13B a hidden
+# size of 5140, which is not divisible by the heads; as usual, they have 16 heads and 5120 here.
 gpt3_125m = of_tokens(gpt, "gpt3-125m", 12, 768, 12, tokens=2048, positions=2048)
 gpt3_350m = of_tokens(gpt, "gpt3-350m", 24, 1024, 16, tokens=2048, positions=2048)
 gpt3_760m = of_tokens(gpt, "gpt3-760m", 24, 1536, 16, tokens=2048, positions=2048)

@@ -1,16 +1,16 @@
-"""Inception-V3: modules of parallel branches, whose outputs are put one after the other.
+"""Inception-V3: modules of parallel branches, whose outputs are concatenated.
 
               ┌─ 1x1 ───────────────┐
               ├─ 1x1 ── 5x5 ────────┤
-    module: ──┤                     ├── concat        a letter for each sort of module: A B C D E
+    module: ──┤                     ├── concat        a letter for each type of module: A B C D E
               ├─ 1x1 ── 3x3 ── 3x3 ─┤
               └─ pool ── 1x1 ───────┘
 
     stem ── A A A ── B ── C C C C ── D ── E E ── mean ── fc
                               └── auxiliary classifier, for training only
 
-Szegedy et al., "Rethinking the Inception Architecture for Computer Vision" (2015), as torchvision has it: branches
-stand in the order in which they are put together, each with all of its layers.
+Szegedy et al., "Rethinking the Inception Architecture for Computer Vision" (2015), as in torchvision: branches
+are in the order of their concatenation, each with all of its layers.
 """
 
 from pipesim.architectures import convolutional, operations
@@ -25,7 +25,7 @@ _ROW, _COLUMN = (1, 7), (7, 1)
 def inception_v3(
     *, image: int = 299, classes: int = 1000, auxiliary: bool = True, microbatch: int = 1, precision: str = "fp16"
 ) -> Model:
-    """Inception-V3, with its auxiliary classifier unless told otherwise; that reads the last C and goes nowhere."""
+    """Inception-V3, by default with its auxiliary classifier, which reads the last C."""
     operations.check_sizes(classes=classes)
     operations.check_flags(auxiliary=auxiliary)
     network = NetworkBuilder()
@@ -64,7 +64,7 @@ def _chain(network: NetworkBuilder, name: str, x: LayerOutput, *steps: _Step) ->
 
 
 def _pooled(network: NetworkBuilder, name: str, x: LayerOutput, channels: int) -> LayerOutput:
-    """The mean of the surroundings of each place, then a convolution."""
+    """The mean around each position, then a convolution."""
     mean = network.pool(f"{name}.pool", x, 3, stride=1, padding=1, maximum=False)
     return network.conv(f"{name}.conv", mean, channels, 1)
 

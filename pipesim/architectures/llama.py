@@ -2,13 +2,15 @@
 
     embedding ── block0.attention ── block0.mlp ── block1.attention ── ... ── norm ── head
 
-Positions are rotations of queries and keys, without parameters. Norms have a gain only, nothing has a bias, nothing is
-dropped. Attention is fused by default: at these lengths nobody keeps the scores.
+Positions are rotations of queries and keys, without parameters. Norms have a gain only; there are no biases and no
+dropout. Attention is fused by default, since the scores of long sequences do not fit into memory.
 """
+
+from dataclasses import replace
 
 from pipesim.architectures import operations, transformer
 from pipesim.architectures.presets import of_tokens
-from pipesim.architectures.transformer import Style, TransformerShape
+from pipesim.architectures.transformer import LLAMA_STYLE, TransformerShape
 from pipesim.core.model import Model
 
 
@@ -28,7 +30,7 @@ def llama(
     tensor_parallel: int = 1,
     name: str = "",
 ) -> Model:
-    """A Llama of so many blocks. `inner`: width of the mlp; `key_heads`: heads of keys and values, by default all.
+    """A Llama with `layers` blocks. `inner`: width of the mlp; `key_heads`: heads of keys and values, by default all.
 
     The matrix of a tied head is counted once, at the embedding.
     """
@@ -37,7 +39,7 @@ def llama(
     shape = TransformerShape(
         microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, key_heads or 0, inner=inner
     )
-    style = Style(bias=False, norm_vectors=1, dropout=False, fused_attention=fused_attention, activation="swiglu")
+    style = replace(LLAMA_STYLE, fused_attention=fused_attention)
     parts = (
         transformer.embedding(shape, dropout=False),
         *transformer.blocks(shape, layers, style),

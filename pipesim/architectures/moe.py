@@ -1,22 +1,20 @@
-"""A transformer with a mixture of experts: a Llama whose mlps are several, of which each token takes a few.
+"""A transformer with a mixture of experts: a Llama with several mlps per block, of which each token uses a few.
 
     embedding ── block0.attention ── block0.moe ── block1.attention ── ... ── norm ── head
 
                ┌ expert 0 ┐
-    router ── ─┼ expert 1 ┼─ sum        every token goes through `active` of the `experts`
+    router ── ─┼ expert 1 ┼─ sum        every token uses `active` of the `experts`
                └ expert 2 ┘
 
-Parameters are those of all experts, which a step reads and steps; FLOPs and what is kept are those of the active ones,
-evenly loaded. All experts of a block are on the device that has the block, or divided by tensor parallelism.
+Parameters are those of all experts; FLOPs and the stash are those of the active ones, evenly loaded. All experts of a
+block are on the device of the block, or divided by tensor parallelism.
 """
 
 from pipesim.architectures import operations, transformer
 from pipesim.architectures.presets import of_tokens
-from pipesim.architectures.transformer import Style, TransformerShape
+from pipesim.architectures.transformer import LLAMA_STYLE, TransformerShape
 from pipesim.base.errors import InputError
 from pipesim.core.model import Layer, Model
-
-_STYLE = Style(bias=False, norm_vectors=1, dropout=False, fused_attention=True, activation="swiglu")
 
 
 def moe(
@@ -36,7 +34,7 @@ def moe(
     tensor_parallel: int = 1,
     name: str = "",
 ) -> Model:
-    """So many blocks, with experts in each block, or in the last of every `every`; `inner` is the width of one expert.
+    """A model with `layers` blocks, with experts in the last of every `every`; `inner` is the width of one expert.
 
     `key_heads`: heads of keys and values, by default all.
     """
@@ -57,12 +55,12 @@ def moe(
     for block in range(layers):
         mixed = block % every == every - 1
         parts += [
-            transformer.attention(shape, f"block{block}", _STYLE),
+            transformer.attention(shape, f"block{block}", LLAMA_STYLE),
             _mixture(shape, f"block{block}", experts, active)
             if mixed
-            else transformer.mlp(shape, f"block{block}", _STYLE),
+            else transformer.mlp(shape, f"block{block}", LLAMA_STYLE),
         ]
-    parts += [transformer.norm(shape, _STYLE), transformer.head(shape, tied=False, bias=False)]
+    parts += [transformer.norm(shape, LLAMA_STYLE), transformer.head(shape, tied=False, bias=False)]
     return Model(name or f"moe-{layers}x{hidden}x{experts}", microbatch, tuple(parts), precision)
 
 
@@ -70,10 +68,10 @@ def _mixture(shape: TransformerShape, block: str, experts: int, active: int) -> 
     """A norm, the router, the experts, the residual sum.
 
     Each token keeps the inputs of the norm and of the router, a score per expert, and for each of its experts the
-    expert's input and output (for the weight that the router gives it) and four tensors of the inner width.
+    expert's input and output (for the gradient of its weight) and four tensors of the inner width.
     """
     hidden, inner = shape.hidden, shape.inner_width
-    matrices, tensors = transformer.ACTIVATIONS[_STYLE.activation]
+    matrices, tensors = transformer.ACTIVATIONS[LLAMA_STYLE.activation]
     router = operations.linear_flops(shape.tokens, hidden, experts)
     expert = matrices * operations.linear_flops(shape.tokens, hidden, inner)
     kept = 2 * hidden + experts + active * (2 * hidden + tensors * inner)

@@ -1,4 +1,4 @@
-"""A convolutional network under construction: layers are appended, each reading what it is given."""
+"""A builder of convolutional networks: each method appends a layer that reads earlier outputs."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from pipesim.core.model import Layer
 
 @dataclass(frozen=True, slots=True)
 class LayerOutput:
-    """What a layer hands on. `layer` is -1 for the images that the network reads."""
+    """The output of a layer. `layer` is -1 for the images that the network reads."""
 
     layer: int
     image: Image
@@ -17,7 +17,7 @@ class LayerOutput:
 
 @dataclass(slots=True)
 class NetworkBuilder:
-    """The layers so far, all with batch norm. Each method appends one layer and returns what it hands on."""
+    """The layers so far, all with batch norm. Each method appends one layer and returns its output."""
 
     layers: list[Layer] = field(default_factory=list)
 
@@ -56,7 +56,7 @@ class NetworkBuilder:
         return self._append(*convolutional.concat(name, images, inputs))
 
     def fully_connected(self, name: str, outputs: int, *, dropout: bool, read: LayerOutput) -> LayerOutput:
-        """A linear layer, of what the layer before hands on."""
+        """A linear layer on an output."""
         return self._append(*convolutional.fully_connected(name, read.image, outputs, dropout=dropout))
 
     def _append(self, layer: Layer, image: Image) -> LayerOutput:
@@ -64,5 +64,5 @@ class NetworkBuilder:
         return LayerOutput(len(self.layers) - 1, image)
 
     def _from(self, read: LayerOutput) -> tuple[int, ...] | None:
-        """As a layer's `inputs` say it: nothing where it reads the layer before."""
+        """The `inputs` of a layer: None if it reads the layer before it."""
         return None if read.layer == len(self.layers) - 1 else (read.layer,)

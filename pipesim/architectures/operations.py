@@ -1,8 +1,8 @@
-"""The arithmetic that all architectures share: FLOPs, parameters and sizes of single operations.
+"""Shared arithmetic of architectures: FLOPs, parameters and sizes of single operations.
 
 A multiply-add is 2 FLOPs. Where a layer has matrix products or convolutions, they alone are its FLOPs: norms,
 activation functions, dropout, biases and residual sums inside such a layer take time by the bytes they move, not by
-their arithmetic. Layers that have nothing else (sums, pools, norms, embeddings) count it.
+their arithmetic. In layers without products (sums, pools, norms, embeddings), their arithmetic counts.
 """
 
 from pipesim.base.checks import check_whole
@@ -12,14 +12,14 @@ PRECISIONS = {"fp16": 2, "bf16": 2, "fp32": 4, "tf32": 4}
 """Bytes of one value, parameter or activation; tf32 is fp32 whose products run on matrix cores."""
 
 MASK_BYTES = 1
-"""What dropout keeps of each value."""
+"""The mask of dropout, per value."""
 INDEX_BYTES = 8
-"""A token's id, or the place of a maximum."""
+"""A token's id, or the position of a maximum."""
 SUM_BYTES = 4
-"""A sum kept in fp32, whatever the precision: what fused attention keeps of each row of scores."""
+"""A sum in fp32, whatever the precision: fused attention keeps one for each row of scores."""
 
 NORM_FLOPS = 7
-"""Of each value: mean 1, distance from it 1, its square summed 2, scaled by the deviation 1, gain 1, bias 1."""
+"""Per value: mean 1, distance from it 1, its square summed 2, scaled by the deviation 1, gain 1, bias 1."""
 
 
 def value_bytes(precision: str) -> int:
@@ -32,7 +32,7 @@ def value_bytes(precision: str) -> int:
 
 MOST_SIZE = 2**40
 MOST_LAYERS = 2**16
-"""A model of more layers would be made for hours."""
+"""Building a model with more layers would take hours."""
 
 
 def check_sizes(**sizes: object) -> None:
@@ -42,21 +42,21 @@ def check_sizes(**sizes: object) -> None:
 
 
 def check_flags(**flags: object) -> None:
-    """Refuse what is neither True nor False, by its name."""
+    """Refuse a flag that is neither True nor False."""
     for name, value in flags.items():
         if not isinstance(value, bool):
             raise InputError(f"{name} = {value!r} found; True or False was expected")
 
 
 def check_size_list(name: str, values: object, length: int) -> None:
-    """Refuse what is not a list of this many whole numbers of at least 1."""
+    """Refuse a value that is not a list of this many whole numbers of at least 1."""
     if not isinstance(values, tuple | list) or len(values) != length:
         raise InputError(f"{name} = {shown(values)} found; {length} whole numbers were expected")
     check_sizes(**{f"{name}[{index}]": value for index, value in enumerate(values)})
 
 
 def check_divides(part_name: str, part: int, whole_name: str, whole: int) -> None:
-    """Refuse a number of parts that another number cannot be cut into."""
+    """Refuse a number of parts that does not divide a whole."""
     if whole % part:
         raise InputError(f"{part_name} = {part} found; a divisor of {whole_name} = {whole} was expected")
 
@@ -77,7 +77,7 @@ def norm_parameters(width: int) -> int:
 
 
 def convolution_flops(places: int, kernel_places: int, inputs: int, outputs: int) -> int:
-    """FLOPs of a kernel at so many places, from `inputs` to `outputs` channels."""
+    """FLOPs of a kernel at `places` positions, from `inputs` to `outputs` channels."""
     return 2 * places * kernel_places * inputs * outputs
 
 
@@ -87,5 +87,5 @@ def convolution_parameters(kernel_places: int, inputs: int, outputs: int) -> int
 
 
 def places_along(size: int, kernel: int, stride: int, padding: int) -> int:
-    """How many places a kernel takes along a side."""
+    """The positions of a kernel along a side."""
     return (size + 2 * padding - kernel) // stride + 1

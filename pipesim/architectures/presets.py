@@ -10,7 +10,7 @@ Family = Callable[..., Model]
 
 
 def of_tokens(family: Family, name: str, *sizes: int, tokens: int, about: str = "", **fixed: Any) -> Family:  # noqa: ANN401 - as the family
-    """A published model that reads `tokens` tokens unless told otherwise."""
+    """A published model that reads `tokens` tokens by default."""
 
     def build(
         *, microbatch: int = 1, sequence: int = tokens, precision: str = "fp16", tensor_parallel: int = 1
@@ -23,7 +23,7 @@ def of_tokens(family: Family, name: str, *sizes: int, tokens: int, about: str = 
 
 
 def of_images(family: Family, name: str, *sizes: Any, side: int, about: str, **fixed: Any) -> Family:  # noqa: ANN401 - as the family
-    """A published model that reads square images of `side` pixels unless told otherwise."""
+    """A published model that reads square images of `side` pixels by default."""
 
     def build(*, image: int = side, microbatch: int = 1, precision: str = "fp16") -> Model:
         return replace(family(*sizes, **fixed, image=image, microbatch=microbatch, precision=precision), name=name)
@@ -42,6 +42,6 @@ def of_patches(family: Family, name: str, *sizes: int, side: int, about: str, pa
 
 
 def _described(build: Family, about: str) -> Family:
-    """The function, with what it builds as its docstring, which lists of architectures show."""
+    """The function, with a description as its docstring, for lists of architectures."""
     build.__doc__ = f"{about[0].upper()}{about[1:]}."
     return build

@@ -1,11 +1,11 @@
-"""ResNet: blocks of three convolutions (1x1 narrow, 3x3, 1x1 wide), each with a connection that skips it.
+"""ResNet: blocks of three convolutions (1x1 narrow, 3x3, 1x1 wide), each with a skip connection.
 
     x ── conv1 ── conv2 ── conv3 ── add ── conv1 ── conv2 ── conv3 ── add
      └────────── shortcut ─────────┘    └────────────────────────────┘
           first block of a group             all other blocks
 
-The first block of a group changes the size, so its skip goes through a 1x1 convolution; `add` reads two layers. From
-the second group on the first block halves the image, in its 3x3 convolution ("v1.5", as torchvision has it).
+The first block of a group changes the size, so its skip connection has a 1x1 convolution; `add` reads two layers. From
+the second group on, the 3x3 convolution of the first block halves the image ("v1.5", as in torchvision).
 """
 
 from pipesim.architectures import convolutional, operations
@@ -26,7 +26,7 @@ def resnet(
     microbatch: int = 1,
     precision: str = "fp16",
 ) -> Model:
-    """A ResNet with so many bottleneck blocks in each of its four groups; named after its depth.
+    """A ResNet with these numbers of bottleneck blocks in its four groups; named after its depth.
 
     `width` is the narrow width of the first group, a quarter of its wide one; it doubles from group to group.
     """
@@ -46,7 +46,7 @@ def resnet(
 
 
 def _append_block(layers: list[Layer], x: Image, name: str, narrow: int, stride: int) -> Image:
-    """Append one block that reads the last layer, and say what it makes of `x`."""
+    """Append one block that reads the last layer, and return its output for `x`."""
     source = len(layers) - 1
     wide = narrow * _WIDER
     first, maps = convolutional.conv(f"{name}.conv1", x, narrow, 1, batch_norm=True)

@@ -1,4 +1,4 @@
-"""A model's seconds from data sheets: each layer at the rate of its device, or as fast as memory feeds it.
+"""A model's seconds from data sheets: each layer at the peak of its device or at the bandwidth of its memory.
 
     seconds = max(FLOPs / (peak · efficiency), bytes moved / memory bandwidth)                with a constant efficiency
     seconds = start + FLOPs / (peak · e) + bytes moved / (memory bandwidth · m)               with a curve, `efficiency`
@@ -12,16 +12,15 @@
 Every byte moves once, as if each layer were one kernel whose working set fits into cache. A layer that reads no other
 layer (its input is data) has no gradient of the input; a layer without parameters has none of the weights. An embedding
 reads only the rows it looks up, as many bytes as its output; its gradient is dense. A tied head or embedding reads, and
-adds its gradient to, the parameters of the first embedding. What a first layer reads from outside counts as far as it
-is kept.
+adds its gradient to, the parameters of the first embedding. The input data of a first layer counts if it is kept.
 
-Each gradient of a matrix product takes as many FLOPs as the product, and so it is for convolutions and linear layers.
+Each gradient of a matrix product, a convolution or a linear layer takes as many FLOPs as its forward.
 For attention the sum is right, but the products of queries, keys and values have no weights: the gradient of the input
 takes more than the half that it gets here.
 
-Where t devices share each layer (tensor parallelism), they add up what attention, mlp and embedding hand on, in the
-forward, and the inputs' gradients of attention, mlp and head, in the backward: each time a ring over all that the
-devices' links carry, 2(t - 1)/t · bytes / interconnect seconds more. Recomputing repeats the forward's.
+If t devices share each layer (tensor parallelism), they sum the outputs of attention, mlp and embedding in the forward,
+and the gradients of the inputs of attention, mlp and head in the backward: each time a ring with the whole bandwidth of
+a device's links, which adds 2(t - 1)/t · bytes / interconnect seconds. Recomputation repeats those of the forward.
 """
 
 from collections.abc import Sequence
@@ -53,11 +52,11 @@ def roofline(
     tensor_parallel: int = 1,
     command: str = "",
 ) -> Trace:
-    """The trace that data sheets promise for this model on these kinds of devices.
+    """The trace that data sheets predict for this model on these kinds of devices.
 
-    `efficiency` is the part of the peak that matrix products reach, or "curve": that which recorded profiles show, by
-    the size of each layer; or a `Curve` of your own. `tensor_parallel` is the width with which the model was made.
-    `command` is kept in the trace, to say how it was made. The model's layers must state their FLOPs.
+    `efficiency` is the part of the peak that matrix products reach, or "curve": that of recorded profiles, by the size
+    of each layer; or a `Curve`. `tensor_parallel` is the width with which the model was built. `command` is kept in the
+    trace. The model's layers must have FLOPs.
     """
     _check_efficiency(efficiency)
     operations.check_sizes(tensor_parallel=tensor_parallel)
@@ -86,7 +85,7 @@ def _check_efficiency(efficiency: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Roof:
-    """How fast a kind of device works in one precision: at a constant part of its peak, or along a curve."""
+    """The speed of a kind of device in one precision: a constant part of its peak, or a curve."""
 
     kind: DeviceKind
     peak: float
@@ -104,7 +103,7 @@ class _Roof:
         return cls(kind, peak, efficiency, None, tensor_parallel)
 
     def seconds(self, layer: Layer, flops: float, moved: float) -> float:
-        """Of one phase of a layer; nothing takes no time."""
+        """The time of one phase of a layer; 0 without FLOPs and bytes."""
         if not flops and not moved:
             return 0.0
         if self.curve:
@@ -112,7 +111,7 @@ class _Roof:
         return max(flops / (self.peak * (self.constant or 1)), moved / self.kind.memory_bandwidth)
 
     def ring_seconds(self, reduced: float) -> float:
-        """Of adding up so many bytes over all tensor-parallel devices."""
+        """The time to sum these bytes over all tensor-parallel devices."""
         if self.tensor_parallel == 1 or not reduced:
             return 0.0
         if not self.kind.interconnect:
@@ -185,7 +184,7 @@ def _work(model: Model, index: int, flops: float) -> tuple[tuple[float, float], 
 
 
 def _reduced(model: Model, index: int) -> tuple[float, float, float]:
-    """Bytes that tensor-parallel devices add up: of the output, and of the inputs' gradient."""
+    """Bytes that tensor-parallel devices sum: of the output, and of the gradient of the inputs."""
     layer = model.layers[index]
     inputs = _read_bytes(model, index) if layer.kind in {*REDUCED, HEAD, TIED_HEAD} else 0
     return layer.output_bytes if layer.kind in REDUCED else 0, inputs, 0

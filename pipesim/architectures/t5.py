@@ -1,11 +1,13 @@
-"""T5: an encoder and a decoder, with learned biases for distances in place of positions.
+"""T5: an encoder and a decoder, with learned biases for relative positions.
 
     embedding ── encoder0.attention ── encoder0.mlp ── ... ── encoder.norm
                                               decoder.embedding ── decoder0.attention ── ... ── decoder.norm ── head
 
-Norms have a gain only, nothing else has a bias. The biases for distances belong to the first self-attention of the
-encoder and of the decoder; all others add the same. It is the T5 of 2019: ReLU in the mlp, and a tied head.
+Norms have a gain only, nothing else has a bias. The biases for distances are parameters of the first self-attention
+of the encoder and of the decoder, and are used by all others. This is the T5 of 2019: ReLU in the mlp, and a tied head.
 """
+
+from dataclasses import replace
 
 from pipesim.architectures import encoder_decoder, operations
 from pipesim.architectures.presets import of_tokens
@@ -30,16 +32,23 @@ def t5(
     tensor_parallel: int = 1,
     name: str = "",
 ) -> Model:
-    """So many blocks in the encoder and as many in the decoder; `inner` is the width of the mlp, by default 4 * hidden.
+    """A T5 with `layers` blocks in encoder and decoder each; `inner` is the width of the mlp, by default 4 * hidden.
 
-    `sequence` is the length of what is read, `target` that of what is written, by default the same.
+    `sequence` is the length of the input, `target` that of the output, by default the same.
     """
     operations.check_sizes(head_width=head_width, inner=4 * hidden if inner is None else inner)
-    sizes = (hidden, heads, vocabulary, precision, tensor_parallel)
-    source, written = (
-        TransformerShape(microbatch, length, *sizes, head_width=head_width, inner=inner or 0)
-        for length in (sequence, sequence if target is None else target)
+    source = TransformerShape(
+        microbatch,
+        sequence,
+        hidden,
+        heads,
+        vocabulary,
+        precision,
+        tensor_parallel,
+        head_width=head_width,
+        inner=inner or 0,
     )
+    written = replace(source, sequence=sequence if target is None else target)
     style = Style(bias=False, norm_vectors=1, activation="relu", inner_dropout=True)
     parts = encoder_decoder.layers_of(source, written, (layers, layers), style, norms=True)
     distances = _DISTANCES * heads // tensor_parallel * source.value

@@ -1,4 +1,4 @@
-"""The layers that transformers are made of.
+"""The layers of transformers.
 
     embedding ── block0.attention ── block0.mlp ── ... ── heads        residual sums inside attention and mlp
 
@@ -12,16 +12,16 @@
     head        2bshV                      tied: none        p·bsh and the logits p·bsV, for the loss
 
 Attention keeps the inputs of its norm, its products and its output projection, the queries, keys and values, and of
-the scores the softmax, the mask and what dropout leaves; the mlp keeps the inputs of its norm, its products and its
+the scores the softmax, the mask and the result of dropout; the mlp keeps the inputs of its norm, its products and its
 GeLU. At p = 2 a block keeps 34bsh + 5abs² bytes, as in Korthikanti et al., "Reducing Activation Recomputation in
 Large Transformer Models" (2022). A causal mask saves no FLOPs here.
 
-So it is in GPT and BERT. A `Style` says what others do differently: no biases, a norm without bias, no dropout, another
-activation, fused attention, which keeps one number for each row of scores. A `Shape` may have heads narrower or wider
+This is GPT and BERT. A `Style` describes other models: no biases, a norm without bias, no dropout, another activation,
+fused attention, which keeps one number for each row of scores. A `TransformerShape` can have heads narrower or wider
 than h / a, fewer keys and values than queries, another width in the mlp, and a width t of tensor parallelism: then the
-layers are what one of t devices does, as in Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
+layers are the part of one of t devices, as in Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
 Clusters" (2021). Heads, the mlp's width and the vocabulary (padded) are divided by t; norms, their inputs, dropout
-masks and what lies between layers are not: 10bsh + (24bsh + 5abs²) / t bytes are kept in a block.
+masks and the tensors between layers are not: 10bsh + (24bsh + 5abs²) / t bytes are kept in a block.
 """
 
 from dataclasses import dataclass
@@ -34,23 +34,23 @@ from pipesim.core.model import Layer
 
 EMBEDDING = "embedding"
 TIED_EMBEDDING = "tied_embedding"
-"""A second embedding that looks up in the first one's table; the table is a parameter of the first alone."""
+"""A second embedding that uses the table of the first, which alone has it as a parameter."""
 TIED_HEAD = "tied_head"
-"""A head that multiplies with the embedding's matrix; the matrix is a parameter of the embedding alone."""
+"""A head that uses the matrix of the embedding, which alone has it as a parameter."""
 HEAD = "head"
 REDUCED = frozenset({EMBEDDING, TIED_EMBEDDING, "attention", "cross_attention", "mlp", "moe"})
-"""Kinds of layers whose output tensor-parallel devices add up."""
+"""Kinds of layers whose output tensor-parallel devices sum."""
 
 # Activation -> (matrices of the mlp, tensors of its inner width that are kept). ReLU works in place; the gated one
-# keeps the gate's input and output, what is gated, and their product.
+# keeps the input and output of the gate, the gated tensor, and the product.
 ACTIVATIONS = {"gelu": (2, 2), "relu": (2, 1), "swiglu": (3, 4)}
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What kind of blocks: those of GPT and BERT by default.
+    """The style of blocks: by default that of GPT and BERT.
 
-    `norm_vectors`: a gain and a bias, or only a gain. `inner_dropout`: another dropout inside of the mlp.
+    `norm_vectors`: a gain and a bias, or only a gain. `inner_dropout`: another dropout inside the mlp.
     """
 
     bias: bool = True
@@ -66,7 +66,7 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class TransformerShape:
-    """The sizes of a transformer's activations. 0 stands for: as many keys and values as queries, h / a, 4h."""
+    """The sizes of a transformer. 0 means: as many key heads as heads, a head width of h / a, an inner width of 4h."""
 
     microbatch: int
     sequence: int
@@ -99,7 +99,7 @@ class TransformerShape:
             operations.check_divides("tensor_parallel", self.tensor_parallel, name, value)
 
     def _divided(self) -> tuple[tuple[str, int], ...]:
-        """What tensor parallelism cuts into equal parts; the vocabulary is padded instead."""
+        """The sizes that tensor parallelism must divide; the vocabulary is padded instead."""
         return (
             ("heads", self.heads),
             ("key_heads", self.key_heads or self.heads),
@@ -143,10 +143,11 @@ class TransformerShape:
 
 
 GPT_STYLE = Style()
+LLAMA_STYLE = Style(bias=False, norm_vectors=1, dropout=False, fused_attention=True, activation="swiglu")
 
 
 def checked_positions(positions: int | None, sequence: int) -> int:
-    """Rows of the position table: as many as the sequence has tokens, or as many as stated, if that is enough."""
+    """Rows of the position table: one per token of the sequence, or as stated, if that is enough."""
     if positions is None:
         return sequence
     operations.check_sizes(positions=positions, sequence=sequence)
@@ -165,7 +166,7 @@ def embedding(
     inputs: tuple[int, ...] | None = None,
     name: str = "embedding",
 ) -> Layer:
-    """Vectors of tokens, summed with those of other tables (positions, segments), perhaps normed; with dropout."""
+    """Vectors of tokens, summed with those of other tables (positions, segments); norm and dropout are optional."""
     rows = (0 if tied else shape.words) + sum(other_rows)
     parameters = rows * shape.hidden + (operations.norm_parameters(shape.hidden) if norm else 0)
     kept = (MASK_BYTES if dropout else 0) + (shape.value if norm else 0)
@@ -182,7 +183,7 @@ def embedding(
 
 
 def blocks(shape: TransformerShape, count: int, style: Style = GPT_STYLE) -> list[Layer]:
-    """So many blocks, each attention and mlp."""
+    """`count` blocks, each of attention and mlp."""
     operations.check_sizes(layers=count)
     return [
         part
@@ -201,7 +202,7 @@ def attention(
 ) -> Layer:
     """Attention of all heads, with its projections, its norm and the residual sum.
 
-    To the same sequence, or to that of `memory`, which an encoder made: it is read, and kept, besides.
+    It attends to the same sequence, or to `memory`, the output of an encoder, which is then read and kept, too.
     """
     read = memory or shape
     hidden, queries, keys = shape.hidden, shape.query_width, shape.key_width
@@ -224,12 +225,12 @@ def attention(
 
 
 def _mask_bytes(shape: TransformerShape, style: Style) -> int:
-    """What the dropout at the end of a layer keeps."""
+    """Bytes that the dropout at the end of a layer keeps."""
     return shape.values * MASK_BYTES if style.dropout else 0
 
 
 def _score_bytes(shape: TransformerShape, style: Style, keys: int) -> int:
-    """What is kept of the scores: the softmax, and of dropout its mask and what it leaves; fused, a sum per row."""
+    """Bytes of the scores that are kept: the softmax, the mask and the result of dropout; fused, a sum per row."""
     rows = shape.heads * shape.tokens // shape.tensor_parallel
     if style.fused_attention:
         return rows * SUM_BYTES
@@ -237,7 +238,7 @@ def _score_bytes(shape: TransformerShape, style: Style, keys: int) -> int:
 
 
 def mlp(shape: TransformerShape, block: str, style: Style = GPT_STYLE) -> Layer:
-    """Two linear maps, wider and back, with an activation between, a norm and the residual sum; perhaps gated."""
+    """Two linear maps with an activation between, a norm and the residual sum; with a gate in some activations."""
     hidden, inner = shape.hidden, shape.inner_width
     matrices, tensors = ACTIVATIONS[style.activation]
     biases = (matrices - 1) * inner + hidden if style.bias else 0
@@ -254,7 +255,7 @@ def mlp(shape: TransformerShape, block: str, style: Style = GPT_STYLE) -> Layer:
 
 
 def norm(shape: TransformerShape, style: Style = GPT_STYLE, name: str = "norm") -> Layer:
-    """A norm that stands by itself."""
+    """A norm as a layer."""
     return Layer(
         name=name,
         kind="norm",

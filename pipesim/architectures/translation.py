@@ -2,9 +2,11 @@
 
     embedding ── encoder0.attention ── encoder0.mlp ── ... ── decoder.embedding ── decoder0.attention ── ... ── head
 
-Positions are sines, without parameters; norms stand behind the residual sums, so there is none at the end. Source,
+Positions are sines, without parameters; norms follow the residual sums, so there is none at the end. Source,
 target and head share one vocabulary and its matrix.
 """
+
+from dataclasses import replace
 
 from pipesim.architectures import encoder_decoder, operations
 from pipesim.architectures.presets import of_tokens
@@ -27,16 +29,15 @@ def translation(
     tensor_parallel: int = 1,
     name: str = "",
 ) -> Model:
-    """So many blocks in the encoder and as many in the decoder; `inner` is the width of the mlp, by default 4 * hidden.
+    """A model with `layers` blocks in encoder and decoder each; `inner`: width of the mlp, by default 4 * hidden.
 
     `sequence` is the length of the source, `target` that of the target, by default the same.
     """
     operations.check_sizes(hidden=hidden, inner=4 * hidden if inner is None else inner)
-    sizes = (hidden, heads, vocabulary, precision, tensor_parallel)
-    source, written = (
-        TransformerShape(microbatch, length, *sizes, inner=inner or 0)
-        for length in (sequence, sequence if target is None else target)
+    source = TransformerShape(
+        microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, inner=inner or 0
     )
+    written = replace(source, sequence=sequence if target is None else target)
     style = Style(fused_attention=fused_attention, activation="relu", inner_dropout=True)
     parts = encoder_decoder.layers_of(source, written, (layers, layers), style, norms=False)
     return Model(name or f"translation-{layers}x{hidden}", microbatch, tuple(parts), precision)

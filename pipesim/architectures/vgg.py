@@ -2,7 +2,7 @@
 
     conv1_1 ── conv1_2 ── pool1 ── conv2_1 ── ... ── pool5 ── fc6 ── fc7 ── fc8
 
-A pool after each group halves the image; no layer is skipped.
+A pool after each group halves the image; there are no skip connections.
 """
 
 from pipesim.architectures import convolutional, operations
@@ -21,7 +21,7 @@ def vgg(
     microbatch: int = 1,
     precision: str = "fp16",
 ) -> Model:
-    """A VGG without batch norm, with so many convolutions in each of its five groups; named after its depth."""
+    """A VGG without batch norm, with these numbers of convolutions in its five groups; named after its depth."""
     operations.check_size_list("blocks", blocks, len(_CHANNELS))
     operations.check_sizes(classes=classes)
     layers: list[Layer] = []

@@ -1,8 +1,8 @@
-"""ViT: a transformer that reads an image as a sequence of square patches, and one token more for the class.
+"""ViT: a transformer that reads an image as a sequence of square patches and one token for the class.
 
     patches ── block0.attention ── block0.mlp ── ... ── norm ── head
 
-Positions are learned; the head reads the token of the class alone. Nothing is dropped.
+Positions are learned; the head reads only the token of the class. There is no dropout.
 """
 
 from pipesim.architectures import convolutional, operations, transformer
@@ -27,7 +27,7 @@ def vit(
     tensor_parallel: int = 1,
     name: str = "",
 ) -> Model:
-    """A ViT of so many blocks; `patch` is the side of a patch, a divisor of `image`, the side of an image."""
+    """A ViT with `layers` blocks; `patch` is the side of a patch, a divisor of `image`, the side of an image."""
     operations.check_sizes(patch=patch, image=image, classes=classes)
     operations.check_divides("patch", patch, "image", image)
     sequence = (image // patch) ** 2 + 1
@@ -43,7 +43,7 @@ def vit(
 
 
 def _patches(shape: TransformerShape, patch: int, image: int) -> Layer:
-    """A linear map of each patch; the token of the class is put before them, and all get their positions."""
+    """A linear map of each patch; the token of the class is added, then positions."""
     pixels = convolutional.pixels(image, shape.microbatch, shape.precision)
     places = shape.microbatch * (shape.sequence - 1)
     others = shape.hidden * (2 + shape.sequence)  # bias, token of the class, positions

@@ -1,4 +1,4 @@
-"""XLNet: an encoder whose attention sees distances instead of positions.
+"""XLNet: an encoder whose attention uses distances instead of positions.
 
     embedding ── block0.attention ── block0.mlp ── block1.attention ── ... ── head
 
@@ -8,8 +8,8 @@
     scores of 2 segments           2 · bs · 2 · h           2h
     biases of the three scores                              3h
 
-b samples, s tokens, h hidden, p bytes of a value. Its projections have no biases. It is the content stream alone, as in
-fine-tuning; pre-training carries a second one for the words to be guessed.
+b samples, s tokens, h hidden, p bytes of a value. The projections have no biases. Only the content stream is
+modelled, as in fine-tuning; pre-training has a second stream for the words to predict.
 """
 
 from dataclasses import replace
@@ -36,7 +36,7 @@ def xlnet(
     tensor_parallel: int = 1,
     name: str = "",
 ) -> Model:
-    """An XLNet of so many blocks; the matrix of the head is that of the embedding, and counted there."""
+    """An XLNet with `layers` blocks; the matrix of the head is that of the embedding, and counted there."""
     operations.check_sizes(layers=layers)
     shape = TransformerShape(microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel)
     parts = [transformer.embedding(shape)]
@@ -47,7 +47,7 @@ def xlnet(
 
 
 def _attention(shape: TransformerShape, block: str) -> Layer:
-    """Self-attention with all that distances and segments add to it."""
+    """Self-attention, with the additions for distances and segments."""
     plain = transformer.attention(shape, block, _ATTENTION_STYLE)
     hidden, width, distances = shape.hidden, shape.query_width, 2 * shape.sequence
     places = shape.microbatch * distances

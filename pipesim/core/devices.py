@@ -83,11 +83,11 @@ DEVICE_KINDS: dict[str, DeviceKind] = dict(
 def device_kind(name: str) -> DeviceKind:
     """The kind of this name, or an error that lists those that exist.
 
-    "gb" may be left out ("a100-80"), and the memory where only one kind has the name ("h100").
+    "gb" can be left out ("a100-80"), and the memory where only one kind has the name ("h100").
     """
     if name in DEVICE_KINDS:
         return DEVICE_KINDS[name]
     meant = [kind for full, kind in DEVICE_KINDS.items() if full == f"{name}gb" or full.startswith(f"{name}-")]
     if len(meant) != 1:
-        raise UnknownNameError(f"no device kind is called {shown(name)}; {lookup.suggest(name, DEVICE_KINDS)}")
+        raise UnknownNameError(f"unknown device kind {shown(name)}; {lookup.suggest(name, DEVICE_KINDS)}")
     return meant[0]

@@ -1,8 +1,11 @@
-"""Sizes and bandwidths, or what a machine says of itself -> Cluster: devices, switches and NICs of a wiring.
+"""Sizes and bandwidths, or the description of a machine -> Cluster: devices, switches, NICs and their links.
 
 All bandwidths are numbers of bytes/s or text such as "25 Gb/s", per direction; all links are full duplex. `latency` is
 that of one link, and a route's is the sum over its links. The defaults are orders of magnitude, about 2 us between GPUs
-of one machine and 5 us across a network; give what you have measured, or 0.
+of one machine and 5 us across a network; replace them by measured values, or by 0.
+
+To add one: a file here with a function, and its line below. The function declares small examples
+(`core.members.TopologyInfo`), which the contract tests build.
 """
 
 TOPOLOGIES = {

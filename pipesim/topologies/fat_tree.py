@@ -30,7 +30,7 @@ def fat_tree(
         core0    core1    core2    core3       core c joins aggregation switch c // (k/2) of every pod
           aggregation0      aggregation1       each joined with each edge switch of its pod
              ║       ╲      ╱       ║
-           edge0      ╲    ╱      edge1        everything from here up has bandwidth / oversubscription
+           edge0      ╲    ╱      edge1        links above have bandwidth / oversubscription
           ║    ║                 ║    ║
         gpu0  gpu1             gpu2  gpu3      one of k pods (k = 4); each device is a node of its own
 

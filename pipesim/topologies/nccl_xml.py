@@ -1,4 +1,4 @@
-"""A machine, or several alike, from the XML that NCCL writes to NCCL_TOPO_DUMP_FILE."""
+"""Equal machines from the XML that NCCL writes to NCCL_TOPO_DUMP_FILE."""
 
 from pathlib import Path
 
@@ -28,16 +28,16 @@ def nccl_xml(
 ) -> Cluster:
     """The machine in a topology dump of NCCL; `nodes` of them, joined by their NICs at a core.
 
-        pci     a PCIe switch or device; its cable is as fast and as wide as the dump says (link_speed, link_width),
+        pci     a PCIe switch or device; its cable has the speed and the width of the dump (link_speed, link_width),
                 else x16 of the kind's generation (`pcie`)
-        nvlink  so many links of the kind's generation, each `nvlink`; all NVSwitches of a machine are one
-        cpu     a NUMA node; between two, or from each to the middle of more, one link of what their make has: UPI
+        nvlink  a number of links of the kind's generation, each `nvlink`; all NVSwitches of a machine are one
+        cpu     a NUMA node; between two, or from each to the middle of more, one link by their vendor: UPI
                 20.8 GB/s, QPI 19.2 GB/s, xGMI 32 GB/s (`between_cpus`). `between_bridges` limits what is below a CPU
         net     a NIC with its speed, or with `inter`
 
-    `device` (or `kind`) names the kind of GPU; not given, it is guessed from the compute capability (sm): 70 is taken
-    for V100, 80 for A100, 90 for H100, 100 for B200. `nics` are those on the network; all, if not given. A NIC that
-    stands at several CPUs is at the first. One node has no NICs. Latencies are those of `nvidia_smi`.
+    `device` (or `kind`) is the kind of GPU; by default it is guessed from the compute capability (sm): V100 for 70,
+    A100 for 80, H100 for 90, B200 for 100. `nics` are those on the network, by default all. A NIC that is listed at
+    several CPUs is at the first. One node has no NICs. Latencies are those of `nvidia_smi`.
     """
     return repeated(machine_in, locals())
 

@@ -1,4 +1,4 @@
-"""A machine, or several alike, from the text that `nvidia-smi topo -m` prints."""
+"""Equal machines from the text that `nvidia-smi topo -m` prints."""
 
 from pathlib import Path
 
@@ -28,17 +28,17 @@ def nvidia_smi(
 ) -> Cluster:
     """The machine in a file with the output of `nvidia-smi topo -m`; `nodes` of them, joined by their NICs at a core.
 
-        NV#       NVLinks of the kind's generation, so many times `nvlink`; where a GPU shows more of them than it has,
+        NV#       a number of NVLinks of the kind's generation, each `nvlink`; if a GPU shows more of them than it has,
                   they lead to an NVSwitch
         PIX, PXB  PCIe switches; a cable to each GPU, NIC and switch, x16 of the kind's generation (`pcie`)
-        PHB       a CPU's host bridge, as wide as what is below
-        NODE      `between_bridges` of a NUMA node: given, a limit to each; else as wide as what is below
+        PHB       a CPU's host bridge, with the bandwidth of all below
+        NODE      `between_bridges`: a limit to each host bridge of a NUMA node; by default none
         SYS       `between_cpus`: 20.8 GB/s, one UPI link at 10.4 GT/s, for each NUMA node; machines have two to four
 
-    `device` (or `kind`) names the kind of GPU, which the text does not say. Where it is not given, it is guessed from
-    the NVLinks of a GPU: 6 are taken for V100, 12 for A100, 18 for H100. `nics` are those on the network, by their
-    names in the legend; all, if not given. Each has `inter` to the core. One node has no NICs. Where a NIC is nearer by
-    NVLink and another GPU than by PCIe, that is the way, as with NCCL's PXN.
+    `device` (or `kind`) is the kind of GPU, which the text does not contain. By default it is guessed from the NVLinks
+    of a GPU: V100 for 6, A100 for 12, H100 for 18. `nics` are those on the network, by their names in the legend; by
+    default all. Each has `inter` to the core. One node has no NICs. If a NIC is nearer by NVLink and another GPU than
+    by PCIe, routes use that, as NCCL's PXN does.
 
     `latency` is that of a GPU's end of a link, so twice that, 2 us, between two GPUs of a machine; `network_latency`
     that of each NIC's link to the core, PCIe included: 5 us between nodes.

@@ -1,6 +1,6 @@
-"""What every topology is made of: checked arguments, and devices of a kind.
+"""Parts of all topologies: checked arguments, and devices of a kind.
 
-Each check takes the argument's name, so that an error says which one is wrong, what was found and what was expected.
+Each check gets the name of the argument, so that the error can name it.
 """
 
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ from pipesim.base.errors import InputError, UnknownNameError, shown, within
 from pipesim.core.cluster import Device
 from pipesim.core.devices import device_kind
 
-# A cluster keeps every link and every route that is asked for; beyond these it would not fit into memory.
+# A cluster keeps every link, and every route once it is used; larger ones would not fit into memory.
 MOST_DEVICES = 2**14
 MOST_LINKS = 2**19
 MOST_MEMORY = 2.0**60
 LONGEST_PATH = 1024
-# The precision whose peak rate of work a device states.
+# The precision of a device's peak.
 PRECISION = "fp16"
 
 
@@ -30,7 +30,7 @@ def devices(places: Iterable[tuple[str, str]], device: str, memory: float | str 
 
 
 def _kind(name: str, has_memory: bool) -> tuple[str, int, float | None]:  # noqa: FBT001 - private, called once
-    """Full name, memory and peak of a kind of device; no peak where it is not known, which needs a memory."""
+    """Full name, memory and peak of a kind of device; an unknown kind has no peak, and needs a memory."""
     if not isinstance(name, str) or not name:
         raise InputError(f"device: {shown(name)} found; the name of a kind of device was expected")
     try:
@@ -83,7 +83,7 @@ def latency(name: str, value: float | str) -> float:
 
 
 def size(formula: str, *, devices: int, links: int = 0) -> None:
-    """Refuse a cluster that is too large, told as `formula`, before anything of it is made."""
+    """Refuse a cluster that is too large before it is built; `formula` is its size for the error."""
     if devices > MOST_DEVICES:
         raise InputError(f"{formula}: {devices} devices found; at most {MOST_DEVICES} were expected")
     if links > MOST_LINKS:

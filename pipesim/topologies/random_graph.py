@@ -37,10 +37,9 @@ def random(
 ) -> Cluster:
     """Pairs of devices joined directly, each with a bandwidth drawn from `bandwidths`; the same for the same seed.
 
-    At density 1 every pair is joined; otherwise that share of the pairs, but always so many that every device can be
-    reached, through others where it must be. `distribution` says what `bandwidths` holds: values of which one is drawn
-    (`choice`), or the lowest and the highest, between which is drawn evenly (`uniform`) or evenly in the logarithm
-    (`log`).
+    At density 1 every pair is joined; otherwise that share of the pairs, but always enough that every device can be
+    reached, if necessary through others. With `distribution` "choice", `bandwidths` are the values to choose from; with
+    "uniform" or "log" they are the lowest and the highest, for a uniform draw of the bandwidth or of its logarithm.
 
     `latency` is that of each link: 5 us, as across a network.
     """
@@ -59,7 +58,7 @@ def random(
 
 
 def _bandwidths(values: Sequence[float | str], distribution: str) -> list[float]:
-    """What is drawn from, in bytes/s."""
+    """The values or limits of the distribution, in bytes/s."""
     check_one_of("distribution", distribution, get_args(Distribution))
     if not isinstance(values, list | tuple) or not values:
         raise InputError(f"bandwidths: {shown(values)} found; a list such as ['1 GB/s', '10 GB/s'] was expected")
@@ -79,7 +78,7 @@ def _joined(n: int, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
     earlier = order[rng.integers(0, np.arange(1, n))]  # each device after the first is joined with one before it
     low, high = np.minimum(order[1:], earlier), np.maximum(order[1:], earlier)
     chosen = np.zeros(len(sources), np.bool_)
-    chosen[low * (2 * n - low - 1) // 2 + high - low - 1] = True  # where the pair (low, high) stands in the triangle
+    chosen[low * (2 * n - low - 1) // 2 + high - low - 1] = True  # the position of the pair (low, high) in the triangle
     rest = rng.permutation(np.flatnonzero(~chosen))
     chosen[rest[: count - (n - 1)]] = True
     return sources[chosen], targets[chosen]
@@ -92,4 +91,4 @@ def _draw(values: list[float], distribution: str, count: int, rng: np.random.Gen
     if distribution == "uniform":
         return rng.uniform(low, high, count)
     drawn = np.exp(rng.uniform(np.log(low), np.log(high), count))
-    return np.clip(drawn, low, high)  # rounding may lead a little out of the range
+    return np.clip(drawn, low, high)  # rounding can leave the range

@@ -1,4 +1,4 @@
-"""Devices joined in a circle."""
+"""Devices joined in a ring."""
 
 from pipesim.core.cluster import Cluster, Link
 from pipesim.core.members import TopologyInfo
@@ -20,12 +20,12 @@ def ring(
     device: str = "v100-16gb",
     memory: float | str | None = None,
 ) -> Cluster:
-    """Every device is joined directly with the next, the last with the first; others are reached through these.
+    """Every device has a link to the next, the last to the first; others are reached through these.
 
         gpu0 ══ gpu1 ══ gpu2
          ╚═══════════════╝        two devices have one link, one has none
 
-    `latency` is that of each link: 2 us, as between GPUs of one machine, for every device that is passed or reached.
+    `latency` is that of each link on the way: 2 us, as between GPUs of one machine.
     """
     n = parts.count("n", n)
     wide, delay = parts.bandwidth("bandwidth", bandwidth), parts.latency("latency", latency)

@@ -33,12 +33,12 @@ def servers(
 
         node0.gpu0 ══ node0.switch ══ node0.gpu1        GPU i of a node uses NIC i * nics // per_node
               ║                             ║
-         node0.pcie0 ════ node0.nic0 ═ node0.pcie1      a NIC that several GPUs share is reached through a PCIe port
-                              ║                         of each: next to both GPUs, it would be a second way between
-                             core                       them as short as the switch. A NIC for each GPU needs no ports.
+         node0.pcie0 ════ node0.nic0 ═ node0.pcie1      a NIC that several GPUs share has a PCIe port for each; with
+                              ║                         links to both GPUs it would be a second route between them, as
+                             core                       short as the switch. A NIC for each GPU needs no ports.
 
-    `pcie` is the bandwidth from a GPU to its NIC; not given, it is wide enough never to be the bottleneck. One node has
-    no NICs and no core, one device per node no switch.
+    `pcie` is the bandwidth from a GPU to its NIC; by default it is never the bottleneck. One node has no NICs and no
+    core, one device per node no switch.
 
     `latency` is that of each GPU's link to the switch: 2 us between GPUs of a node. `network_latency` is that of each
     NIC's link to the core, PCIe included: 5 us between nodes.
@@ -56,13 +56,13 @@ def servers(
         if per_node > 1:
             links += [Link(f"{node}.gpu{i}", f"{node}.switch", within, delay) for i in range(per_node)]
         if nodes > 1:
-            links += _ways_to_nics(node, per_node, nics, to_nic)
+            links += _links_to_nics(node, per_node, nics, to_nic)
             links += [Link(f"{node}.nic{j}", "core", between, network_delay) for j in range(nics)]
     return Cluster(f"servers-{nodes}x{per_node}", devices, tuple(links))
 
 
-def _ways_to_nics(node: str, per_node: int, nics: int, wide: float) -> list[Link]:
-    """From each GPU to its NIC; where NICs are shared, through a port."""
+def _links_to_nics(node: str, per_node: int, nics: int, wide: float) -> list[Link]:
+    """Links from each GPU to its NIC; if NICs are shared, through a port."""
     links = []
     for i in range(per_node):
         gpu, port, nic = f"{node}.gpu{i}", f"{node}.pcie{i}", f"{node}.nic{i * nics // per_node}"

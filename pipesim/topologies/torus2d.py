@@ -1,4 +1,4 @@
-"""Devices joined in a grid whose edges meet."""
+"""Devices joined in a grid that wraps around."""
 
 from pipesim.core.cluster import Cluster, Link
 from pipesim.core.members import TopologyInfo
@@ -22,14 +22,14 @@ def torus2d(
     device: str = "v100-16gb",
     memory: float | str | None = None,
 ) -> Cluster:
-    """Device `r * columns + c` is joined directly with its neighbours in row r and in column c, around the edges.
+    """Device `r * columns + c` has links to its neighbours in row r and in column c, around the edges.
 
         ╔═ gpu0 ══ gpu1 ══ gpu2 ═╗        (and gpu0 with gpu3, gpu1 with gpu4, gpu2 with gpu5)
         ╚═════════════════════════╝       a side of length 2 has one link, not two
         ╔═ gpu3 ══ gpu4 ══ gpu5 ═╗
         ╚═════════════════════════╝
 
-    `latency` is that of each link: 2 us, as between GPUs of one machine, for every device that is passed or reached.
+    `latency` is that of each link on the way: 2 us, as between GPUs of one machine.
     """
     rows, columns = parts.count("rows", rows), parts.count("columns", columns)
     parts.size(f"rows x columns = {rows} x {columns}", devices=rows * columns)
@@ -46,7 +46,7 @@ def torus2d(
 
 
 def _next(row: int, column: int, rows: int, columns: int) -> list[int]:
-    """The next device in the row and in the column, where a link leads to it."""
+    """The next device in the row and in the column, if there is a link to it."""
     near = []
     if column + 1 < columns or columns > 2:
         near.append(row * columns + (column + 1) % columns)

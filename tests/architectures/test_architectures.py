@@ -406,7 +406,7 @@ def test_a_model_without_skips_hands_on_one_tensor_at_each_cut(name):
         ("vgg((2, 2, 4, 4))", r"blocks = \(2, 2, 4, 4\) found; 5 whole numbers"),
         ("vgg((2, 2, 0, 4, 4))", r"blocks\[2\] = 0 found"),
         ("vgg(19)", "blocks = 19 found"),
-        ("vgg(image=16)", "image is too small: at pool5 it is 1 wide, and the kernel is 2"),
+        ("vgg(image=16)", "image is too small: at pool5 its side is 1, and the kernel is 2"),
         ("vgg(precision=16)", "precision: 16 found"),
         ("resnet(width=0)", "width = 0 found"),
         ("resnet(classes=0)", "classes = 0 found"),

@@ -180,7 +180,7 @@ def test_an_efficiency_outside_0_to_1_is_refused(efficiency):
 
 
 def test_an_unknown_device_kind_is_refused_with_the_nearest_name():
-    with pytest.raises(UnknownNameError, match=r"no device kind is called 'v100-61gb'; did you mean 'v100-16gb'\?"):
+    with pytest.raises(UnknownNameError, match=r"unknown device kind 'v100-61gb'; did you mean 'v100-16gb'\?"):
         roofline(model(DATA), ["v100-61gb"])
 
 

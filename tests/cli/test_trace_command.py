@@ -145,7 +145,7 @@ OUT = ("-o", "made")
     [
         (["gtp-6.7b", "-d", "t4", *OUT], "unknown architecture 'gtp-6.7b'; did you mean 'gpt-6.7b'?"),
         (["gtp(2, 24, 4)", "-d", "t4", *OUT], "unknown architecture 'gtp'; did you mean 'gpt'?"),
-        (["gpt2", "-d", "a100", *OUT], "no device kind is called 'a100'; did you mean 'a100-80gb'?"),
+        (["gpt2", "-d", "a100", *OUT], "unknown device kind 'a100'; did you mean 'a100-80gb'?"),
         (["gpt2", "-d", "t4", "-d", "t4-16", *OUT], "each named once"),
         (["gpt2", "-d", "t4"], "missing --output (see pipesim trace --help)"),
         (["gpt2", *OUT], "missing --device"),

@@ -68,5 +68,5 @@ def test_a_kind_is_found_by_a_shorter_name_that_no_other_has(short, full):
 
 @pytest.mark.parametrize(("name", "meant"), [("a100", "a100-"), ("v100", "v100-"), ("h10", "h100-80gb"), ("", "known")])
 def test_a_name_that_could_be_several_kinds_or_none_is_refused(name, meant):
-    with pytest.raises(UnknownNameError, match=f"no device kind is called '{name}'; .*{meant}"):
+    with pytest.raises(UnknownNameError, match=f"unknown device kind '{name}'; .*{meant}"):
         device_kind(name)

@@ -154,7 +154,7 @@ def test_a_row_of_nodes_without_a_duration_hands_on_few_tasks(tmp_path):
         ({"transfers": "blocking"}, RefusedError, "use eager or rendezvous"),
         ({"sharing": "channel"}, RefusedError, "a channel between stages"),
         ({"samples": -1}, InputError, "samples = -1 found"),
-        ({"device": "a100"}, InputError, "no device kind is called 'a100'"),
+        ({"device": "a100"}, InputError, "unknown device kind 'a100'"),
     ],
 )
 def test_what_cannot_be_replayed_is_refused(tmp_path, options, error, message):

@@ -14,13 +14,11 @@ ROOTS = ("pipesim", "docs", "experiments", "notebooks", "benchmarks", "traces")
 # Packages that have not been reworded yet: a package that is clean leaves this list, and the last one ends it.
 NOT_YET = [
     "analysis",
-    "architectures",
     "cli",
     "engines",
     "planners",
     "recorders",
     "studies",
-    "topologies",
 ]
 
 

@@ -179,7 +179,7 @@ def test_devices_are_of_the_kind_asked_for(texts):
 
 
 def test_a_kind_that_is_not_known_needs_a_memory():
-    with pytest.raises(UnknownNameError, match=r"device: no device kind is called 'v100'; did you mean .*memory="):
+    with pytest.raises(UnknownNameError, match=r"device: unknown device kind 'v100'; did you mean .*memory="):
         flat(2, 1e9, device="v100")
 
 

@@ -1,1 +1,1 @@
-"""What a machine says of itself -> Cluster: its PCIe tree, its NVLinks and its NICs, alone or joined with others."""
+"""The description of a machine -> Cluster: its PCIe tree, NVLinks and NICs, alone or joined with other machines."""

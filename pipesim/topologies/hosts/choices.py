@@ -1,4 +1,4 @@
-"""What the user says of a machine that its own description does not: kind, rates, memory, NICs on the network."""
+"""The user's additions to the description of a machine: kind, rates, memory, NICs on the network."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ def _quantity(parse: Any) -> Any:  # noqa: ANN401 - a field of a dataclass
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Options of `nvidia_smi` and `nccl_xml`, and keys of a file of machines; None: as the description says."""
+    """Options of `nvidia_smi` and `nccl_xml`, and keys of a file of machines; None: as in the description."""
 
     device: str | None = None
     memory: float | None = _quantity(units.size)
@@ -33,7 +33,7 @@ class Choices:
     latency: float = field(default=MICROSECOND, metadata={"parse": units.duration})
 
     def rates(self, kind: str, cpus: float = interconnects.UPI) -> LinkRates:
-        """Bytes/s of each class of link, for GPUs of a kind at CPUs that are so joined."""
+        """Bytes/s of each class of link, for a kind of GPU; `cpus`: the default between CPUs."""
         return interconnects.rates_of(
             kind,
             nvlink=self.nvlink,
@@ -44,10 +44,10 @@ class Choices:
         )
 
     def kind(self, guessed: str | None) -> str:
-        """The kind of GPU, or an error that says how to name it."""
+        """The kind of GPU, or an error that explains how to name it."""
         if self.device is None and guessed is None:
             raise InputError(
-                "does not say of which kind its GPUs are, and nothing in it tells; name the kind, as in "
+                "does not contain the kind of its GPUs, which cannot be guessed either; name the kind, as in "
                 "nvidia_smi('topo.txt', device='a100-80gb') or nccl_xml('topo.xml', device='a100-80gb'), or in a file "
                 "of machines device = 'a100-80gb'"
             )
@@ -65,7 +65,7 @@ class Choices:
             raise InputError(f"nics: {shown(self.nics)} found; a list of NICs, each once, was expected")
         for nic in self.nics:
             if not isinstance(nic, str) or nic not in machine.nics:
-                raise InputError(f"nics: no NIC is called {shown(nic)}; {lookup.suggest(str(nic), list(machine.nics))}")
+                raise InputError(f"nics: unknown NIC {shown(nic)}; {lookup.suggest(str(nic), list(machine.nics))}")
         return tuple(self.nics)
 
 

@@ -1,4 +1,4 @@
-"""A cluster from a file, whichever of the formats it has that pipesim reads.
+"""A cluster from a file of any format that pipesim reads.
 
 .toml, .json    a cluster (format "pipesim.cluster"), or machines and their network ("pipesim.machines")
 others          the text of `nvidia-smi topo -m`, or an NCCL topology dump, for one machine
@@ -16,7 +16,7 @@ from pipesim.topologies.hosts.choices import Choices
 from pipesim.topologies.hosts.network_fabric import NetworkFabric, cluster_of
 
 SUFFIXES = (".toml", ".json", ".txt", ".xml")
-# As far as a description is looked into to see that it is one.
+# Bytes of a description that are searched to recognise it.
 _BEGINNING = 65536
 
 
@@ -24,13 +24,13 @@ def is_file(text: str, names: Collection[str]) -> bool:
     """Whether this is the path of a cluster file, rather than one of these names or an expression."""
     if text in names or "(" in text:
         return text.endswith((".toml", ".json"))
-    with suppress(OSError):  # a name that no file can have, for its length
+    with suppress(OSError):  # too long for the name of a file
         return text.endswith(SUFFIXES) or (":" not in text and Path(text).is_file())
     return False
 
 
 def describes_machine(path: Path) -> bool:
-    """Whether a file that is neither TOML nor JSON holds a machine: a line of GPUs' names, or XML with a <system>."""
+    """Whether a file that is neither TOML nor JSON is a machine: a line with names of GPUs, or XML with a <system>."""
     data = files.read_bytes(path, _BEGINNING)
     if machines.is_xml(data):
         return b"<system" in data

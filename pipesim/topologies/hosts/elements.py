@@ -1,6 +1,6 @@
-"""XML as elements that know where they stand in the file; nothing is expanded, fetched or declared.
+"""XML as elements with their positions in the file; nothing is expanded, fetched or declared.
 
-A document type and entities are refused: a dump has none, and a few lines of them can stand for gigabytes.
+A document type and entities are refused: a dump has none, and a few lines of them can expand to gigabytes.
 """
 
 import itertools
@@ -16,7 +16,7 @@ DEEPEST = 64
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element: its attributes, what is inside, and where it begins."""
+    """An element: its attributes, its children, and where it begins."""
 
     tag: str
     attributes: dict[str, str]
@@ -57,13 +57,13 @@ def parse(data: bytes) -> Element:
     except expat.ExpatError as error:
         reason = expat.errors.messages.get(error.code, str(error))
         raise FormatError(f"line {error.lineno}, column {error.offset + 1}: is not XML: {reason}") from None
-    except (ValueError, LookupError) as error:  # an encoding that Python does not know, or that is none of text
+    except (ValueError, LookupError) as error:  # an unknown encoding, or one that is not for text
         raise FormatError(f"line 1: is not XML that can be read: {str(error)[:200]}") from None
     return document.inside[0]
 
 
 def _build(parser: expat.XMLParserType, document: Element) -> None:
-    """Let a parser put what it meets inside of the document, and refuse what is too deep, too much or declared."""
+    """Let a parser add elements to the document, and refuse too many, too deep ones, and declarations."""
     stack, count = [document], itertools.count(1)
 
     def begin(tag: str, attributes: dict[str, str]) -> None:
@@ -77,7 +77,7 @@ def _build(parser: expat.XMLParserType, document: Element) -> None:
 
     def refuse(*_: object) -> NoReturn:
         place = f"line {parser.CurrentLineNumber}, column {parser.CurrentColumnNumber + 1}"
-        raise FormatError(f"{place}: a document type or an entity found; a topology dump has none, and none is read")
+        raise FormatError(f"{place}: a document type or an entity found; a topology dump without them was expected")
 
     parser.StartElementHandler = begin
     parser.EndElementHandler = lambda _: stack.pop()

@@ -1,6 +1,6 @@
-"""What the links inside a machine carry, in bytes/s per direction, by what they are called.
+"""Bandwidths of links inside a machine, in bytes/s per direction, by their names.
 
-All are raw rates, as in the other topologies: what a transfer attains is less. Give what you have measured.
+All are raw rates, as in the other topologies; transfers attain less. Replace them by measured values.
 """
 
 import re
@@ -25,7 +25,7 @@ NVLINK_1, NVLINK_2, NVLINK_5, NVLINK_BRIDGE = 20e9, 25e9, 50e9, 112.5e9 / 8
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What a kind of GPU has: how many NVLinks, what each carries, and which generation of PCIe."""
+    """The ports of a kind of GPU: the number of NVLinks, the bandwidth of each, and the generation of PCIe."""
 
     nvlinks: int
     nvlink: float
@@ -53,7 +53,7 @@ KINDS = {
     "l40s": Ports(0, NVLINK_2, 4),
     "t4": Ports(0, NVLINK_2, 3),
 }
-# A kind that is not in the table: as many NVLinks as any has, each of what those of V100, A100 and H100 carry.
+# A kind that is not in the table: the most NVLinks of any kind, with the bandwidth of those of V100, A100 and H100.
 OTHER = Ports(18, NVLINK_2, 4)
 
 
@@ -69,7 +69,7 @@ def pcie(generation: int, lanes: int = LANES) -> float:
 
 
 def pcie_of(transfers: float, lanes: int, code: tuple[int, int] = (128, 130)) -> float:
-    """Bytes/s of so many transfers per second on each lane; in a code (8, 10), 8 of 10 bits are data."""
+    """Bytes/s from transfers per second on each lane; in a code (8, 10), 8 of 10 bits are data."""
     return transfers * lanes * code[0] / code[1] / 8
 
 
@@ -93,7 +93,7 @@ def rates_of(
     between_cpus: float | str | None,
     cpus: float = UPI,
 ) -> LinkRates:
-    """What the kind of GPU says, in place of which the user may say something else."""
+    """The rates of a kind of GPU, with those that the user states in their place."""
     ports = ports_of(kind)
     return LinkRates(
         ports.nvlinks,

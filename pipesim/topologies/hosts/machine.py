@@ -2,7 +2,7 @@
 
 numa0 ──────────── numa1        a link between two CPUs; more than two join at a vertex `sys`
 │                  │
-pcie0 ─ mlx5_0     pcie1        what joins one thing only is left out, as a switch with one GPU is
+pcie0 ─ mlx5_0     pcie1        a vertex with one child is left out, such as a switch with one GPU
 │     └ gpu1 ═ nvswitch         NVLinks beside the tree: from GPU to GPU, or to a switch
 gpu0 ═════════ ┘
 """
@@ -18,7 +18,7 @@ SYSTEM = "sys"
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A vertex of the tree, with the bytes/s of its link to what is above; a GPU or a NIC where nothing is below."""
+    """A vertex of the tree, with the bytes/s of its link to its parent; without children, a GPU or a NIC."""
 
     name: str
     width: float
@@ -27,7 +27,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A link inside of a machine, in bytes/s; `ends` of its two are GPUs."""
+    """A link inside a machine, in bytes/s; `ends` of its two ends are GPUs."""
 
     source: str
     target: str
@@ -49,9 +49,11 @@ class Machine:
     def __post_init__(self) -> None:
         switches = {b for _, b, _ in self.nvlinks}.difference(self.gpus, (cpu.name for cpu in self.cpus))
         times = Counter([*_names(self.cpus), *switches, SYSTEM])
-        name, most = times.most_common(1)[0]
-        if most > 1:
-            raise InputError(f"the name {shown(name)} stands for {most} things; each GPU, NIC and switch needs its own")
+        name, count = times.most_common(1)[0]
+        if count > 1:
+            raise InputError(
+                f"duplicate name {shown(name)}; different names for all GPUs, NICs and switches were expected"
+            )
 
 
 def _names(branches: tuple[Branch, ...]) -> Iterator[str]:
@@ -78,7 +80,7 @@ def wires_of(machine: Machine, nics: Collection[str]) -> list[Wire]:
 
 
 def _widest(links: list[tuple[str, str, float]]) -> dict[tuple[str, str], float]:
-    """One link for each pair: a cluster has no two beside each other, and a GPU with NVLinks to its CPU uses those."""
+    """The fastest link of each pair: a cluster has one per pair, and a GPU with NVLinks to its CPU uses those."""
     found: dict[tuple[str, str], float] = {}
     for a, b, width in links:
         pair = (b, a) if (b, a) in found else (a, b)
@@ -87,7 +89,7 @@ def _widest(links: list[tuple[str, str, float]]) -> dict[tuple[str, str], float]
 
 
 def _pruned(cpu: Branch, leaves: Collection[str]) -> Branch | None:
-    """The tree of a CPU with these leaves only; the CPU stays whatever is below, since its link to others counts."""
+    """The tree of a CPU with only these leaves; the CPU itself is kept, for its links to other CPUs."""
     below = _kept(cpu.below, leaves)
     return replace(cpu, below=below) if below else None
 
@@ -103,7 +105,7 @@ def _kept(branches: tuple[Branch, ...], leaves: Collection[str]) -> tuple[Branch
 
 
 def _unwrapped(branch: Branch) -> Branch:
-    """What is below, in place of a vertex that joins nothing else: its link is as wide as the narrower of both."""
+    """A vertex with one child, replaced by the child, with the lower bandwidth of the two links."""
     if len(branch.below) != 1:
         return branch
     (only,) = branch.below
@@ -118,9 +120,9 @@ def _links(tree: Branch) -> list[tuple[str, str, float]]:
 
 
 def detour(machine: Machine, wires: list[Wire], nics: Collection[str]) -> int:
-    """Vertices to put between each NIC and the network, so that no way inside is as long as one over the network.
+    """The number of vertices to add between each NIC and the network, so that routes inside a machine avoid it.
 
-    Routes have the fewest hops; a machine whose PCIe tree is deep must not send from one CPU to the other by NIC.
+    Routes have the fewest hops: through a deep PCIe tree, a route from CPU to CPU over two NICs could be shorter.
     """
     near: dict[str, list[str]] = {}
     for wire in wires:

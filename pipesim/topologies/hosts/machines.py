@@ -1,4 +1,4 @@
-"""Machines of several sorts, and the network between them, in one TOML or JSON file.
+"""Different machines, and the network between them, in one TOML or JSON file.
 
 format = "pipesim.machines"
 version = 1
@@ -28,7 +28,7 @@ from pipesim.topologies.hosts.network_fabric import NetworkFabric, cluster_of
 
 @dataclass(frozen=True, slots=True)
 class Nodes(Choices):
-    """So many machines as one file, or one text, describes."""
+    """`count` machines, described by one file or one text."""
 
     file: str = ""
     text: str = ""
@@ -60,7 +60,7 @@ class Machines:
 
 
 def read(path: Path, data: serialisation.Data) -> Cluster:
-    """The cluster that a file describes; `data` is what it holds. Other files are looked for beside it."""
+    """The cluster of a file with these data. Other files are relative to its folder."""
     with within(str(path)):
         serialisation.check_header(data, Machines.FORMAT, Machines.VERSION)
         made = serialisation.from_data(Machines, {key: data[key] for key in data if key not in {"format", "version"}})

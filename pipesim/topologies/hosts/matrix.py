@@ -1,4 +1,4 @@
-"""The text of `nvidia-smi topo -m`, read into what it says of each pair, and where.
+"""The text of `nvidia-smi topo -m` as a matrix of cells with their positions.
 
             GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity    GPU NUMA ID
     GPU0     X      NV12    PXB     0-31            0                N/A
@@ -6,7 +6,7 @@
     NIC0    PXB     PXB      X
                                           (a legend of the classes, and one of the NICs: "NIC0: mlx5_0")
 
-Columns may be separated by tabs or spaces; colours and underlines of a terminal, and what stands above, are ignored.
+Columns can be separated by tabs or spaces; terminal colours and underlines, and lines above, are ignored.
 """
 
 import re
@@ -20,7 +20,7 @@ from pipesim.base.errors import FormatError, InputError, shown, within
 CLASSES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 ALIASES = {"SOC": "SYS"}
 MOST = 256
-# Lines of a log that may look like the line of names and are not.
+# The most lines of a log that can look like the line of names.
 MOST_ALIKE = 1000
 _NVLINK = re.compile(r"NV([0-9]{1,2})")
 _GPU = re.compile(r"GPU[0-9]{1,4}")
@@ -32,7 +32,7 @@ _HEADS = {words[0] for words in _AFFINITIES}
 
 @dataclass(frozen=True, slots=True)
 class MatrixCell:
-    """What a row says of a column: a number of NVLinks, or how far apart they are on PCIe (an index of CLASSES)."""
+    """A cell: a number of NVLinks, or the distance on PCIe (an index of CLASSES)."""
 
     text: str
     line: int
@@ -42,13 +42,13 @@ class MatrixCell:
 
     @property
     def place(self) -> str:
-        """Where it stands."""
+        """The line and column."""
         return f"line {self.line}, column {self.column}"
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """GPUs first, then NICs; a cell for each pair (i < j), and what a GPU says of the CPUs near it ("" if nothing)."""
+    """GPUs first, then NICs; a cell for each pair (i < j), and the affinity of each GPU to CPUs ("" if not stated)."""
 
     gpus: tuple[str, ...]
     nics: tuple[str, ...]
@@ -64,7 +64,7 @@ class _Word:
 
 
 def parse(text: str) -> Matrix:
-    """Read the text, and check that it says the same of a pair in both rows."""
+    """Read the text, and check that both cells of a pair are equal."""
     lines = _ESCAPE.sub("", text).split("\n")
     start = _start(lines)
     names, tails = _header(_words(lines[start], start + 1))
@@ -84,7 +84,7 @@ def parse(text: str) -> Matrix:
 
 
 def _start(lines: list[str]) -> int:
-    """The line of names. In a longer log others look alike: the first is it that a row follows, or else the first."""
+    """The line of names: in a longer log, the first such line that a row follows, or else the first."""
     alike = ((i, words) for i, line in enumerate(lines) if "GPU" in line and _is_header(words := _words(line, i + 1)))
     candidates = list(islice(alike, MOST_ALIKE))
     if not candidates:
@@ -99,7 +99,7 @@ def _row_follows(lines: list[str], header: list[_Word]) -> bool:
 
 
 def _words(line: str, number: int) -> list[_Word]:
-    """The words of a line, but for those behind the most that a row may have."""
+    """The words of a line, up to the most that a row can have."""
     found = islice(re.finditer(r"\S+", line), MOST + 16)
     return [_Word(word[0], number, word.start() + 1) for word in found]
 
@@ -116,14 +116,14 @@ def _is_name(word: str) -> bool:
 
 
 def _header(words: list[_Word]) -> tuple[list[str], int]:
-    """The names of the columns, and how many columns follow that say which CPUs are near."""
+    """The names of the columns, and the number of affinity columns after them."""
     count = next((i for i, word in enumerate(words) if word.text in _HEADS), len(words))
     names = [word.text for word in words[:count]]
     for i, word in enumerate(words[:count]):
         if not _is_name(word.text):
             raise FormatError(f"line {word.line}, column {word.column}: {shown(word.text)} found; a name was expected")
         if word.text in names[:i]:
-            raise FormatError(f"line {word.line}, column {word.column}: the name {shown(word.text)} stands twice")
+            raise FormatError(f"line {word.line}, column {word.column}: duplicate name {shown(word.text)}")
     if count > MOST:
         raise FormatError(f"line {words[0].line}: {count} columns or more found; at most {MOST} were expected")
     return names, sum(word.text in {"Affinity", "ID"} for word in words[count:])
@@ -144,25 +144,23 @@ def _rows(lines: list[str], start: int, names: list[str]) -> tuple[dict[str, lis
             if name not in known:
                 raise FormatError(f"{shown(name)} found; a row was expected: {lookup.suggest(name, names)[:300]}")
             if name in rows:
-                raise FormatError(f"the row {name} stands twice")
+                raise FormatError(f"duplicate row {name}")
             if len(words) <= len(names):
                 raise FormatError(f"{len(words) - 1} cells found; {len(names)} were expected, one for each name above")
         rows[name] = words
     missing = [name for name in names if name not in rows]
     if missing:
-        raise FormatError(
-            f"line {start}: names {missing[0]}, for which no row follows; a row for each name was expected"
-        )
+        raise FormatError(f"line {start}: no row for {missing[0]} found; a row for each name was expected")
     return rows, number
 
 
 def _both(rows: dict[str, list[_Word]], names: list[str], i: int, j: int) -> MatrixCell:
-    """What both rows say of a pair."""
+    """The cell of a pair, equal in both rows."""
     one, other = _cell(rows, names, i, j), _cell(rows, names, j, i)
     if (one.nvlinks, one.distance) != (other.nvlinks, other.distance):
         raise FormatError(
-            f"{other.place}: {other.text} found; {one.text} was expected, which {one.place} says of {names[i]} and "
-            f"{names[j]}"
+            f"{other.place}: {other.text} found; {one.text} was expected for {names[i]} and {names[j]}, as at "
+            f"{one.place}"
         )
     return one
 
@@ -201,15 +199,15 @@ def _affinity(words: list[_Word], columns: int) -> str:
 
 
 def _nic_names(lines: list[str], start: int, names: list[str]) -> dict[str, str]:
-    """What the legend of NICs below the rows calls them."""
+    """The names of NICs in the legend below the rows."""
     found: dict[str, str] = {}
     for number, line in enumerate(lines[start:], start + 1):
         match = _NIC_NAME.fullmatch(line)
         if not match:
             continue
         if match[1] not in names or match[1] in found:
-            what = "stands twice" if match[1] in found else "is no column of the matrix"
-            raise FormatError(f"line {number}, column {match.start(1) + 1}: {match[1]} {what}")
+            what = "duplicate" if match[1] in found else "no column of the matrix has the name"
+            raise FormatError(f"line {number}, column {match.start(1) + 1}: {what} {match[1]}")
         found[match[1]] = match[2]
     return found
 
@@ -217,5 +215,5 @@ def _nic_names(lines: list[str], start: int, names: list[str]) -> dict[str, str]
 def _unique(names: list[str]) -> tuple[str, ...]:
     for i, name in enumerate(names):
         if name in names[:i] or not name.isprintable():
-            raise InputError(f"the NIC {shown(name)} stands twice, or has no printable name")
+            raise InputError(f"duplicate or unprintable name of a NIC: {shown(name)}")
     return tuple(names)

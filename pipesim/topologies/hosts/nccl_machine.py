@@ -1,4 +1,4 @@
-"""From the elements of an NCCL topology dump to the machine that they describe.
+"""From the elements of an NCCL topology dump to a machine.
 
 <system version="1">
   <cpu numaid="0" arch="x86_64" vendor="GenuineIntel" modelid="143">         a NUMA node
@@ -22,11 +22,11 @@ from pipesim.topologies.hosts.interconnects import LANES, LinkRates
 from pipesim.topologies.hosts.machine import Branch, Machine
 from pipesim.topologies.parts import MOST_DEVICES
 
-# Kinds by compute capability; where there are several, the first, with its smaller memory.
+# Kinds by compute capability; of several, the first, with its smaller memory.
 _KINDS = {70: "v100-16gb", 80: "a100-40gb", 90: "h100-80gb", 100: "b200-180gb"}
 _BUS = re.compile(r"[0-9a-f]{1,8}(:[0-9a-f]{1,4}){1,2}(\.[0-9a-f]{1,2})?")
 _TRANSFERS = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) GT/s(?: PCIe)?")
-# PCI classes of what an NVLink leads to: bridges are NVSwitches, but for the one that stands for a CPU.
+# PCI classes of the target of an NVLink: bridges are NVSwitches, except the one that represents a CPU.
 _TO_GPU, _TO_CPU = ("0x0302", "0x0300", "0x0380"), "0x068001"
 _MOST_NVLINKS = 64
 _MEGABIT = 1e6 / 8
@@ -39,9 +39,9 @@ NVSWITCH = "nvswitch"
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is met on the way through the tree: GPUs by bus with their element and CPU, NICs with their speed.
+    """What a walk through the tree has found: GPUs by bus with their element and CPU, NICs with their speed.
 
-    `at`: the CPU at which a NIC, by name and number, was met first.
+    `at`: the first CPU of each NIC, by name and number.
     """
 
     pcie: float
@@ -79,14 +79,14 @@ def _all_gpus(element: Element) -> Iterator[Element]:
 
 
 def _guessed(system: Element) -> str | None:
-    """The kind of GPU of this compute capability, if there is one only."""
+    """The kind of GPU with the compute capability of all GPUs, if they have the same."""
     capabilities = {gpu.attributes.get("sm", "") for gpu in _all_gpus(system)}
     (only,) = capabilities if len(capabilities) == 1 else ("",)
     return _KINDS.get(int(only)) if only in map(str, _KINDS) else None
 
 
 def _between(cpu: Element) -> float:
-    """What joins CPUs of this make: Intel's QPI or UPI, AMD's xGMI; UPI where it is not said."""
+    """The bandwidth between CPUs of this vendor: Intel's QPI or UPI, AMD's xGMI; by default UPI."""
     if cpu.attributes.get("vendor") == "AuthenticAMD":
         return interconnects.XGMI
     model = cpu.attributes.get("modelid", "")
@@ -105,7 +105,7 @@ def _cpu(cpu: Element, rates: LinkRates, found: _Found) -> Branch:
 
 
 def _inside(element: Element, width: float, cpu: str, found: _Found) -> list[Branch]:
-    """What is below a CPU or a PCIe device; a GPU or a NIC has the cable of the device that it is."""
+    """The children of a CPU or a PCIe device; a GPU or a NIC has the cable of its device."""
     below: list[Branch] = []
     for inner in element.inside:
         if inner.tag == "pci":
@@ -121,7 +121,7 @@ def _inside(element: Element, width: float, cpu: str, found: _Found) -> list[Bra
 def _device(pci: Element, cpu: str, found: _Found) -> list[Branch]:
     bus = _bus(pci, "busid")
     if bus in found.buses:
-        raise pci.error(f"{bus} stands twice", "busid")
+        raise pci.error(f"duplicate {bus}", "busid")
     found.buses.add(bus)
     width = _width(pci, found.pcie)
     below = _inside(pci, width, cpu, found)
@@ -132,19 +132,21 @@ def _bus(element: Element, attribute: str) -> str:
     text = element.text(attribute).lower()
     if not _BUS.fullmatch(text):
         raise element.error(
-            f"{shown(text)} found; the place of a device on a bus, as 0000:16:00.0, was expected", attribute
+            f"{shown(text)} found; the address of a device, such as 0000:16:00.0, was expected", attribute
         )
     return text
 
 
 def _width(pci: Element, default: float) -> float:
-    """Bytes/s of the cable of a PCIe device; the default where it is not said, as in virtual machines."""
+    """Bytes/s of the cable of a PCIe device; the default if it is not stated, as in virtual machines."""
     speed, lanes = (pci.attributes.get(name, "") for name in ("link_speed", "link_width"))
     if speed in {"", "Unknown"} or lanes in {"", "0", "255"}:
         return default
     match = _TRANSFERS.fullmatch(speed)
     if not match or not float(match[1]):
-        raise pci.error(f"{shown(speed)} found; transfers per second, as '16.0 GT/s PCIe', were expected", "link_speed")
+        raise pci.error(
+            f"{shown(speed)} found; transfers per second, such as '16.0 GT/s PCIe', were expected", "link_speed"
+        )
     if not pci.whole("link_width", 2 * LANES):
         raise pci.error(f"{shown(lanes)} found; 1 to {2 * LANES} lanes were expected", "link_width")
     transfers = float(match[1])
@@ -154,26 +156,26 @@ def _width(pci: Element, default: float) -> float:
 def _gpu(gpu: Element, pci: Element, cpu: str, found: _Found) -> str:
     name = f"gpu{gpu.whole('dev', MOST_DEVICES)}"
     if name in {known for known, _, _ in found.gpus.values()}:
-        raise gpu.error(f"{name.removeprefix('gpu')} stands twice", "dev")
+        raise gpu.error(f"duplicate {name.removeprefix('gpu')}", "dev")
     bus = _bus(pci, "busid") if pci.tag == "pci" else name
     if bus in found.gpus:
-        raise gpu.error(f"the second on bus {bus}; one was expected")
+        raise gpu.error(f"duplicate GPU on bus {bus}; one was expected")
     found.gpus[bus] = (name, gpu, cpu)
     return name
 
 
 def _is_elsewhere(net: Element, cpu: str, found: _Found) -> bool:
-    """Whether a NIC at no PCIe device, which virtual machines show at every CPU, was met at an earlier one."""
+    """Whether a NIC without PCIe device, which virtual machines list at every CPU, was at an earlier one."""
     return found.at.setdefault((net.text("name"), net.attributes.get("dev", "")), cpu) != cpu
 
 
 def _nic(net: Element, found: _Found) -> str:
-    """A NIC by its name, with its number where several ports have the same name."""
+    """A NIC by its name, with its number if several ports have the same name."""
     name = net.text("name")
     if name in found.nics:
         name = f"{name}-{net.text('dev')}"
     if name in found.nics or not name.isprintable():
-        raise net.error(f"{shown(name)} stands twice, or is no printable name", "name")
+        raise net.error(f"duplicate or unprintable name {shown(name)}", "name")
     megabits = net.whole("speed", 10**9) if net.attributes.get("speed", "-1") != "-1" else 0
     found.nics[name] = megabits * _MEGABIT or None
     return name
@@ -183,7 +185,7 @@ def _nic(net: Element, found: _Found) -> str:
 
 
 def _nvlinks(found: _Found, kind: str, rates: LinkRates) -> Iterator[tuple[str, str, float]]:
-    """From GPU to GPU, to the NVSwitches as one, or to the GPU's CPU; both ends of a pair must say the same."""
+    """Links to other GPUs, to the NVSwitches as one, or to the GPU's CPU; both ends of a pair must agree."""
     counts: dict[tuple[str, str], int] = {}
     places: dict[tuple[str, str], Element] = {}
     for name, gpu, cpu in found.gpus.values():
@@ -209,12 +211,12 @@ def _checked(gpu: Element, kind: str, rates: LinkRates) -> list[Element]:
     links = gpu.all("nvlink")
     total = sum(link.whole("count", _MOST_NVLINKS) for link in links)
     if total > rates.nvlinks:
-        raise gpu.error(f"{total} NVLinks found; a GPU of kind {kind} has {rates.nvlinks or 'none'}; is it another?")
+        raise gpu.error(f"{total} NVLinks found; a GPU of kind {kind} has {rates.nvlinks or 'none'}; name another kind")
     return links
 
 
 def _end(link: Element, gpus: Mapping[str, tuple[str, Element, str]], cpu: str) -> str | None:
-    """What an NVLink leads to; None for a GPU that is not in the dump."""
+    """The target of an NVLink; None for a GPU that is not in the dump."""
     target, class_ = _bus(link, "target"), link.attributes.get("tclass", "")
     if target in gpus:
         return gpus[target][0]

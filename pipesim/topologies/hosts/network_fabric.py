@@ -23,9 +23,9 @@ MICROSECOND = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class NetworkFabric:
-    """How NICs are joined. `bandwidth` is that of each NIC, None for what the machines say of theirs.
+    """The network between NICs. `bandwidth` is that of each NIC; None: as in the descriptions of the machines.
 
-    `uplink` is that of each link between two switches; None: wide enough never to block. `latency` is that of each link
+    `uplink` is that of each link between two switches; None: enough never to block. `latency` is that of each link
     of the network, the NIC's PCIe included.
     """
 
@@ -50,7 +50,7 @@ class NetworkFabric:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A machine in a cluster: which of its NICs are on the network, the memory of its GPUs, a GPU's own latency."""
+    """A machine in a cluster, with its NICs on the network, the memory of its GPUs and the latency of a GPU."""
 
     machine: Machine
     nics: tuple[str, ...]
@@ -95,8 +95,8 @@ def _speed(place: Placed, nic: str, fabric: NetworkFabric) -> float:
     speed = fabric.bandwidth or place.machine.nics[nic]
     if not speed:
         raise InputError(
-            f"nothing says how fast the NIC {nic!r} is; give the bandwidth of each, inter='100 Gb/s', or in a file of "
-            "machines bandwidth = '100 Gb/s' under [fabric]"
+            f"the NIC {nic!r} has no speed in its description; give the bandwidth of each, inter='100 Gb/s', or in a "
+            "file of machines bandwidth = '100 Gb/s' under [fabric]"
         )
     return speed
 
@@ -108,14 +108,14 @@ def _switch(fabric: NetworkFabric, node: int, nic: int) -> str:
 
 
 def _uplink(nic: str, between: int, speed: float, latency: float, switch: str) -> list[Link]:
-    """From a NIC over its detour to its switch."""
+    """Links from a NIC over its detour to its switch."""
     way = [nic, *(f"{nic}.port{i}" for i in range(between)), switch]
     last = len(way) - 2
     return [Link(a, b, speed, latency if i == last else 0.0) for i, (a, b) in enumerate(pairwise(way))]
 
 
 def _between_switches(places: Sequence[Placed], fabric: NetworkFabric) -> list[Link]:
-    """Each rail or leaf to each spine; nothing where there is one switch only."""
+    """Links from each rail or leaf to each spine; none if there is only one switch."""
     below: Counter[str] = Counter()
     for n, place in enumerate(places):
         for j, nic in enumerate(place.nics):

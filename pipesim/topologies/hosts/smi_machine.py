@@ -1,9 +1,9 @@
-"""From the matrix of `nvidia-smi topo -m` to the machine that it describes.
+"""From the matrix of `nvidia-smi topo -m` to a machine.
 
-The classes say where the ways of two things meet: PIX in one PCIe switch, PXB in one of several above each other, PHB
-in a CPU's host bridge, NODE between the host bridges of a NUMA node, SYS between NUMA nodes. So things of one class or
-nearer form groups, and the groups a tree. Where GPUs have NVLinks their class is hidden; the NICs that both are near to
-tell it, or at least the NUMA node that both name.
+A class is the lowest common vertex of two devices: PIX one PCIe switch, PXB a PCIe switch above others, PHB a CPU's
+host bridge, NODE a NUMA node with several host bridges, SYS the system. So devices of one class or nearer form groups,
+and the groups a tree. NVLinks hide the class of two GPUs; it follows from NICs that are near to both, or from a common
+NUMA affinity.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,18 +15,18 @@ from pipesim.topologies.hosts.interconnects import OTHER, LinkRates
 from pipesim.topologies.hosts.machine import Branch, Machine
 from pipesim.topologies.hosts.matrix import CLASSES, Matrix, MatrixCell
 
-# What a group of things of a class is called.
+# The name of a group of each class.
 _GROUPS = ("pcie", "bridge", "host", "numa")
 _HOST, _NODE = 2, 3
 NVSWITCH = "nvswitch"
-# Kinds by the number of NVLinks of a GPU: through a switch, and from GPU to GPU. The smaller memory where it was sold
-# with two; DGX-2, the machine in which V100 stand at a switch, has V100 of 32 GB.
+# Kinds by the number of NVLinks of a GPU: to a switch, and from GPU to GPU; of two memories the smaller. DGX-2, the
+# machine with V100 at a switch, has V100 of 32 GB.
 _AT_SWITCH = {6: "v100-32gb", 12: "a100-40gb", 18: "h100-80gb"}
 _DIRECT = {6: "v100-16gb", 12: "a100-40gb", 18: "h100-80gb"}
 
 
 def guessed_kind(matrix: Matrix) -> str | None:
-    """The kind of GPU that has as many NVLinks as these: 6 V100, 12 A100, 18 H100; None where none is known."""
+    """The kind of GPU with as many NVLinks as these: V100 for 6, A100 for 12, H100 for 18; None if unknown."""
     total, widest = _totals(matrix)
     return _AT_SWITCH.get(widest) if total > OTHER.nvlinks else _DIRECT.get(total)
 
@@ -58,7 +58,7 @@ def machine_of(matrix: Matrix, device: str, rates: LinkRates) -> Machine:
 
 @dataclass(frozen=True, slots=True)
 class _Forest:
-    """What a tree is made of: names of things, for each class their groups, rates, and numbers for new vertices."""
+    """The input of a tree: names of devices, for each class their groups, rates, and numbers for new vertices."""
 
     names: tuple[str, ...]
     labels: list[list[int]]
@@ -67,7 +67,7 @@ class _Forest:
 
 
 def _cpu(forest: _Forest, members: Sequence[int]) -> Branch:
-    """A NUMA node. Its host bridges are as wide as all below them, unless the user limits them."""
+    """A NUMA node. Its host bridges have the bandwidth of all below them, unless the user limits them."""
     limit = forest.rates.between_bridges or float("inf")
     below = (_branch(forest, _HOST, part) for part in _parts(members, forest.labels[_HOST]))
     limited = tuple(replace(branch, width=min(branch.width, limit)) for branch in below)
@@ -75,7 +75,7 @@ def _cpu(forest: _Forest, members: Sequence[int]) -> Branch:
 
 
 def _branch(forest: _Forest, level: int, members: Sequence[int]) -> Branch:
-    """A group of a class; what is alone in its group stands for itself."""
+    """A group of a class; a group of one device is the device itself."""
     if len(members) == 1:
         return Branch(forest.names[members[0]], forest.rates.pcie)
     groups = _parts(members, forest.labels[level - 1]) if level else [[i] for i in members]
@@ -87,7 +87,7 @@ def _branch(forest: _Forest, level: int, members: Sequence[int]) -> Branch:
 
 
 def _labels(matrix: Matrix) -> list[list[int]]:
-    """For each class but the last: of each thing the number of its group."""
+    """For each class but the last, the group of each device."""
     labels = list(range(len(matrix.gpus) + len(matrix.nics)))
     found = []
     for level in range(_NODE + 1):
@@ -102,7 +102,7 @@ def _labels(matrix: Matrix) -> list[list[int]]:
 
 
 def _join(labels: list[int], pairs: Iterable[tuple[int, int]]) -> None:
-    """Give both of each pair, and all that is with them, the same number."""
+    """Merge the groups of each pair."""
     for i, j in pairs:
         old, new = labels[j], labels[i]
         if old != new:
@@ -110,7 +110,7 @@ def _join(labels: list[int], pairs: Iterable[tuple[int, int]]) -> None:
 
 
 def _join_by_affinity(matrix: Matrix, labels: list[int]) -> None:
-    """GPUs joined by NVLink that name the same CPUs are in one NUMA node, unless something else says otherwise."""
+    """GPUs joined by NVLink with the same affinity are in one NUMA node, unless their groups are SYS apart."""
     far = [pair for pair, cell in matrix.cells.items() if cell.distance == _NODE + 1]
     for i, j in combinations(range(len(matrix.gpus)), 2):
         same = matrix.affinity[i] and matrix.affinity[i] == matrix.affinity[j]
@@ -123,7 +123,7 @@ def _contradiction(matrix: Matrix, pair: tuple[int, int], cell: MatrixCell, leve
     one, other = ([*matrix.gpus, *matrix.nics][i] for i in pair)
     return FormatError(
         f"{cell.place}: {cell.text} found for {one} and {other}; {CLASSES[level]} or nearer was expected, since both "
-        f"are so near to something else"
+        f"are that near to another device"
     )
 
 
@@ -139,13 +139,13 @@ def _parts(members: Iterable[int], labels: Sequence[int]) -> list[list[int]]:
 
 
 def _nvlinks(matrix: Matrix, device: str, rates: LinkRates) -> tuple[tuple[str, str, float], ...]:
-    """From GPU to GPU; over a switch where a GPU shows more NVLinks than it has."""
+    """Links between GPUs; through a switch if a GPU shows more NVLinks than it has."""
     joined = {pair: cell for pair, cell in matrix.cells.items() if cell.nvlinks}
     for cell in joined.values():
         if cell.nvlinks > rates.nvlinks:
             raise FormatError(
-                f"{cell.place}: {cell.text} found; a GPU of kind {device} has {rates.nvlinks or 'no'} NVLinks; is it "
-                "another?"
+                f"{cell.place}: {cell.text} found; a GPU of kind {device} has {rates.nvlinks or 'no'} NVLinks; name "
+                "another kind"
             )
     if not joined:
         return ()
@@ -155,7 +155,7 @@ def _nvlinks(matrix: Matrix, device: str, rates: LinkRates) -> tuple[tuple[str, 
 
 
 def _switched(matrix: Matrix, rates: LinkRates) -> tuple[tuple[str, str, float], ...]:
-    """All GPUs that NVLinks join are at one switch, each with as many links as it shows to any other."""
+    """GPUs that are joined by NVLinks are at one switch, each with the most links that it shows to another."""
     labels = list(range(len(matrix.gpus)))
     _join(labels, (pair for pair, cell in matrix.cells.items() if cell.nvlinks))
     found: list[tuple[str, str, float]] = []
@@ -167,7 +167,7 @@ def _switched(matrix: Matrix, rates: LinkRates) -> tuple[tuple[str, str, float],
                 one, other = (matrix.gpus[i] for i in pair)
                 raise FormatError(
                     f"{cell.place}: {cell.text} found for {one} and {other}; NV# was expected, since both are at an "
-                    "NVSwitch (their NVLinks to the others are more than a GPU has)"
+                    "NVSwitch (they have more NVLinks to others than a GPU has)"
                 )
         name = NVSWITCH if len(groups) == 1 else f"{NVSWITCH}{number}"
         most = {i: max(matrix.cells[min(i, j), max(i, j)].nvlinks for j in group if j != i) for i in group}
