@@ -45,7 +45,7 @@ def test_the_longest_stage_need_not_last_the_whole_iteration():
     assert metrics.bubble(alone) == {"idle_share": 0, "longest_stage": 0, "actual_over_ideal": 0}
 
 
-def test_stages_hold_as_many_microbatches_as_1f1b_says(uniform):
+def test_stages_have_the_microbatches_in_flight_of_1f1b(uniform):
     assert metrics.in_flight(uniform).tolist() == [4, 3, 2, 1]
 
 
@@ -160,7 +160,7 @@ def test_the_critical_path_by_hand():
     }
 
 
-def test_the_critical_path_tells_waiting_for_a_lane_from_waiting_for_a_link():
+def test_the_critical_path_separates_waiting_for_a_lane_from_waiting_for_a_link():
     """The second flow of 100 waits 60 behind the first, which had the link from 40 on."""
     path = metrics.critical_path(run(network([1.0], [(0, 100, [0]), (40, 100, [0])], "fifo")))
     assert path.spent["waiting_for_link"] == 60

@@ -39,7 +39,7 @@ def test_the_layer_that_takes_longer_is_found_and_no_other():
 
 
 def test_noise_alone_changes_nothing_19_times_of_20():
-    """Of 60 pairs of recordings of the same 10 layers, in at most 1 of 20 anything is said to have changed."""
+    """Of 60 pairs of recordings of the same 10 layers, at most 1 of 20 has any significant change."""
     means = range(1, 11)
     wrong = sum(bool(diff(noisy(seed, *means), noisy(1000 + seed, *means))[0].changed) for seed in range(60))
     assert wrong <= 6

@@ -34,7 +34,7 @@ def test_every_error_of_the_project_is_in_the_one_tree_and_in_its_drawing():
         assert error.__name__ in errors.__doc__
 
 
-def test_a_missing_extra_says_what_to_install():
+def test_a_missing_extra_is_named_with_its_command():
     assert str(MissingExtraError("reading parquet", "parquet")) == (
         "reading parquet needs the extra 'parquet': pip install 'pipesim[parquet]'"
     )
@@ -52,7 +52,7 @@ def test_a_missing_extra_says_what_to_install():
     ],
     ids=["text", "number", "nothing", "list", "lines", "huge"],
 )
-def test_what_was_found_is_shown_as_it_stands_in_python(value, expected):
+def test_a_found_value_is_shown_as_in_python(value, expected):
     assert shown(value) == expected
 
 

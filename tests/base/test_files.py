@@ -67,7 +67,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
 
 
 def test_a_folder_is_replaced_only_if_it_holds_the_marker(tmp_path):
-    """Nobody's folder is ever overwritten because its name was given by mistake."""
+    """A folder of something else is never overwritten because its name was given by mistake."""
     folder = tmp_path / "precious"
     folder.mkdir()
     (folder / "thesis.txt").write_text("ten years of work")
@@ -152,7 +152,7 @@ def test_a_file_larger_than_its_kind_is_refused_before_it_is_read(tmp_path):
     assert files.read_bytes(path, 3) == b"\0\0\0"
 
 
-def test_a_pipe_to_which_nobody_writes_is_refused(tmp_path, monkeypatch):
+def test_a_pipe_without_a_writer_is_refused(tmp_path, monkeypatch):
     """Opening it waited for ever."""
     monkeypatch.setattr(files, "_WAIT_S", 0.1)
     os.mkfifo(tmp_path / "pipe")

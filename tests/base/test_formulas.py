@@ -63,13 +63,13 @@ def test_arithmetic_and_comparisons_agree_with_python(text):
         "...",
     ],
 )
-def test_what_is_no_formula_is_refused_before_it_is_worked_out(text):
+def test_what_is_not_a_formula_is_refused_before_it_is_evaluated(text):
     with pytest.raises(InputError, match=r"found|cannot be read"):
         formulas.parse(text)
 
 
 @pytest.mark.parametrize("text", ["", "  ", "gpus >", "1 +", "((", "gpus = 8", "-" * 5000 + "1", "not " * 400 + "1", 7])
-def test_text_that_cannot_be_read_is_said(text):
+def test_text_that_cannot_be_parsed_is_refused(text):
     with pytest.raises(InputError):
         formulas.parse(text).value(VALUES)
 
@@ -87,7 +87,7 @@ def test_text_that_cannot_be_read_is_said(text):
         ("(-1) ** 0.5", "not real"),
     ],
 )
-def test_what_cannot_be_worked_out_is_said_with_the_values(text, message):
+def test_a_formula_that_cannot_be_evaluated_is_refused_with_its_values(text, message):
     with pytest.raises(InputError) as error:
         formulas.parse(text).value(VALUES)
     assert message in str(error.value)
@@ -105,6 +105,6 @@ def test_a_template_that_is_one_formula_keeps_its_kind():
 
 
 @pytest.mark.parametrize("text", ["{gpus", "gpus}", "{}", "{gpus > }", "{a{b}}"])
-def test_a_brace_that_stands_alone_is_said(text):
+def test_an_unbalanced_brace_is_refused(text):
     with pytest.raises(InputError):
         formulas.template(text)

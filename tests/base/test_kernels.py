@@ -84,7 +84,7 @@ def test_kernels_are_cached_in_a_private_folder_where_there_is_no_home(read_only
     assert (done.stdout, done.stderr) == ("20\n", "")
     (kept,) = temporary.iterdir()
     assert kept.name == f"pipesim-{os.getuid()}"
-    assert kept.stat().st_mode & 0o077 == 0, "nobody else decides what is run"
+    assert kept.stat().st_mode & 0o077 == 0, "no other user may change what is executed"
     assert kept_in(kept)
 
 
@@ -109,7 +109,7 @@ def test_kernels_are_not_cached_where_others_could_write(there, read_only, tmp_p
     assert not list(other.iterdir())
 
 
-def test_kernels_are_cached_where_the_user_says(read_only, tmp_path):
+def test_kernels_are_cached_in_the_folder_that_the_user_sets(read_only, tmp_path):
     assert result(read_only, NUMBA_CACHE_DIR=str(tmp_path / "stated")) == "20\n"
     assert kept_in(tmp_path / "stated")
 

@@ -78,7 +78,7 @@ def test_text_that_is_no_call_is_refused(text):
         (":f", "cannot import"),
     ],
 )
-def test_an_unknown_name_says_which_are_known_and_which_was_probably_meant(name, message):
+def test_an_unknown_name_is_refused_with_the_known_ones_and_a_suggestion(name, message):
     with pytest.raises(UnknownNameError, match=message):
         lookup.resolve(name, FAMILY, "number")
 
@@ -97,7 +97,7 @@ def test_arguments_that_do_not_fit_are_refused_with_the_signature(text, message)
         lookup.call(text, FAMILY, "number")
 
 
-def test_an_error_while_making_the_thing_says_what_was_asked_for():
+def test_an_error_inside_a_member_has_the_expression_as_its_place():
     with pytest.raises(InputError, match=f"list '{__name__}:broken': nothing to make"):
         lookup.call(f"{__name__}:broken", FAMILY, "list")
 
@@ -122,7 +122,7 @@ def careless():
     return 1 / 0
 
 
-def test_what_somebody_s_own_function_raises_is_told_with_its_line_and_kept_as_the_cause():
+def test_an_error_of_a_user_s_function_is_shown_with_its_line_and_kept_as_the_cause():
     line = careless.__code__.co_firstlineno + 1
     message = (
         rf"thing '{__name__}:careless': raised ZeroDivisionError: division by zero \(.*test_lookup\.py, line {line}\)"
@@ -138,7 +138,7 @@ def test_what_a_member_of_the_family_raises_is_a_fault_of_pipesim_and_stays_as_i
 
 
 @pytest.mark.parametrize("text", ["builtins:len", "os:system", "sys:exit", "os:sep", "os.path:os"])
-def test_what_is_no_function_of_somebody_s_own_is_refused(text):
+def test_what_is_not_a_function_of_the_user_is_refused(text):
     """Importing with --format builtins:len used to end in a traceback, with sys:exit in silence."""
     with pytest.raises(UnknownNameError, match=rf"thing '{text}': is a \w+; a function written in Python was expected"):
         lookup.resolve(text, FAMILY, "thing")
@@ -155,7 +155,7 @@ def test_what_is_no_function_of_somebody_s_own_is_refused(text):
         ("from os.path import join", "module 'mine' has no 'planer'; known are none"),
     ],
 )
-def test_a_module_that_cannot_be_imported_or_lacks_the_function_says_why(tmp_path, monkeypatch, source, message):
+def test_a_module_that_cannot_be_imported_or_lacks_the_function_is_refused(tmp_path, monkeypatch, source, message):
     (tmp_path / "mine.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "mine", raising=False)

@@ -25,8 +25,8 @@ def test_old_imports_work_as_they_were_written_and_the_warning_names_their_line(
     lines = ["import pipesim as ps", "from pipesim import report", "from pipesim.plan import Plan", "ps.metrics"]
     code = "\n".join([*lines, "assert Plan is ps.Plan and report is ps.display.text"])
     done = subprocess.run([sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, check=True)
-    said = [line for line in done.stderr.splitlines() if "DeprecationWarning" in line]
-    where = {line.split("pipesim.")[1].split()[0]: line.partition(": ")[0] for line in said}
+    texts = [line for line in done.stderr.splitlines() if "DeprecationWarning" in line]
+    where = {line.split("pipesim.")[1].split()[0]: line.partition(": ")[0] for line in texts}
     assert list(where) == ["report", "plan", "metrics"]
     assert where["report"] == "<string>:2"
     assert where["metrics"] == "<string>:4"

@@ -1,4 +1,4 @@
-"""Dataclasses to TOML and JSON and back; whatever is wrong is told with the path of its key."""
+"""Dataclasses to TOML and JSON and back; errors have the path of the wrong key."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
@@ -81,7 +81,7 @@ def test_none_that_json_writes_down_is_read_where_people_may_write_text():
     assert serialisation.from_data(Cart, {"name": "a", "wheels": [], "speed": None}).speed is None
 
 
-def test_quantities_are_parsed_where_a_field_says_so():
+def test_quantities_are_parsed_by_the_parse_function_of_a_field():
     cart = serialisation.from_data(Cart, {"name": "a", "wheels": [], "speed": "8 Gb/s", "memory": "1 GiB"})
     assert (cart.speed, cart.memory) == (1e9, 2**30)
 

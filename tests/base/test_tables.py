@@ -161,7 +161,7 @@ def test_a_table_without_rows_has_all_columns():
     )
 
 
-def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+def test_parquet_without_pyarrow_is_refused_with_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'pipesim\[parquet\]'"):
         tables.write(tmp_path / "a.parquet", {"id": np.array([1])})

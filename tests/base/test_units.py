@@ -113,7 +113,7 @@ def test_a_completion_is_rounded_up_but_for_the_dust_of_a_division(exact, expect
     assert units.ns_up(exact) == expected
 
 
-def test_a_unit_of_ten_thousand_letters_is_told_in_a_line():
+def test_a_unit_of_ten_thousand_letters_is_shown_in_a_line():
     with pytest.raises(InputError, match="unknown unit") as caught:
         units.bandwidth("25 " + "x" * 10_000)
     assert len(str(caught.value)) < 300

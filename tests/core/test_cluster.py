@@ -152,7 +152,7 @@ def test_one_transfer_alone_takes_what_was_recorded_also_where_that_is_faster_th
     assert [link.transmission(size) for size in (5.0, 10.0, 20.0, 30.0)] == [0.5, 1.0, 6.0, 11.0]
 
 
-def test_bytes_that_by_the_table_take_no_time_take_a_twentieth_of_what_it_says():
+def test_bytes_of_no_duration_in_the_table_take_a_twentieth_of_its_time():
     """As long for 10 bytes as for 1, 3 s: all of it is delay, and nothing may be infinitely fast."""
     link = Link("a", "b", 2.0, table=((1.0, 3.0), (10.0, 3.0)))
     assert (link.delay, link.transmission(10.0)) == (3.0, pytest.approx(0.15))
@@ -206,7 +206,7 @@ def test_a_device_reaches_itself_over_nothing():
     assert cluster.timing(route, 1e9) == (0, 0.0)
 
 
-def test_destinations_are_dealt_out_over_equal_ways():
+def test_destinations_are_distributed_over_equal_routes():
     """Four devices on each of two switches that four lines join: each destination has a line for itself."""
     left = [Link(d, "left", 1.0) for d in "abcd"]
     right = [Link(d, "right", 1.0) for d in "efgh"]
@@ -393,7 +393,7 @@ def test_a_file_may_be_written_by_hand_with_units(tmp_path):
         ('"pipesim.cluster"', '"pipesim.plan"', r"two\.toml: format = 'pipesim\.plan' found"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told_with_its_place(tmp_path, old, new, message):
+def test_an_error_in_a_file_is_shown_with_its_place(tmp_path, old, new, message):
     assert WRITTEN.count(old) == 1
     file = tmp_path / "two.toml"
     file.write_text(WRITTEN.replace(old, new))
@@ -422,7 +422,7 @@ def test_a_file_of_a_later_version_is_refused(tmp_path):
 @same
 @given(strategies.clusters(), st.floats(0, 1e12))
 def test_a_transfer_takes_what_it_takes_on_the_slowest_link_of_its_route(cluster, size):
-    """To the last bit: where no link has a table, the least bandwidth of the route tells."""
+    """To the last bit: if no link has a table, the least bandwidth of the route decides."""
     devices = [device.name for device in cluster.devices]
     for source, target in itertools.permutations(devices, 2):
         route = cluster.route(source, target)

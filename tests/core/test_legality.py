@@ -133,7 +133,7 @@ def test_a_microbatch_that_is_none_is_shown_with_whom_it_keeps_waiting():
     ]
 
 
-def test_a_microbatch_too_many_that_keeps_nobody_waiting_is_shown_alone():
+def test_an_extra_microbatch_that_no_rank_waits_for_is_shown_alone():
     with pytest.raises(ScheduleError, match=r"\n  rank 0: 0F1 0B0 0B1 >0F2<$"):
         legality.check(parse("0F0,0F1,0B0,0B1,0F2\n1F0,1B0,1F1,1B1"), PAIR)
 
@@ -244,7 +244,7 @@ def test_ranks_that_wait_for_each_other_are_shown_with_what_they_wait_for():
     ],
 )
 def test_what_a_rank_waits_for_is_named_as_the_other_rank_has_it(rows, awaited):
-    """The table said 1B0 where that backward is in two parts and the cell is 1I0."""
+    """The table showed 1B0 although that backward is in two parts and the cell is 1I0."""
     with pytest.raises(DeadlockError, match=f"waits for {awaited}\n"):
         legality.check(parse(rows), PAIR)
 

@@ -1,4 +1,4 @@
-"""What does not fit into this machine is refused before it is made, by an estimate that is held against peaks."""
+"""What does not fit into this machine is refused in advance, by an estimate that is compared with measured peaks."""
 
 import json
 import os
@@ -89,7 +89,7 @@ print("peak", resident("VmHWM") - before)
 def peak_of(*arguments):
     """Bytes beyond what is resident after a quarter of the same, measured in a process of its own."""
     if not os.access("/proc/self/clear_refs", os.W_OK):
-        pytest.skip("this system does not tell peaks of memory")
+        pytest.skip("this system does not report peaks of memory")
     # Verifying a timeline takes memory of its own.
     plain = {**os.environ, "PIPESIM_VERIFY": "0", "PYTHONPATH": str(TESTS)}
     done = subprocess.run(
@@ -216,7 +216,7 @@ main(sys.argv[1:])
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit address space so")
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         (
             ["simulate", "bert-large", PAIR, "-m", "100000000"],
@@ -240,13 +240,13 @@ main(sys.argv[1:])
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )
-def test_what_does_not_fit_is_refused_with_the_figure_and_the_option(command, said, tmp_path):
+def test_what_does_not_fit_is_refused_with_the_figure_and_the_option(command, message, tmp_path):
     command = [*command, "--host-memory", "2GB"]
     done = subprocess.run(
         [sys.executable, "-c", COMMAND, *command], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path
     )
     text = done.stderr + done.stdout
-    assert said in text
+    assert message in text
     assert "Traceback" not in text
     assert done.returncode == (0 if command[0] == "gallery" else 2)  # a gallery shows what of it there is
     assert TOO_LARGE in text or "the model has" in text or "the limit is 2 GB (--host-memory): " in text
@@ -267,7 +267,7 @@ def test_what_fits_is_not_refused(run):
         assert run("simulate", "bert-large", PAIR, "--host-memory", str(given_), "-p", "uniform")[0] == code
 
 
-def test_a_comparison_says_of_each_planner_whether_it_fits(run):
+def test_a_comparison_shows_whether_each_planner_fits(run):
     cluster = 'flat(8, bandwidth="1GB/s")'
     command = ["compare", "bert-large", cluster, "-p", "uniform", "-p", "pipedream", "-s", "gpipe"]
     code, out, _ = run(*command, "--host-memory", "250kB")
@@ -307,7 +307,7 @@ def test_replays_are_drawn_one_by_one():
     assert np.random.SeedSequence(3, spawn_key=(4,)).generate_state(8).tolist() == spawned.generate_state(8).tolist()
 
 
-def test_a_point_of_a_sweep_that_does_not_fit_is_a_row_that_says_so(tmp_path):
+def test_a_point_of_a_sweep_that_does_not_fit_is_a_row_with_the_error(tmp_path):
     path = tmp_path / "grow.toml"
     path.write_text(
         'format = "pipesim.sweep"\nversion = 1\n[simulate]\ntrace = "bert-large"\nplanner = "uniform"\n'

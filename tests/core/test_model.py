@@ -27,7 +27,7 @@ def _reads(model, layer):
 
 @given(models())
 def test_a_tensor_counts_once_at_every_cut_between_it_and_its_last_reader(model):
-    """Counted anew for every cut: who before it is read by anyone behind it."""
+    """Recomputed for every cut: layers before it that any layer after it reads."""
     for cut in range(len(model)):
         crossing = {source for layer in range(cut + 1, len(model)) for source in _reads(model, layer) if source <= cut}
         assert model.cut_bytes[cut] == sum(model.layers[source].output_bytes for source in crossing)
@@ -106,7 +106,7 @@ def test_bytes_and_flops_scale_with_the_microbatch_and_parameters_do_not():
 
 
 def test_bytes_are_taken_from_the_nearest_recorded_size():
-    """An output may have a part that does not grow with the microbatch, so the nearest size tells most."""
+    """An output may have a part that does not grow with the microbatch, so the nearest size is the best estimate."""
     trace = trace_of(layer=[0, 0], name=["a", "a"], microbatch_size=[4, 16], output_bytes=[50, 110])
     assert model_of(trace, 8).layers[0].output_bytes == 100  # twice the 50 of 4 samples
     assert model_of(trace, 12).layers[0].output_bytes == pytest.approx(110 * 12 / 16)

@@ -60,7 +60,7 @@ def test_a_plan_is_for_at_least_one_microbatch(microbatches):
         plans.check_microbatches(microbatches)
 
 
-def test_what_a_plan_says_about_its_stages_and_devices():
+def test_the_properties_of_a_plan():
     plan = Plan("m", 5, 3, TWO)
     assert plan.devices == ("a", "b", "c")
     assert plan.cuts == (2,)
@@ -124,7 +124,7 @@ def test_what_a_plan_s_file_shows_beside_the_plan_is_not_read(tmp_path):
     assert serialisation.load(Plan, path, DERIVED_KEYS) == Plan("m", 5, 2, TWO)
 
 
-def test_a_wrong_plan_in_a_file_is_told_with_its_place(tmp_path):
+def test_a_wrong_plan_in_a_file_is_refused_with_its_place(tmp_path):
     path = tmp_path / "plan.json"
     data = {"format": "pipesim.plan", "version": 1, **serialisation.to_data(Plan("m", 5, 2, TWO))}
     path.write_text(json.dumps(data | {"stages": [{"start": 0, "stop": 5, "devices": []}]}))

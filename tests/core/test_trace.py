@@ -72,7 +72,7 @@ def test_a_layers_table_written_by_hand_needs_only_what_has_no_default(tmp_path)
     assert trace.inputs() == [None, None]
 
 
-def test_a_folder_without_layers_says_what_it_should_have(tmp_path):
+def test_a_folder_without_layers_is_refused_with_what_it_needs(tmp_path):
     trace_of().save(tmp_path / "t")
     (tmp_path / "t" / "layers.csv").unlink()
     with pytest.raises(InputError, match=r"neither layers\.csv nor layers\.parquet"):

@@ -227,7 +227,7 @@ def test_tables_are_what_a_timeline_saves(tmp_path, suffix):
 
 
 @pytest.mark.parametrize(("name", "known"), [("t.json", "chrome"), ("t.JSON.GZ", "chrome"), ("t.csv", "csv")])
-def test_the_suffix_says_which_format_is_meant(tmp_path, name, known):
+def test_the_suffix_selects_the_format(tmp_path, name, known):
     timeline_files.export(two_stages(), tmp_path / name)
     guessed = (tmp_path / name).read_bytes()
     timeline_files.export(two_stages(), str(tmp_path / name), known)

@@ -73,7 +73,7 @@ def test_every_chart_can_be_read(what):
     assert width == (3.4 if CHARTS[what].width == "single" else 7.0)
 
 
-def test_panels_stand_in_rows_and_columns_and_share_their_axes():
+def test_panels_are_in_rows_and_columns_and_share_their_axes():
     figure = figures.chart(table(), CHARTS["small multiples"])
     assert len(figure.axes) == len(SIZES) * len(GPUS)
     assert len({axes.get_ylim() for axes in figure.axes}) == 1
@@ -82,7 +82,7 @@ def test_panels_stand_in_rows_and_columns_and_share_their_axes():
     assert len({axes.get_ylim() for axes in own.axes}) == len(SIZES)
 
 
-def test_lines_are_told_apart_without_colour():
+def test_lines_differ_without_colour():
     made = looks.lines([f"planner {n}" for n in range(24)])
     shapes = {(look["marker"], str(look["linestyle"])) for look in made[:8]}
     assert len(shapes) == 8

@@ -102,7 +102,7 @@ def test_perfect_scaling_starts_where_the_best_series_does():
         ("iteration_time_s", "rising", 64),
     ],
 )
-def test_perfect_scaling_of_a_time_falls_and_that_of_everything_else_rises_unless_it_is_said(y, ideal, factor):
+def test_perfect_scaling_of_a_time_falls_and_of_all_others_rises_by_default(y, ideal, factor):
     rows = table()
     rows["throughput_samples_per_s"] = [1 / seconds for seconds in rows["iteration_time_s"]]
     what = chart("scaling", "gpus", y, series="planner", ideal=ideal, **ONE)
@@ -123,7 +123,7 @@ def test_there_is_room_above_what_hardly_differs():
     assert axes.get_ylim()[1] >= 1.03 * 101
 
 
-def test_slopes_are_those_of_the_line_that_fits_best_and_stand_apart_where_series_end_at_one_place():
+def test_slopes_are_those_of_fitted_lines_and_their_labels_do_not_overlap():
     rows = {
         "x": [1, 2, 4, 1, 2, 4, 1],
         "who": ["linear"] * 3 + ["square"] * 3 + ["one point"],
@@ -138,7 +138,7 @@ def test_slopes_are_those_of_the_line_that_fits_best_and_stand_apart_where_serie
     assert axes.get_xscale() == axes.get_yscale() == "log"
 
 
-def test_bars_stand_in_groups_and_are_told_apart_without_colour():
+def test_bars_are_in_groups_and_differ_without_colour():
     (axes,) = figures.chart(table(), CHARTS["bars"]).axes
     bars = sorted((p for p in axes.patches if isinstance(p, Rectangle)), key=lambda p: p.get_x())
     heights = [(1 + planner) * 4 * (8 / g + 0.01) for g in GPUS for planner in range(PLANNERS)]

@@ -12,7 +12,7 @@ from pipesim.display.figures import cluster_map
 from pipesim.display.figures.graph_layout import graph_layout
 
 
-def test_links_are_lines_wider_with_their_bandwidth_and_told_in_the_legend():
+def test_links_are_lines_wider_with_their_bandwidth_and_in_the_legend():
     cluster = topology("servers(2, 2, '25GB/s', '1GB/s', nics=2)")
     figure = figures.cluster(cluster)
     (lines,) = (c for c in figure.axes[0].collections if isinstance(c, LineCollection))
@@ -32,7 +32,7 @@ def test_a_cpu_that_is_joined_with_another_is_no_port():
     assert not alike["node0.mlx5_0"]
 
 
-def test_very_many_bandwidths_are_told_in_classes():
+def test_very_many_bandwidths_are_grouped_in_classes():
     figure = figures.cluster(topology("random(12, 1, ['1 GB/s', '16 GB/s'], 1, distribution='log')"))
     assert len([text for text in in_legend(figure) if " to " in text]) == 4
 

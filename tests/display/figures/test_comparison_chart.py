@@ -13,7 +13,7 @@ def bars(figure):
     return [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in figure.axes[0].patches]
 
 
-def test_bars_stand_in_groups_of_planners_with_their_time_on_them():
+def test_bars_are_in_groups_of_planners_with_their_time_on_them():
     rows = [
         {"planner": p, "scheduler": s, "iteration_time_s": t}
         for p, s, t in [("a", "x", 0.5), ("a", "y", 0.25), ("b", "x", 0.125), ("b", "y", 0.75)]

@@ -16,8 +16,8 @@ def levels(cluster):
     return found
 
 
-def test_vertices_stand_as_high_as_they_are_steps_from_a_device():
-    """The switch that joins the devices of a node leads nowhere else, and stands below them."""
+def test_the_height_of_vertices_is_their_number_of_steps_from_a_device():
+    """The switch that connects only the devices of a node is below them."""
     found = levels(topology("servers(2, 2, '25GB/s', '1GB/s', nics=2)"))
     assert found[0] == ["node0.gpu0", "node0.gpu1", "node1.gpu0", "node1.gpu1"]
     assert found[1] == ["node0.nic0", "node0.nic1", "node1.nic0", "node1.nic1"]
@@ -25,11 +25,11 @@ def test_vertices_stand_as_high_as_they_are_steps_from_a_device():
     assert found[-1] == ["node0.switch", "node1.switch"]
 
 
-def test_a_single_switch_stands_above_its_devices():
+def test_a_single_switch_is_above_its_devices():
     assert levels(topology("flat(3, '1GB/s')")) == {0: ["gpu0", "gpu1", "gpu2"], 1: ["switch"]}
 
 
-def test_without_switches_devices_stand_in_a_circle_in_their_order():
+def test_without_switches_devices_are_on_a_circle_in_their_order():
     places = graph_layout(topology("ring(6, '1GB/s')"))
     assert places.circle
     assert np.hypot(places.x, places.y) == pytest.approx(np.ones(6))
@@ -38,7 +38,7 @@ def test_without_switches_devices_stand_in_a_circle_in_their_order():
 
 
 @pytest.mark.parametrize("text", ["fat_tree(6)", "leaf_spine(4, 3, 4, '10GB/s', '40GB/s')", "dgx1_v100(3)"])
-def test_no_two_vertices_stand_on_each_other(text):
+def test_no_two_vertices_overlap(text):
     places = graph_layout(topology(text))
     for y in np.unique(places.y):
         assert np.diff(np.sort(places.x[places.y == y])).min(initial=1.0) > 0.2

@@ -15,7 +15,7 @@ def heights(axes):
     return [[(path.vertices[:, 1].min(), path.vertices[:, 1].max()) for path in bar.get_paths()] for bar in bars]
 
 
-def test_backward_stands_on_forward_in_a_unit_that_fits():
+def test_backward_is_on_top_of_forward_in_a_unit_that_fits():
     axes = figures.layers(sampled_trace([2e-3], [4e-3])).axes[0]
     assert axes.get_ylabel() == "time (ms)"
     assert np.array(heights(axes)) == pytest.approx(np.array([[(0, 2), (0, 4)], [(2, 6), (4, 12)]]))
@@ -26,8 +26,8 @@ def test_sizes_have_panels_of_their_own():
     assert [axes.get_ylabel() for axes in figure.axes] == ["time (s)", "size (bytes)", "size (bytes)"]
     assert heights(figure.axes[1]) == [[(0, 8), (0, 8)]]
     assert heights(figure.axes[2]) == [[(0, 0), (0, 0)]]
-    said = [[text.get_text() for text in axes.texts] for axes in figure.axes]
-    assert said == [[], [], ["none in this trace"]], "an empty scale would say that there is something to read"
+    found = [[text.get_text() for text in axes.texts] for axes in figure.axes]
+    assert found == [[], [], ["none in this trace"]], "an empty scale has no values"
 
 
 def test_noise_is_drawn_where_there_are_samples():

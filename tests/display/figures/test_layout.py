@@ -31,7 +31,7 @@ def test_a_row_per_medium_that_carried_something_is_added_with_links():
     assert boxes == len(timeline.program)  # each transfer crosses one medium
 
 
-def test_transfers_that_share_a_medium_lie_side_by_side_in_its_row():
+def test_transfers_that_share_a_medium_are_side_by_side_in_its_row():
     timeline = run(network([2], [(10, 60, [0]), (12, 60, [0])], "fair"))
     (axes,) = figures.gantt(timeline, links=True).axes
     activations = to_hex(gantt_chart._COLORS["activation"])
@@ -52,7 +52,7 @@ def test_an_all_reduce_is_a_band_below_the_boxes_of_each_device_that_takes_part(
         assert bottom - top < min(box[3] - box[2] for box in row) / 2
 
 
-def test_an_all_reduce_that_stands_for_a_ring_is_a_band_on_all_its_devices():
+def test_one_all_reduce_for_a_ring_is_a_band_on_all_its_devices():
     timeline = planned((("a", "b", "c"), ("d",)), sharing="channel")
     assert np.count_nonzero(timeline.program.kind == ALL_REDUCE) == 1
     layout = lay_out(timeline, links=False)
@@ -61,7 +61,7 @@ def test_an_all_reduce_that_stands_for_a_ring_is_a_band_on_all_its_devices():
 
 
 @given(programs)
-def test_everything_that_lasts_lies_in_a_strip_and_never_on_something_else(program):
+def test_every_span_is_in_a_strip_without_overlap(program):
     timeline = run(program)
     layout = lay_out(timeline, links=True)
     lasting = timeline.end > timeline.start

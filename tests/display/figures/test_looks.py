@@ -18,7 +18,7 @@ def shown(look):
 
 
 @pytest.mark.parametrize("drawn", [looks.bars, looks.lines])
-def test_a_planner_looks_the_same_whoever_it_is_drawn_with_and_however_it_is_written(drawn):
+def test_a_planner_looks_the_same_with_any_others_and_in_any_spelling(drawn):
     everyone = dict(zip(PAPER, drawn(PAPER), strict=True))
     assert drawn(["GPipe", "DAPPLE"]) == [everyone["GPipe"], everyone["DAPPLE"]]
     assert drawn(["data_parallel", "spp_plus", "gpipe"]) == [everyone[n] for n in ("data parallel", "SPP+", "GPipe")]

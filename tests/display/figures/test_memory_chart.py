@@ -60,7 +60,7 @@ def test_memory_is_in_gib_unless_it_is_less_than_a_tenth_of_one(each, always, un
     assert figures.memory(remembering(1, each=each, always=always)).get_supylabel() == f"memory ({unit})"
 
 
-def test_of_many_devices_the_fullest_stands_out_and_all_peaks_are_bars():
+def test_of_many_devices_the_fullest_is_highlighted_and_all_peaks_are_bars():
     timeline = remembering(12, has=4 * GIB)
     always = np.full(12, GIB)
     always[7] = 2 * GIB

@@ -75,7 +75,7 @@ def test_the_same_picture_is_the_same_bytes_in_another_process(tmp_path):
 
 
 @pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".PDF", b"%PDF")])
-def test_a_picture_is_written_as_its_suffix_says(tmp_path, suffix, head):
+def test_a_figure_is_written_in_the_format_of_its_suffix(tmp_path, suffix, head):
     figures.gantt(straight(2, 2), str(tmp_path / f"a{suffix}"))
     assert (tmp_path / f"a{suffix}").read_bytes().startswith(head)
 
@@ -96,7 +96,7 @@ def test_another_suffix_is_refused_with_the_three_that_are_known(tmp_path, draw,
     assert not list(tmp_path.iterdir())
 
 
-def test_a_picture_that_cannot_be_written_says_where_and_leaves_nothing(tmp_path):
+def test_a_figure_that_cannot_be_written_is_refused_and_leaves_nothing(tmp_path):
     (tmp_path / "a.png").mkdir()
     with pytest.raises(InputError, match=r"a\.png: cannot be written"):
         figures.gantt(straight(2, 2), tmp_path / "a.png")

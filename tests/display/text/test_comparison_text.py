@@ -42,7 +42,7 @@ def test_the_best_of_a_planner_has_one_star_and_the_best_of_all_two():
 
 
 @pytest.mark.parametrize(("fits", "legend"), [(True, "* fastest that fits"), (False, "none fits in memory")])
-def test_the_legend_says_whether_the_best_fits(fits, legend):
+def test_the_legend_depends_on_whether_the_best_fits(fits, legend):
     assert legend in text.comparison([row(fits_memory=fits)], 0).splitlines()[-1]
 
 
