@@ -53,9 +53,10 @@ def test_schedulers_declare_whether_they_do_backwards_in_two_parts(name):
     assert limits.tasks_of(made.plan, parts=parts) >= len(lower(made))
 
 
-PEAK = """
-import gc, re, sys
+PEAKS = """
+import gc, json, os, re, sys
 from pathlib import Path
+import numba
 import numpy as np
 from pipesim.studies import experiment
 from pipesim.cli import main
@@ -65,37 +66,56 @@ from helpers.strategies import even_trace
 def resident(name):
     return 1024 * int(re.search(name + r":\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 
-def work(layers, size):
-    if sys.argv[1] == "plan":
-        _, _, name, devices = sys.argv[1:5]
-        costs = costs_of(even_trace(layers))
+def work(size, what, *arguments):
+    if what == "plan":
+        name, devices = arguments
+        costs = costs_of(even_trace(size))
         experiment.plan_with(name, costs, experiment.load_cluster(devices), 8)
-    elif sys.argv[2] == "show":
-        main(["show", f'flat({size}, bandwidth="1GB/s")', *sys.argv[3:]])
+    elif what == "show":
+        main(["show", f'flat({size}, bandwidth="1GB/s")', *arguments])
     else:
-        main([*sys.argv[2:], "-m", str(size)])
+        main([what, *arguments, "-m", str(size)])
 
-import numba
-size = int(sys.argv[1]) if sys.argv[1] != "plan" else int(sys.argv[2])
-work(40, max(size // 4, 8))
-gc.collect()
-before = resident("VmRSS")
-Path("/proc/self/clear_refs").write_text("5")  # the peak begins again
-work(size, size)
-print("peak", resident("VmHWM") - before)
+def peak(size, *arguments):
+    work(max(size // 4, 8), *arguments)
+    gc.collect()
+    before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins again
+    work(size, *arguments)
+    return resident("VmHWM") - before
+
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what commands print
+for line in sys.stdin:
+    if child := os.fork():
+        os.waitpid(child, 0)
+    else:
+        print(peak(*json.loads(line)), file=answers, flush=True)
+        os._exit(0)
 """
 
 
-def peak_of(*arguments):
-    """Bytes beyond what is resident after a quarter of the same, measured in a process of its own."""
+@pytest.fixture(scope="module")
+def peak_of():
+    """Bytes beyond what is resident after a quarter of the same, measured in a process of its own.
+
+    Processes are forked from one that has imported everything: importing takes longer than most measurements.
+    """
     if not os.access("/proc/self/clear_refs", os.W_OK):
         pytest.skip("this system does not report peaks of memory")
     # Verifying a timeline takes memory of its own.
     plain = {**os.environ, "PIPESIM_VERIFY": "0", "PYTHONPATH": str(TESTS)}
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, *arguments], capture_output=True, text=True, check=True, env=plain
-    )
-    return int(re.search(r"peak (\d+)", done.stdout)[1])
+    with subprocess.Popen(
+        [sys.executable, "-c", PEAKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=plain
+    ) as parent:
+
+        def measure(size, *arguments):
+            parent.stdin.write(json.dumps([size, *arguments]) + "\n")
+            parent.stdin.flush()
+            return int(parent.stdout.readline())
+
+        yield measure
+        parent.stdin.close()
 
 
 @pytest.mark.parametrize(
@@ -108,7 +128,7 @@ def peak_of(*arguments):
     ],
     ids=["one_f_one_b", "zb_h1", "replicas", "schedule"],
 )
-def test_what_tasks_take_is_as_estimated(arguments, microbatches):
+def test_what_tasks_take_is_as_estimated(peak_of, arguments, microbatches):
     """Within a factor of two."""
     stages = 64 if arguments[0] == "schedule" else 8
     parts = tuple(Stage(n, n + 1, (f"gpu{n}",)) for n in range(stages))
@@ -117,7 +137,7 @@ def test_what_tasks_take_is_as_estimated(arguments, microbatches):
         plan = Plan("any", 1, microbatches, (Stage(0, 1, ("a", "b", "c", "d")),))
     tasks = limits.tasks_of(plan, parts=3 if "zb_h1" in arguments else 2)
     estimate = tasks * limits.PER_TASK
-    measured = peak_of(str(microbatches), *arguments)
+    measured = peak_of(microbatches, *arguments)
     assert estimate / 2 < measured < 2 * estimate
 
 
@@ -137,26 +157,26 @@ def table_bytes(planner, size):
         ("spp", 100, 80, 10),
     ],
 )
-def test_what_planners_take_is_as_estimated(planner, layers, devices, nodes):
+def test_what_planners_take_is_as_estimated(peak_of, planner, layers, devices, nodes):
     inside = devices // nodes
     cluster = f'servers({nodes}, {inside}, intra="9GB/s", inter="1GB/s")'
-    measured = peak_of("plan", str(layers), planner, cluster)
+    measured = peak_of(layers, "plan", planner, cluster)
     estimate = table_bytes(planner, ProblemSize(layers, devices, nodes))
     assert estimate / 3 < measured < 2 * estimate
 
 
 @pytest.mark.parametrize("how", [["--json"], ["--plot", "map.png"]], ids=["json", "picture"])
-def test_what_the_matrix_of_a_cluster_takes_is_as_estimated(how, tmp_path):
+def test_what_the_matrix_of_a_cluster_takes_is_as_estimated(peak_of, how, tmp_path):
     per_pair = limits.PER_PAIR_OF_JSON if how == ["--json"] else limits.PER_PAIR_OF_PICTURE
     how = [str(tmp_path / part) if part.endswith(".png") else part for part in how]
-    assert per_pair / 2 < peak_of("1000", "show", *how) / 1000**2 < 2 * per_pair
+    assert per_pair / 2 < peak_of(1000, "show", *how) / 1000**2 < 2 * per_pair
 
 
 @pytest.mark.parametrize("planner", ["balanced", "gpipe", "data_parallel", "megatron", "uniform"])
-def test_planners_without_tables_of_layers_take_many_layers(planner):
+def test_planners_without_tables_of_layers_take_many_layers(peak_of, planner):
     """data_parallel made a layers x layers table to sum all layers up: 6.4 GB for 20,000."""
     assert table_bytes(planner, ProblemSize(100_000, 8)) < 0.1e9
-    assert peak_of("plan", "20000", planner, PAIR) < 0.1e9
+    assert peak_of(20000, "plan", planner, PAIR) < 0.1e9
 
 
 # --- the limit -------------------------------------------------------------------------------------------------------
