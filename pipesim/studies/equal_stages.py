@@ -1,4 +1,4 @@
-"""Schedules without a trace: equal stages on a ring of devices, with stated seconds."""
+"""Schedules without a trace: equal stages on a ring of devices, with given seconds."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,8 +27,8 @@ from pipesim.studies import experiment
 from pipesim.studies.ordering import ordered_with
 
 MOST_STAGES = 4096
-WIDE = 1e15  # bytes per second; messages have no bytes, and take the time of a hop
-ONE_BYTE = 1.0  # what a microbatch keeps on a stage, so that memory counts microbatches
+WIDE = 1e15  # bytes per second; messages have no bytes and take the time of a hop
+ONE_BYTE = 1.0  # activations of a microbatch on a stage, so that memory counts microbatches
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Times:
         weight_grad: float | None = None,
         hop: float = 0.0,
     ) -> "Times":
-        """With what is not given from what is: a backward is the sum of its parts, and they are its halves."""
+        """All times, missing ones derived: a backward is the sum of its parts, and each part half of it."""
         if backward is None:
             backward = 2 * forward if input_grad is None and weight_grad is None else None
         if input_grad is None:
@@ -92,7 +92,7 @@ def case(  # noqa: PLR0917 - what is explored, in the order in which one asks
 
 
 def _chunked(scheduler: str, chunks: int | None) -> tuple[str, bool, int]:
-    """The scheduler with its number of chunks, whether they must be laid out here, and how many there are."""
+    """The scheduler with its number of chunks, whether the layout is made here, and the number of chunks."""
     name, _, keywords = lookup.parse_call(scheduler, "scheduler")
     function = lookup.resolve(scheduler, SCHEDULERS, "scheduler")
     info = info_of(function, SchedulerInfo)
@@ -128,7 +128,7 @@ def _costs(layers: int, times: Times) -> Costs:
 
 
 def _ring(devices: int, hop: float) -> Cluster:
-    """Each device next to the one before and the one after it, the last next to the first."""
+    """A ring of devices."""
     names = [f"rank{n}" for n in range(devices)]
     pairs = dict.fromkeys(tuple(sorted((n, (n + 1) % devices))) for n in range(devices if devices > 1 else 0))
     links = tuple(Link(names[a], names[b], WIDE, hop) for a, b in pairs)
@@ -158,13 +158,13 @@ def with_messages(made: Setup) -> str:
 
 
 def family() -> dict[str, str]:
-    """Every scheduler with the first line of what it says of itself."""
+    """Every scheduler with the first line of its documentation."""
     functions = {name: lookup.function_named(name, SCHEDULERS, "scheduler") for name in SCHEDULERS}
     return {name: (function.__doc__ or "").split("\n", 1)[0] for name, function in functions.items()}
 
 
 def gallery_rows(found: dict[str, Timeline | str]) -> list[dict[str, Any]]:
-    """The numbers of a gallery, or why there are none."""
+    """The numbers of a gallery, or the reason for their absence."""
     rows: list[dict[str, Any]] = []
     for name, made in found.items():
         if isinstance(made, str):
@@ -192,7 +192,7 @@ def gallery(  # noqa: PLR0917 - as `case`
     schedulers: tuple[str, ...] = (),
     host_memory: HostMemory = None,
 ) -> dict[str, Timeline | str]:
-    """Timelines of all schedulers (or these) for equal work per device, or why there is none.
+    """Timelines of all schedulers (or these) for equal work per device, or the error.
 
     A device's work is the same for all: where it holds several stages, each takes its part of the stated seconds.
     """

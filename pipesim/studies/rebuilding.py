@@ -1,15 +1,15 @@
-"""A recorded pipelined iteration made anew: its plan, schedule, costs and links, replayed and held against the record.
+"""A recorded pipelined iteration, rebuilt as plan, schedule, costs and links, simulated and compared with the record.
 
-    recording ─┬─> plan, schedule, costs ─> program ── durations as recorded ──> replayed timeline ─┐
-               ├─> links as they were felt ─┘                                                       ├─> comparison
-               └─> recorded timeline ───────────────────────────────────────────────────────────────┘
+    recording ─┬─> plan, schedule, costs ─> program ── recorded durations ──> simulated timeline ─┐
+               ├─> links inferred from it ─┘                                                      ├─> comparison
+               └─> recorded timeline ─────────────────────────────────────────────────────────────┘
 
-What is replayed is who waits for whom: every action takes as long as it was recorded to, and the engine says when.
+Actions have their recorded durations; the engine determines when they start, from the schedule and the dependencies.
 
-    forward, backward, weight    seconds that a rank spends in actions F, in B and I, in W
-    communication                a rank stands idle although what its next action reads has been made
-    idle                         the rest: what the next action reads has not been made yet, or it reads nothing from
-                                 elsewhere and the host takes its time, or nothing comes any more
+    forward, backward, weight    seconds of a rank in actions F, in B and I, in W
+    communication                a rank is idle although the input of its next action has been computed
+    idle                         the rest: the input of the next action has not been computed yet, or the action has
+                                 no input from another rank and the host is slow, or there is no next action
 """
 
 from collections import defaultdict
@@ -39,7 +39,7 @@ _AT_ONCE = 1e15  # bytes/s of a link whose time does not depend on bytes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rebuilt:
-    """A recording as what can be replayed."""
+    """A recording as values that can be simulated."""
 
     recording: Recording
     plan: Plan
@@ -53,7 +53,7 @@ class Rebuilt:
 def rebuilt(
     recording: Recording, cluster: Cluster | None = None, options: Options = DEFAULTS, engine: str = "auto"
 ) -> Rebuilt:
-    """Make everything anew and replay it, on links as they were felt or on another cluster's."""
+    """Rebuild a recording and simulate it, with links inferred from the recording or those of another cluster."""
     on = cluster or cluster_of(recording)
     plan = plan_of(recording, on)
     schedule = schedule_of(recording, plan, on)
@@ -64,11 +64,11 @@ def rebuilt(
     return Rebuilt(recording, plan, schedule, costs, on, recorded, experiment.run(program, engine))
 
 
-# --- nouns -----------------------------------------------------------------------------------------------------------
+# --- core types ------------------------------------------------------------------------------------------------------
 
 
 def plan_of(recording: Recording, cluster: Cluster) -> Plan:
-    """Who held which layers: rank r, by position, is the cluster's device r."""
+    """The layers of each rank; rank r, by position, is device r of the cluster."""
     if len(cluster.devices) < len(recording.ranks):
         raise InputError(
             f"cluster {cluster.name!r} has {len(cluster.devices)} devices; {len(recording.ranks)} were expected, one "
@@ -95,13 +95,13 @@ def _replicas(recording: Recording, stage: int) -> list[int]:
     if set(order) != held:
         raise InputError(
             f"stage {stage} ran on ranks {', '.join(str(recording.ranks[rank]) for rank in sorted(held))}, but not "
-            "with its microbatches dealt out to them in turn; such a plan cannot be written"
+            "with its microbatches assigned to them in turn; such a plan cannot be written"
         )
     return order
 
 
 def schedule_of(recording: Recording, plan: Plan, cluster: Cluster) -> Schedule:
-    """What each rank did, in the order in which it did."""
+    """The actions of each rank in recorded order."""
     columns = np.stack([recording.stage, recording.kind, recording.microbatch], axis=1)
     rank_of = {cluster.devices[rank].name: rank for rank in range(len(recording.ranks))}
     return Schedule.of_arrays([columns[recording.rank == rank_of[name]] for name in plan.devices])
@@ -114,21 +114,21 @@ def _rows(recording: Recording, plan: Plan, cluster: Cluster) -> Ints:
 
 
 def cluster_of(recording: Recording) -> Cluster:
-    """Ranks with a link from each to those that read its output, as fast as it was felt.
+    """Ranks with a link from each to those that read its output, with the speed inferred from the recording.
 
-    That is the median time from the end of an action to the start of one on another rank that did nothing else but
-    wait for it; where none ever waited, the least time between them.
+    Its time is the median from the end of an action to the start of one on another rank that was waiting for it; if
+    none ever waited, the least time between them.
     """
     names = [f"rank{rank}" for rank in recording.ranks]
     kind = recording.trace.device_kinds[0]
     devices = tuple(Device(name, kind, node=name) for name in names)
     links = tuple(
-        Link(names[a], names[b], *_speed(recording, pairs), "one_way") for (a, b), pairs in _felt(recording).items()
+        Link(names[a], names[b], *_speed(recording, pairs), "one_way") for (a, b), pairs in _readers(recording).items()
     )
     return Cluster("recorded", devices, links)
 
 
-def _felt(recording: Recording) -> dict[tuple[int, int], list[tuple[int, int]]]:
+def _readers(recording: Recording) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """(sender, receiver) -> pairs of an action and one that reads its output."""
     found: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for made, read in sorted(handed_over(recording)):
@@ -139,7 +139,7 @@ def _felt(recording: Recording) -> dict[tuple[int, int], list[tuple[int, int]]]:
 
 
 def _speed(recording: Recording, pairs: list[tuple[int, int]]) -> tuple[float, float]:
-    """Bandwidth and latency of a link, from who waited on it how long."""
+    """Bandwidth and latency of a link, inferred from the waiting times of its receiver."""
     made, read = np.array(pairs, np.int64).T
     same = recording.rank[np.maximum(read - 1, 0)] == recording.rank[read]
     free = np.where((read > 0) & same, recording.end[np.maximum(read - 1, 0)], 0)
@@ -155,14 +155,14 @@ def _speed(recording: Recording, pairs: list[tuple[int, int]]) -> tuple[float, f
 
 
 def _as_recorded(program: Program, recording: Recording, rows: Ints) -> Program:
-    """The program with every action as long as it was recorded to be."""
+    """The program with recorded durations of all actions."""
     duration = program.duration.copy()
     duration[: len(rows)] = (recording.end - recording.start)[rows]
     return program.with_durations(duration)
 
 
 def _recorded(program: Program, recording: Recording, rows: Ints) -> Timeline:
-    """What was recorded, as a timeline. A transfer is under way from when its tensor is made until it is used."""
+    """The recording as a timeline. A transfer lasts from the computation of its tensor until its use."""
     start, end = np.zeros(len(program), np.int64), np.zeros(len(program), np.int64)
     start[: len(rows)], end[: len(rows)] = recording.start[rows], recording.end[rows]
     needing, needed = program.needs.row_of_value(), program.needs.values

@@ -416,9 +416,9 @@ def test_a_missing_rank_a_copy_and_a_missing_backward_are_named(run):
         rebuilding.rebuilt(recording(forwards))
 
 
-def test_microbatches_that_are_not_dealt_out_in_turn_make_no_plan(run):
+def test_microbatches_that_are_not_assigned_in_turn_make_no_plan(run):
     paths, _ = run("0F0,0F1,0B0,0B1\n0F2,0F3,0B2,0B3\n1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3")
-    with pytest.raises(PipesimError, match=r"stage 0 ran on ranks 0, 1, but not with its microbatches dealt out"):
+    with pytest.raises(PipesimError, match=r"stage 0 ran on ranks 0, 1, but not with its microbatches assigned"):
         rebuilding.rebuilt(recording(paths))
 
 
