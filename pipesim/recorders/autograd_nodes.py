@@ -17,17 +17,17 @@ def roots(outputs: "Sequence[torch.Tensor]") -> list[Node]:
 
 
 def nexts(node: Node) -> list[Node]:
-    """The nodes that this one hands gradients to."""
+    """The nodes that receive gradients from this one."""
     return [following for following, _ in node.next_functions if following is not None]
 
 
 def is_leaf(node: Node) -> bool:
-    """Whether it adds a gradient to a tensor that no other made: a parameter, or what stands behind a cut."""
+    """Whether it accumulates the gradient of a leaf tensor: a parameter, or the input after a cut."""
     return hasattr(node, "variable")
 
 
 def post_order(starts: list[Node]) -> list[Node]:
-    """All nodes under these, each after those that follow it; without recursion, since graphs are deep."""
+    """All nodes reachable from these, each after its successors; without recursion, since graphs are deep."""
     order: dict[Node, None] = {}
     seen: set[Node] = set()
     stack: list[tuple[Node, bool]] = [(start, False) for start in reversed(starts)]

@@ -1,11 +1,11 @@
-"""What messages share on a link: its capacity, and whether the two directions share it.
+"""The capacity that messages share on a link, and whether the two directions share it.
 
-seconds                                   capacity = bytes / seconds of the slope at the large end: what every further
-   │                     .·'              byte takes. A small message may be faster (a buffer takes it at once) or
-   │               .·''                   slower (it is all delay); neither says what two of them share.
+seconds                                   capacity = bytes / seconds of the slope at the large end: the cost of each
+   │                     .·'              further byte. A small message can be faster (it fits into a buffer) or
+   │               .·''                   slower (it is mostly delay); neither is a property of shared links.
    │   . . .·''
-   └───────────|─────────────| bytes      half duplex if both directions at once take HALF_FROM times as long as one,
-        largest / 16      largest         or longer, at the large end; twice is the ideal, once that of full duplex
+   └───────────|─────────────| bytes      half duplex if both directions at once take HALF_FROM times as long as one
+        largest / 16      largest         or longer, at the large end; ideal are 2, and 1 for full duplex
 """
 
 from dataclasses import dataclass
@@ -17,36 +17,36 @@ from pipesim.base.errors import RefusedError
 from pipesim.recorders.message_times import LARGE, MessageTime
 
 HALF_FROM = 1.5
-MARGIN = 0.15  # nearer to HALF_FROM than this it is not clear
-# The largest message must take at least this part of its time for its bytes.
+MARGIN = 0.15  # a ratio nearer to HALF_FROM is not clear
+# The largest message must spend at least this part of its time on its bytes.
 LEAST_BYTES = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Duplex:
-    """Of each round, how many times as long both directions at once took as one alone; none if that was not timed."""
+    """The ratio of both directions at once to one alone, for each round; empty if it was not timed."""
 
     rounds: tuple[float, ...]
 
     @property
     def ratio(self) -> float:
-        """Of the rounds the median."""
+        """The median of the rounds."""
         return median(self.rounds)
 
     @property
     def kind(self) -> Literal["full", "half"]:
-        """Whether two directions share the capacity; each has its own where that is not known."""
+        """Whether two directions share the capacity; "full" if that is unknown."""
         return "half" if self.rounds and self.ratio >= HALF_FROM else "full"
 
     @property
     def is_clear(self) -> bool:
-        """Whether all rounds say the same, and the ratio is not near the threshold."""
+        """Whether all rounds agree, and the ratio is not near the threshold."""
         sides = {ratio >= HALF_FROM for ratio in self.rounds}
         return len(sides) == 1 and abs(self.ratio - HALF_FROM) >= MARGIN
 
 
 def large(recorded: list[MessageTime]) -> list[MessageTime]:
-    """The points from a sixteenth of the largest size on; two at least."""
+    """The points of at least a sixteenth of the largest size; at least two."""
     found = [point for point in recorded if point.bytes >= recorded[-1].bytes / LARGE]
     return found if len(found) > 1 else recorded[-2:]
 
@@ -58,7 +58,7 @@ def capacity(name: str, recorded: list[MessageTime]) -> float:
     last = ends[-1]
     if slope * last.bytes < LEAST_BYTES * last.seconds:
         raise RefusedError(
-            f"{name} links: the largest messages do not tell the bandwidth: {last} takes hardly longer than {ends[0]}; "
+            f"{name} links: the bandwidth is not clear: the largest size, {last}, takes hardly longer than {ends[0]}; "
             f"at least {LEAST_BYTES:.0%} of the largest one's time for its bytes was expected. Record larger ones with "
             "--largest"
         )

@@ -1,4 +1,4 @@
-"""What tells how long work takes on a device: the processor's clock, or events in a CUDA stream."""
+"""Clocks for work on a device: the processor's clock, or events in a CUDA stream."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     import torch
 
 Mark = Any  # a moment: nanoseconds, or an event
-Span = tuple[Mark, Mark] | None  # None: nothing was there to run
+Span = tuple[Mark, Mark] | None  # None: there was nothing to run
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceClock:
-    """`mark` notes a moment of the device's work, `settle` waits until it is done, `between` are seconds."""
+    """`mark` records a point in the device's work, `settle` waits for it, `between` returns the seconds."""
 
     mark: Callable[[], Mark]
     settle: Callable[[], None]
@@ -35,7 +35,7 @@ def clock_of(device: "torch.device") -> DeviceClock:
 
 
 def _cuda_clock(device: "torch.device") -> DeviceClock:
-    """Events stand in the stream between the kernels, so the host may run ahead as it does in training."""
+    """Events are in the stream between the kernels, so the host can run ahead as it does in training."""
     import torch
 
     def mark() -> Mark:

@@ -1,4 +1,4 @@
-"""What is timed between processes, a few samples of one size of message at a time.
+"""The communication that is timed, a few samples of one message size at a time.
 
 p2p           rank 0 sends to rank k, which sends the same back: half of the time there and back is a transfer
 both_ways     rank 0 and rank k send to each other at once; over when both have sent and received
@@ -19,7 +19,7 @@ Row = tuple[str, str, int, float, str, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """How often one size is to be timed now: warm-ups, the number of the first sample, samples, and in which round."""
+    """The measurements of one size: warm-ups, the number of the first sample, samples, and the round."""
 
     warmup: int
     first: int
@@ -54,8 +54,8 @@ def both_ways(rank: int, other: int, device: "torch.device", size: int, take: Ta
     peer = 0 if rank else other
 
     def at_once() -> None:
-        # Receives first: gloo announces one over the same connection, where it would wait behind a message that is
-        # leaving already, so that the two would go one after the other on any link.
+        # Receives first: gloo announces a receive over the same connection, where it would wait for a message that is
+        # already being sent, so that the two would be sequential on any link.
         operations = [dist.P2POp(dist.irecv, arriving, peer), dist.P2POp(dist.isend, leaving, peer)]
         for request in dist.batch_isend_irecv(operations):
             request.wait()
@@ -64,7 +64,7 @@ def both_ways(rank: int, other: int, device: "torch.device", size: int, take: Ta
 
 
 def all_reduce(group: Any, device: "torch.device", size: int, take: Take) -> list[float]:  # noqa: ANN401 - a group
-    """Seconds of an all-reduce of so many bytes of whole values."""
+    """Seconds of an all-reduce of at least `size` bytes."""
     import torch
     import torch.distributed as dist
 
@@ -73,7 +73,7 @@ def all_reduce(group: Any, device: "torch.device", size: int, take: Take) -> lis
 
 
 def values(size: int) -> int:
-    """How many whole values of four bytes have at least this many."""
+    """The number of four-byte values with at least `size` bytes."""
     return -(-size // 4)
 
 
@@ -96,7 +96,7 @@ def _settle(device: "torch.device") -> None:
 
 
 def rows(message: tuple[str, str, int], kind: str, participants: int, take: Take, taken: list[float]) -> list[Row]:
-    """As they are kept, a row per sample of a message: its ends and bytes."""
+    """Rows of the table, one per sample; `message`: both ends and the bytes."""
     return [
         (*message, seconds, kind, participants, take.first + sample, take.round) for sample, seconds in enumerate(taken)
     ]

@@ -3,12 +3,12 @@
     intra    between devices of one node           inter    between nodes
 
     node0.cpu0 ══ node0.switch ══ node0.cpu1       every route within a node, and every one between nodes, takes as long
-                       ║                           as its table says: delays are shared out over the links of the
-                     core ═══ node1.switch ══ ...  route, and each link of it is as slow as the whole
+                       ║                           as its table states: delays are divided over the links of the
+                     core ═══ node1.switch ══ ...  route, and each link has the bandwidth of the whole
 
-A table says what one transfer takes alone; what several share is the capacity, from the large end of the table, and
-whether both directions share it, from messages sent both ways at once. One straight line (latency + bytes / bandwidth)
-is fitted too, only to say how far off it is.
+A table has the times of single transfers; concurrent ones share the capacity, from the large end of the table. Whether
+both directions share it follows from messages that are sent both ways at once. A straight line (latency + bytes /
+bandwidth) is fitted too, only to report its error.
 """
 
 from dataclasses import dataclass
@@ -52,12 +52,12 @@ class Fit:
         return Link(source, target, self.bandwidth, delay, self.duplex.kind, table=table)
 
     def seconds(self, size: float) -> float:
-        """What a message takes, by the table."""
+        """The time of a message, by the table."""
         link = self.link("a", "b")
         return link.delay + link.transmission(size)
 
     def ring(self, participants: int, size: float) -> float:
-        """What an all-reduce would take as a ring over such links, as the simulator has it.
+        """The time of an all-reduce as a ring over such links, as it is simulated.
 
         Every process sends and receives at once; on half-duplex links these two share the capacity.
         """
@@ -69,7 +69,7 @@ class Fit:
 
 
 def fits(links: RecordedLinks) -> dict[str, Fit]:
-    """A fit for each class of links that was timed; refused where any of them could not be."""
+    """A fit for each class of links that was timed; refused if a size could not be measured."""
     node = {device.name: device.node for device in links.about.devices}
     table = links.transfers
     ends = zip(table["source"].tolist(), table["target"].tolist(), strict=True)
@@ -78,8 +78,8 @@ def fits(links: RecordedLinks) -> dict[str, Fit]:
     missing = [what for what in links.about.not_measured if what.startswith(P2P)]
     if missing or not p2p.any():
         raise RefusedError(
-            f"not everything that a cluster needs could be measured in quiet: {'; '.join(missing) or 'nothing'}. Stop "
-            "what else is running, or wait longer for a quiet moment with --patience"
+            f"the machine was too noisy to measure all that a cluster needs: {'; '.join(missing) or 'nothing'}. Stop "
+            "other processes, or wait longer for a quiet machine with --patience"
         )
     return {
         name: fit(name, points(table, p2p & chosen), points(table, both_ways & chosen))

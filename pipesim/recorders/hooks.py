@@ -1,11 +1,12 @@
-"""The whole model as it is, with hooks that note when each layer begins, forward and backward.
+"""The whole model, with hooks that record when each layer begins, forward and backward.
 
     forward     | layer 0 |  layer 1  | layer 2 |        from where a layer is called to where the next one is called
     backward    | layer 2 |  layer 1  | layer 0 |        from where the gradient of a layer's output is complete to
                                                          where that of the output of the layer before is
 
-What a model does between its layers counts for the layer before it in the forward, and behind it in the backward; the
-layers add up to the whole. Gradients of inputs and of parameters are not told apart, and nothing is recomputed.
+Operations between two layers count for the layer before them in the forward, and for the one after them in the
+backward; the layers add up to the whole. Gradients of inputs and of parameters are not separated, and nothing is
+recomputed.
 
 Ways of running a microbatch: `whole` and `first`, as in `loop`.
 """
@@ -64,7 +65,7 @@ def _whole(subject: Subject, clock: DeviceClock) -> Columns:
 
 
 def _spans(begins: dict[int, Mark], end: Mark, count: int) -> list[Span]:
-    """Each layer's backward lasts until the next one begins; layers that no gradient reaches have none."""
+    """Each layer's backward lasts until the next one begins; layers without a gradient have none."""
     spans: list[Span] = [None] * count
     for place in sorted(begins):
         spans[place] = (begins[place], end)
@@ -76,7 +77,7 @@ def _spans(begins: dict[int, Mark], end: Mark, count: int) -> list[Span]:
 def observed(subject: Subject, enter: Callable[[int], None], leave: Callable[[int, Value], None]) -> Iterator[None]:
     """Within, `enter(place)` is called when a layer is, and `leave(place, output)` when it returns; in order.
 
-    Each layer must be called once. A module that stands at several places is recognised by the number of calls before.
+    Each layer must be called once. A module at several positions is identified by the number of earlier calls.
     """
     calls = 0
 

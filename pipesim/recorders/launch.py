@@ -1,4 +1,4 @@
-"""The processes whose links are timed: started here and joined over the loopback, or those that torchrun started."""
+"""The processes whose links are timed: started here and connected over the loopback, or started by torchrun."""
 
 import os
 import sys
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import torch
 
 MOST_PROCESSES = 64
-# What torchrun and its like set for each process they start.
+# Set by torchrun and similar launchers for each process.
 STARTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR")
 
 
 def is_started() -> bool:
-    """Whether this process is one of several that something like torchrun started."""
+    """Whether a launcher such as torchrun started this process."""
     return all(name in os.environ for name in STARTED)
 
 
@@ -57,7 +57,7 @@ def in_started_group(settings: LinkSettings, backend: str) -> RecordedLinks | No
 
 
 def in_new_processes(processes: int, settings: LinkSettings, backend: str) -> RecordedLinks:
-    """Start so many processes on this machine, record among them, and end them."""
+    """Start processes on this machine, record among them, and end them."""
     import torch.multiprocessing as mp
 
     if not 2 <= processes <= MOST_PROCESSES:
@@ -84,7 +84,7 @@ def _work(
     backend: str,
     settings: LinkSettings,
 ) -> None:
-    """What each started process does."""
+    """The main function of each started process."""
     import torch
     import torch.distributed as dist
 
@@ -103,7 +103,7 @@ def _work(
 
 
 def _device(backend: str, local: int) -> "torch.device":
-    """The device of a process: of its node's GPUs the one of its number."""
+    """The device of a process: the GPU with its number on its node, or the CPU."""
     import torch
 
     if backend != "nccl":

@@ -1,8 +1,8 @@
-"""A model's layers, recorded: samples in a Trace, with what was checked and what could not be measured.
+"""Recording the layers of a model: samples in a Trace, with checks and a list of what could not be measured.
 
-A number that is not good is not written. Empty stay the columns of a way that could not be run in quiet, and those of a
-layer where its samples scatter too much. Forwards and backwards are never left out: without them, or if the layers do
-not add up to the model as it is, there is no trace.
+Unreliable numbers are not written. The columns of a way of running that was always disturbed are empty, as are those of
+a layer whose samples scatter too much. Forwards and backwards are required: without them, or if the layers do not add
+up to the uninstrumented model, there is no trace.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     import torch
 
 SOURCE = "recorded"
-# Of optional columns: a layer whose samples scatter more than this (MAD by median) is left empty.
+# In optional columns, layers whose samples scatter more than this (MAD by median) are empty.
 MOST_SCATTER = 0.25
 DEFAULTS = Settings()
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The medians of what a microbatch takes: the model as it is, and the sum of its layers."""
+    """The median times of a microbatch: of the uninstrumented model, and of the sum of its layers."""
 
     microbatch_size: int
     reference_s: float
@@ -52,7 +52,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class NotMeasured:
-    """What stayed empty, and why. No layers named: all of them."""
+    """What is empty, and why. Without `layers`: for all of them."""
 
     what: str
     microbatch_size: int
@@ -62,7 +62,7 @@ class NotMeasured:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerRecording:
-    """A trace, the checks that it passed, what is not in it, and of each window how long the core was taken away."""
+    """A trace, the checks that it passed, what is missing, and for each window the share of time without a core."""
 
     trace: Trace
     checks: tuple[Check, ...]
@@ -71,7 +71,7 @@ class LayerRecording:
 
     @property
     def disturbed(self) -> int:
-        """How many windows were thrown away."""
+        """How many windows were discarded."""
         return sum(share > LIMIT for share in self.lost)
 
 
@@ -99,8 +99,8 @@ def record(
 ) -> LayerRecording:
     """Record the model that a factory makes, for each microbatch size; the first is the trace's own.
 
-    The factory's contract stands in `pipesim.recorders`. `clocks` are those of the gate on the CPU; None: no gate.
-    `watch` is told what was done, as percent of a pass; there are as many passes for each size as the settings say.
+    The factory's contract is documented in `pipesim.recorders`. `clocks` are those of the gate on the CPU; None: no
+    gate. `watch` is called with the progress, as percent of a pass; each size has the passes of the settings.
     """
     require_torch("recording")
     if not microbatch_sizes or len(set(microbatch_sizes)) < len(microbatch_sizes):
@@ -131,7 +131,7 @@ def record(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """What was recorded at one microbatch size."""
+    """The recording at one microbatch size."""
 
     size: int
     subject: Subject
@@ -142,7 +142,7 @@ class _Part:
 
     @property
     def example_bytes(self) -> int:
-        """Bytes of the example, which tell whether there were as many samples in it as at another size."""
+        """Bytes of the example, which show whether it has as many samples as at another size."""
         return _example_bytes(self.subject)
 
 
@@ -175,7 +175,7 @@ def _example_bytes(subject: Subject) -> int:
 
 
 def _checked(measured: Measurements, size: int, tolerance: float) -> Check:
-    """Refuse layers that do not add up to the model as it is."""
+    """Refuse layers that do not add up to the uninstrumented model."""
     sums = (measured.columns["forward_s"] + measured.columns["backward_s"]).sum(axis=1)
     check = Check(size, float(np.median(measured.reference)), float(np.median(sums)))
     if abs(check.difference) > tolerance:
@@ -188,7 +188,7 @@ def _checked(measured: Measurements, size: int, tolerance: float) -> Check:
 
 
 def _blank_scattered(subject: Subject, measured: Measurements, size: int) -> list[NotMeasured]:
-    """Empty the optional columns of layers whose samples scatter too much; both parts of a split go together."""
+    """Empty the optional columns of layers whose samples scatter too much; both parts of a split together."""
     found = []
     ways = {way: [c for c, w in OPTIONAL.items() if w == way and c in measured.columns] for way in OPTIONAL.values()}
     for columns in filter(None, ways.values()):

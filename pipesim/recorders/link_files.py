@@ -1,7 +1,7 @@
-"""What was recorded of links, as a folder.
+"""Recorded links, as a folder.
 
-links.toml       where and how: devices and their nodes, backend, machine, cores, command; what was found
-transfers.csv    every sample, as in a trace; a trace's folder may have it beside its own files
+links.toml       devices and their nodes, backend, machine, cores, command; results
+transfers.csv    every sample, as in a trace; it can be in the folder of a trace
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class About:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedLinks:
-    """Transfers as recorded, and where."""
+    """Recorded transfers, and where they were recorded."""
 
     about: About
     transfers: Table

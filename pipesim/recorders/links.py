@@ -1,14 +1,14 @@
-"""A live process group, recorded: how long messages take between two processes, and all-reduces among several.
+"""Recording a live process group: the times of messages between two processes, and of all-reduces among several.
 
     round 0    p2p 4 B  p2p 8 B ...  both ways 4 MiB ...  all-reduce 4 B ...
-    round 1    the same again, so that what disturbs for a while disturbs one round; see `points`
+    round 1    the same again, so that a temporary disturbance affects one round; see `message_times`
     round 2
 
     quiet?  p2p 4 B  quiet?  p2p 8 B  quiet?  ...        on the CPU: as many processes as there are cores are busy for
-                                                         200 ms before and after; unless all had a core to themselves,
-                                                         what was measured between is measured again
+                                                         200 ms before and after; unless each had a core to itself,
+                                                         the measurement between is repeated
 
-All ranks run the same steps; rank 0 keeps what was measured. Messages go both ways at once at the largest sizes only,
+All ranks run the same steps; rank 0 keeps the results. Messages are sent both ways at once only at the largest sizes,
 which decide whether a link is half duplex.
 """
 
@@ -62,20 +62,20 @@ class LinkSettings:
             )
 
     def sizes(self, factor: int) -> list[int]:
-        """From the smallest to the largest, each so many times the one before."""
+        """From the smallest to the largest, each `factor` times the one before."""
         found = [self.smallest]
         while found[-1] * factor < self.largest:
             found.append(found[-1] * factor)
         return [*found, self.largest]
 
     def large_sizes(self) -> list[int]:
-        """Those of the sizes that tell the bandwidth: every other one from the large end, and at least two."""
+        """The sizes that determine the bandwidth: every other one from the large end, and at least two."""
         found = self.sizes(2)[::-1]
         large = [size for size in found[::2] if size * LARGE >= self.largest]
         return large[::-1] if len(large) > 1 else found[1::-1]
 
     def takes(self) -> list[Take]:
-        """The rounds: each has its share of the samples, the first ones more where it is uneven."""
+        """The rounds, each with its share of the samples; the first ones have more if it is uneven."""
         firsts = [-(-self.samples * number // self.rounds) for number in range(self.rounds + 1)]
         return [
             Take(WARMUP_LATER if number else WARMUP, first, until - first, number)
@@ -91,7 +91,7 @@ class _Here:
     count: int
     devices: tuple[Device, ...]
     device: "torch.device"
-    takes_part: bool  # in the test for quiet: a node has no more such processes than cores
+    takes_part: bool  # in the test for a quiet machine: a node has at most as many such processes as cores
     cores: str
 
 
@@ -116,7 +116,7 @@ def record_links(settings: LinkSettings, device: "torch.device", clocks: Clocks 
     dist.barrier()
     if here.rank:
         return None
-    # What only one of several rounds found quiet cannot be compared with itself.
+    # A size that was measured in only one of several rounds cannot be checked for repeatability.
     missing = [run for run in runs if times[run.what, run.size] < min(2, settings.rounds)]
     kind = machine_info.machine(device, 1)
     about = About(here.devices, dist.get_backend(), kind, not_measured=_grouped(missing), cores=here.cores)
@@ -126,7 +126,7 @@ def record_links(settings: LinkSettings, device: "torch.device", clocks: Clocks 
 
 
 def _here(device: "torch.device") -> _Here:
-    """Who is where: nodes are numbered as their first ranks are, devices as the ranks of their node."""
+    """The position of each process: nodes in order of their first ranks, devices in order of the ranks of a node."""
     import torch.distributed as dist
 
     rank, count = dist.get_rank(), dist.get_world_size()
@@ -144,7 +144,7 @@ def _here(device: "torch.device") -> _Here:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One size of message, timed by all that take part."""
+    """One message size, timed by all participants."""
 
     what: str
     size: int
@@ -168,7 +168,7 @@ def _runs(here: _Here, settings: LinkSettings) -> list[_Run]:
 
 
 def _grouped(runs: list[_Run]) -> tuple[str, ...]:
-    """What could not be timed, in few words."""
+    """What could not be timed, for a report."""
     found = []
     for what in dict.fromkeys(run.what for run in runs):
         sizes = [str(run.size) for run in runs if run.what == what]
@@ -200,7 +200,7 @@ def _all_reduce(here: _Here, k: int, group: Any, size: int, take: Take) -> list[
 
 
 class _Gate:
-    """Runs what is to be timed between two quiet windows, until it succeeds or patience ends; on all ranks alike."""
+    """Runs a measurement between two quiet windows, repeatedly until it succeeds or patience ends; on all ranks."""
 
     def __init__(self, here: _Here, settings: LinkSettings, clocks: Clocks) -> None:
         self._here, self._clocks = here, clocks
@@ -208,7 +208,7 @@ class _Gate:
         self.lost: list[float] = []
 
     def quietly(self, run: Callable[[], list[Row]]) -> list[Row] | None:
-        """What it returns, or None if it never was quiet."""
+        """The result of `run`, or None if every attempt was disturbed."""
         quiet = self._window() if not self.lost else self.lost[-1] <= LIMIT
         while True:
             found = run() if quiet else None
@@ -223,7 +223,7 @@ class _Gate:
             quiet = quiet_after
 
     def _window(self) -> bool:
-        """Whether every process had its core for a window; all learn of the worst."""
+        """Whether every process had its core for a window, by the worst of all."""
         import torch
         import torch.distributed as dist
 

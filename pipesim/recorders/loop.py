@@ -1,21 +1,21 @@
-"""Layer by layer: each layer is a graph of its own, run and timed by itself, as the stages of a pipeline are.
+"""Layer by layer: each layer is a separate graph, run and timed by itself, as the stages of a pipeline are.
 
     forward      example ─> [layer 0] ─> y0 ┆ y0' ─> [layer 1] ─> y1 ┆ y1' ─> [layer 2] ─> loss
                             ├───────┤            ├───────┤              ├───────┤
     backward                ├───────┤ <─ g0 ┆ g0 <─ ├───────┤ <─ g1 ┆ g1 <─ ├───────┤ <─ 1
 
-    ┆      a cut: y' is y, detached; what arrives at y' as a gradient is handed to y
-    ├──┤   is timed; what happens at the cuts is not
+    ┆      a cut: y' is y, detached; the gradient of y' is passed to y
+    ├──┤   is timed; operations at the cuts are not
 
 Ways of running a microbatch, and the columns each fills:
 
     whole       forward_s, backward_s        gradients are added to those of microbatches before
     first       backward_first_s             there are no gradients yet
     split       backward_input_s,            as schedules with split backwards run it: gradients of the inputs, then,
-                backward_weight_s            from what that left behind, gradients of the parameters
+                backward_weight_s            from the tensors that were kept, gradients of the parameters
     recompute   recompute_s                  the forward again, just before the backward
 
-A layer that works with what an earlier one computed, and was not given it, is refused: no cut parts the two.
+A layer that uses a tensor of an earlier layer without receiving it as input is refused: no cut separates the two.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Columns = dict[str, list[float]]
 Way = Callable[[], Columns]
 
-_IN_PLACE = "; a layer that works in place on what it is given can be timed with the method hooks, or made not to"
+_IN_PLACE = "; time a layer that changes its input in place with the method hooks, or let it copy the input"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,7 @@ class _Step:
         return [parameter for parameter in self.layer.parameters() if parameter.requires_grad]
 
     def outputs(self, which: list[int]) -> "list[torch.Tensor]":
-        """Some of the tensors that it leaves, by their places."""
+        """Some of its output tensors, by their positions."""
         leaving = tensors(self.leaving)
         return [leaving[place] for place in which]
 
@@ -108,7 +108,7 @@ def _recompute(subject: Subject, clock: DeviceClock) -> Columns:
 
 
 def _forwards(subject: Subject, clock: DeviceClock) -> tuple[list[_Step], list[Span]]:
-    """Every layer's forward, timed, with what it leaves for its backward."""
+    """Every layer's forward, timed, with the tensors for its backward."""
     steps: list[_Step] = []
     spans: list[Span] = []
     value = subject.example
@@ -126,7 +126,7 @@ def _forwards(subject: Subject, clock: DeviceClock) -> tuple[list[_Step], list[S
 
 
 def _backwards(steps: list[_Step]) -> "Iterator[tuple[_Step, list[int], list[torch.Tensor | None]]]":
-    """From the last layer to the first: which of its outputs have gradients, and these, which the layer after left."""
+    """From the last layer to the first: which of its outputs have gradients, and these gradients."""
     for place in reversed(range(len(steps))):
         step = steps[place]
         if place == len(steps) - 1:
@@ -152,7 +152,7 @@ def _backward(clock: DeviceClock, outputs: "list[torch.Tensor]", gradients: "lis
 def _split_backward(
     clock: DeviceClock, step: _Step, outputs: "list[torch.Tensor]", gradients: "list[torch.Tensor | None]"
 ) -> tuple[Span, Span]:
-    """The gradients of the inputs, then those of the parameters; one of them is the whole where there is no other."""
+    """The gradients of the inputs, then those of the parameters; one of them is the whole if the other is empty."""
     inputs, weights = step.inputs(), step.weights()
     if not (inputs and weights and outputs):
         span = _backward(clock, outputs, gradients)
@@ -166,8 +166,8 @@ def _split_backward(
 
 
 def _check_cuts(subject: Subject, steps: list[_Step]) -> None:
-    """Refuse a layer whose backward would run on into an earlier layer's; a parameter that both have is no matter."""
-    # Of each node: the layer that was given the tensor there, or whose outputs led to it first.
+    """Refuse a layer whose backward would continue into that of an earlier layer; shared parameters are allowed."""
+    # For each node: the layer whose input it is, or from whose outputs it was reached first.
     belongs: dict[Node, int] = {node: place for place, step in enumerate(steps) for node in roots(step.inputs())}
     for place, step in enumerate(steps):
         outputs = [tensor for tensor in tensors(step.leaving) if tensor.requires_grad]
@@ -175,7 +175,6 @@ def _check_cuts(subject: Subject, steps: list[_Step]) -> None:
             found = belongs.get(node, place) if is_leaf(node) else belongs.setdefault(node, place)
             if found != place:
                 raise InputError(
-                    f"layer {place} ({subject.names[place]}) works with what layer {found} ({subject.names[found]}) "
-                    "was given or computed, without being given it; hand it on through the layers between, or use "
-                    "--method hooks"
+                    f"layer {place} ({subject.names[place]}) uses a tensor of layer {found} ({subject.names[found]}) "
+                    "that it does not receive as input; pass it through the layers between, or use --method hooks"
                 )

@@ -1,4 +1,4 @@
-"""The machine, in the words that a trace keeps: processor, cores, GPU, versions."""
+"""The description of the machine in a trace: processor, cores, GPU, versions."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def machine(device: "torch.device", threads: int) -> str:
-    """What it was recorded on; nothing that names this one machine among its like."""
+    """The hardware and software of the recording, without anything that identifies this machine."""
     import torch
 
     cores = os.cpu_count()
@@ -25,7 +25,7 @@ def machine(device: "torch.device", threads: int) -> str:
 
 
 def device_kind(device: "torch.device") -> str:
-    """What clusters may call this kind of device: cpu, or the GPU's name as nvidia-a100-sxm4-80gb."""
+    """The kind of device, for clusters: cpu, or the GPU's name, such as nvidia-a100-sxm4-80gb."""
     import torch
 
     if device.type != "cuda":
@@ -35,14 +35,14 @@ def device_kind(device: "torch.device") -> str:
 
 
 def memory(device: "torch.device") -> int:
-    """Bytes of a GPU's memory; 0, not known, for what processes share."""
+    """Bytes of a GPU's memory; 0 (unknown) for memory that processes share."""
     import torch
 
     return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else 0
 
 
 def _processor() -> str:
-    """The name of the processor, as the system tells it."""
+    """The name of the processor, from the operating system."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

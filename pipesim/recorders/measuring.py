@@ -3,11 +3,11 @@
 pass 0    wait for quiet    w ref ref ref ...   w whole whole ...   w first ...   w split ...   w recompute ...
 pass 1    wait for quiet    w ref ref ref ...   w whole whole ...
 
-ref                the model as it is, forward and backward: nothing in between is timed
+ref                the uninstrumented model, forward and backward
 whole, first, ...  the ways of the method (`loop`, `hooks`), each filling columns of the trace
-w                  microbatches that are not kept. Each way needs its own: what memory the process holds, and must
-                   ask the system for anew, depends on what ran before. (Taking turns microbatch by microbatch, a
-                   small VGG was 12 % apart from the sum of its layers, for page faults alone.)
+w                  warm-up microbatches. Each way needs its own, since the memory that the process holds, or must
+                   allocate again, depends on what ran before. (With ways that alternate after each microbatch, a
+                   small VGG differed by 12 % from the sum of its layers, only because of page faults.)
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ LEAST = {"microbatches": 8, "passes": 2, "warmup": 1, "threads": 1}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to measure. `patience_s`: how long each way, in each pass, waits in all for the machine to be quiet."""
+    """How to measure. `patience_s`: how long each way, in each pass, waits in total for a quiet machine."""
 
     method: str = "loop"
     microbatches: int = 8
@@ -62,7 +62,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measurements:
-    """Columns as [sample, layer]; the reference's seconds, one per sample; columns without values, and why; windows."""
+    """Columns as [sample, layer]; the reference's seconds; missing columns, and why; lost shares of windows."""
 
     columns: dict[str, Floats]
     reference: Floats
@@ -73,7 +73,7 @@ class Measurements:
 def measure(
     subject: Subject, clock: DeviceClock, settings: Settings, clocks: Clocks | None, watch: Watch
 ) -> Measurements:
-    """Run all ways. `clocks` are the gate's; None: no gate. `watch` is told how many percent of a pass are done."""
+    """Run all ways. `clocks` are the gate's; None: no gate. `watch` gets the progress, in percent of a pass."""
     method = lookup.function_named(settings.method, RECORDERS, "method")
     ways: dict[str, Way] = {REFERENCE: partial(_reference, subject, clock), **method(subject, clock)}
     failures = dict.fromkeys(set(OPTIONAL.values()) - set(ways), f"not by the method {settings.method}") | _tried(ways)
@@ -88,14 +88,14 @@ def measure(
             gathered = gather([way] * settings.microbatches, settings.patience_s, clocks)
             taken[name] += gathered.results
             lost += gathered.lost
-            if name in NEEDED and None in gathered.results:  # nothing that follows could make up for it
+            if name in NEEDED and None in gathered.results:  # required: nothing later replaces it
                 raise RefusedError(not_quiet(lost, settings.patience_s))
             watch(100 * (place + 1) // len(ways) - 100 * place // len(ways))
     return _arranged(taken, failures, lost)
 
 
 def _arranged(taken: dict[str, list[Columns | None]], failures: dict[str, str], lost: list[float]) -> Measurements:
-    """What each way took as columns, where it was quiet all the time."""
+    """The times of each way as columns, if all of them were measured on a quiet machine."""
     columns = {
         column: np.array([one[column] for one in results if one])
         for name, results in taken.items()
@@ -112,7 +112,7 @@ def _arranged(taken: dict[str, list[Columns | None]], failures: dict[str, str], 
 
 
 def _tried(ways: dict[str, Way]) -> dict[str, str]:
-    """Run each way once. Those that fail are dropped, with the reason, unless they are needed."""
+    """Run each way once. Those that fail are dropped, with the reason, unless they are required."""
     failures = {}
     for name in list(ways):
         try:

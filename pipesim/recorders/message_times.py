@@ -1,11 +1,11 @@
-"""What each size of message took, in rounds that lie apart in time, and which sizes can be relied on.
+"""The times of each message size, in rounds at different times, and which sizes are reliable.
 
     round 0    4 B  8 B  ...  64 MiB       every size once per round, a few samples each
-    round 1    4 B  8 B  ...  64 MiB       of a round the lower quartile counts, of the rounds their median:
-    round 2    4 B  8 B  ...  64 MiB       what disturbs makes longer, and disturbs one stretch of time, so one round
+    round 1    4 B  8 B  ...  64 MiB       the time is the median over rounds of the lower quartile of a round:
+    round 2    4 B  8 B  ...  64 MiB       disturbances only lengthen times, and last for a part of the rounds
 
-Left out of a table, by name, are sizes of which most rounds differ from one another, and those that took clearly longer
-than larger messages. A table that lacks too many, or one of the largest, is refused.
+Sizes whose rounds differ, and those that took clearly longer than larger messages, are left out of a table, and listed.
+A table without too many sizes, or without one of the largest, is refused.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from pipesim.base.errors import RefusedError
 from pipesim.base.tables import Table
 from pipesim.recorders.noise import mad
 
-# Rounds repeat if half of them are no farther than this part from their median.
+# Rounds agree if half of them are within this part of their median.
 APART = 0.2
-# A larger message may take this part less than a smaller one: so much is noise.
+# A larger message can take less than a smaller one by this part, as noise.
 FALL = 0.2
-# Of all sizes this part may be left out, but none that is at least so many times smaller than the largest.
+# At most this part of the sizes can be left out, and none that is larger than the largest / LARGE.
 LEFT_OUT = 0.25
 LARGE = 16
 QUARTILE = 0.25
@@ -31,7 +31,7 @@ QUARTILE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class MessageTime:
-    """What one size of message took: the median of its rounds, each round's quartile, and the noise of all samples."""
+    """The time of one message size: the median of its rounds, each round's quartile, and the noise of all samples."""
 
     bytes: int
     seconds: float
@@ -41,7 +41,7 @@ class MessageTime:
 
     @property
     def repeats(self) -> bool:
-        """Whether the rounds agree; of a single round it cannot be told."""
+        """Whether the rounds agree; a single round always does."""
         distances = [abs(seconds - self.seconds) for seconds in self.rounds]
         return median(distances) <= APART * self.seconds
 
@@ -59,7 +59,7 @@ class LeftOut:
 
 
 def points(table: Table, rows: NDArray[np.bool_]) -> list[MessageTime]:
-    """A point of each size, over all pairs of processes."""
+    """A point for each size, over all pairs of processes."""
     sizes, seconds, rounds = (table[name][rows] for name in ("bytes", "seconds", "round"))
     found = []
     for size in np.unique(sizes).tolist():
@@ -77,17 +77,17 @@ def reliable(name: str, recorded: list[MessageTime]) -> tuple[list[MessageTime],
     least = recorded[-1].bytes / LARGE
     if len(left_out) > max(1, LEFT_OUT * len(recorded)) or any(one.bytes >= least for one in left_out):
         raise RefusedError(
-            f"{name} links: {len(left_out)} of {len(recorded)} sizes cannot be relied on: "
+            f"{name} links: {len(left_out)} of {len(recorded)} sizes are not reliable: "
             f"{'; '.join(one.why for one in left_out)}. At most {LEFT_OUT:.0%} of the sizes, and none from {least:.0f} "
-            "bytes on, may be left out of a table. Stop what else is running, give every process a core of its "
-            "own, and record again, perhaps with more --samples and --rounds"
+            "bytes on, can be left out of a table. Stop other processes, give every process its own core, and "
+            "record again, perhaps with more --samples and --rounds"
         )
     return kept, left_out
 
 
 def _why(point: MessageTime, kept: list[MessageTime]) -> str:
     if not point.repeats:
-        return f"{point} does not repeat: half of the rounds within {APART:.0%} of their median was expected"
+        return f"{point} is not repeatable: half of the rounds within {APART:.0%} of their median was expected"
     faster = next((one for one in kept if one.bytes > point.bytes and _falls(point, one)), None)
     if faster:
         return f"{point} took longer than {faster}"
@@ -100,7 +100,7 @@ def _falls(smaller: MessageTime, larger: MessageTime) -> bool:
 
 
 def longest_rising(recorded: list[MessageTime]) -> list[MessageTime]:
-    """As many points as can be kept so that none takes clearly less than the one before; of equals the latest ones."""
+    """The most points such that none takes clearly less than the one before; of equals the latest."""
     best: list[list[MessageTime]] = []
     for point in recorded:
         before = [chain for chain in best if not _falls(chain[-1], point)]
@@ -109,7 +109,7 @@ def longest_rising(recorded: list[MessageTime]) -> list[MessageTime]:
 
 
 def rising(values: Floats) -> Floats:
-    """The nearest values that never fall: where they would, neighbours are pooled into their median.
+    """The nearest non-decreasing values: neighbours that fall are pooled into their median.
 
     The sum of the distances is least, not that of their squares: one disturbed point does not lift its neighbours.
     """

@@ -1,9 +1,9 @@
-"""What layers hold and do, from one forward of the whole model: bytes of outputs, parameters, saved tensors; FLOPs.
+"""Sizes of layers, from one forward of the whole model: bytes of outputs, parameters, saved tensors; FLOPs.
 
-saved tensors    what autograd keeps from the forward for the backward. Counted are storages, each once, whole, in the
+saved tensors    tensors that autograd keeps from the forward for the backward. Each storage counts once, whole, in the
                  first layer that saves it: two views of one storage, or an output that the next layer keeps as its
-                 input, are there once. Parameters and buffers are not counted: they are there anyway.
-parameters       each once, in the first layer that has it: a tied one costs nothing the second time
+                 input, count once. Parameters and buffers do not count, since they exist anyway.
+parameters       each once, in the first layer that has it
 outputs          the tensors that a layer returns, each once
 FLOPs            of matrix products, convolutions and attention, as torch.utils.flop_counter counts them
 """
@@ -43,7 +43,7 @@ def _outputs_and_saved(subject: Subject) -> tuple[list[int], list[int]]:
     count = len(subject.layers)
     output, stash = [0] * count, [0] * count
     place = 0
-    held: dict[int, Any] = {  # storages, kept alive so that no other can take their address
+    held: dict[int, Any] = {  # storages, kept alive so that their addresses are not reused
         storage.data_ptr(): storage for storage in map(_storage, _lasting(subject)) if storage.nbytes()
     }
 
@@ -52,7 +52,7 @@ def _outputs_and_saved(subject: Subject) -> tuple[list[int], list[int]]:
         place = entered
 
     def leave(left: int, value: Value) -> None:
-        if not tensors(value):  # in an object of the user's own no cut could be made, and no gradient be noticed
+        if not tensors(value):  # in other objects, tensors cannot be found
             raise InputError(_no_tensors(subject, left, value))
         output[left] = sum(nbytes(tensor) for tensor in {id(tensor): tensor for tensor in tensors(value)}.values())
 
@@ -80,7 +80,7 @@ def _storage(tensor: "torch.Tensor") -> "torch.UntypedStorage":
 
 
 def _lasting(subject: Subject) -> "list[torch.Tensor]":
-    """What is there before and after: parameters and buffers."""
+    """Parameters and buffers, which exist before and after the forward."""
     buffers = [buffer for layer in subject.layers for buffer in layer.buffers()]
     return [*subject.parameters, *buffers]
 
@@ -109,7 +109,7 @@ def _flops(subject: Subject) -> list[float]:
 
 
 def _attention_on_cpu() -> dict[Any, Any]:
-    """The CPU's fused attention, which torch's counter does not know: as it counts those of the GPU."""
+    """A count for the CPU's fused attention, which torch's counter lacks: as for that of the GPU."""
     import torch
     from torch.utils.flop_counter import sdpa_flop_count
 

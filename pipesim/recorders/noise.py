@@ -1,4 +1,4 @@
-"""How much samples scatter: their median, and the median of how far they are from it (MAD)."""
+"""The scatter of samples: their median, and the median absolute deviation from it (MAD)."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from pipesim.core.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class LayerNoise:
-    """Of one layer at one microbatch size, in seconds."""
+    """The scatter of one layer at one microbatch size, in seconds."""
 
     microbatch_size: int
     layer: int

@@ -4,8 +4,8 @@
     sgd_momentum   the same with momentum: one value kept per parameter
     adamw          torch.optim.AdamW: two
 
-All parameters of the model take the step together, in the implementation that torch chooses by itself. The learning
-rate is 0, so that the work is done and the parameters stay as they are.
+One step updates all parameters of the model, in the implementation that torch chooses. The learning rate is 0, so that
+the work is done and the parameters are unchanged.
 """
 
 from collections.abc import Callable
@@ -27,16 +27,16 @@ Gather = Callable[[list[Callable[[], float]]], list[float | None]]
 def optimizer_steps(
     subject: Subject, clock: DeviceClock, samples: int, gather: Gather
 ) -> tuple[list[OptimizerStep], list[str]]:
-    """What each optimizer's step takes, and the names of those that could not be measured in quiet.
+    """The time of each optimizer's step, and the names of those that were disturbed.
 
-    Parameters without gradients take no part: run a backward before. `gather` runs the measurements.
+    Parameters without gradients are not updated: run a backward before. `gather` runs the measurements.
     """
     taking_part = [p for p in subject.parameters if p.grad is not None]
     held = sum(map(nbytes, taking_part))
     steps: list[OptimizerStep] = []
     missing: list[str] = []
     for name, optimizer in _optimizers(taking_part).items() if held else ():
-        optimizer.step()  # makes the state
+        optimizer.step()  # creates the state
         optimizer.step()
         taken = [seconds for seconds in gather([partial(_step, optimizer, clock)] * samples) if seconds is not None]
         if len(taken) < samples:

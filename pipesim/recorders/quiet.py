@@ -1,12 +1,12 @@
-"""The gate before numbers: work counts only if its thread had its core to itself.
+"""The gate for measurements: work counts only if its thread had a core to itself.
 
     wall time    |─────────── 200 ms ───────────|─────────── 200 ms ───────────|
     thread CPU   |██████████████████████████████|██████████████·····███████████|
                   kept                           disturbed: another process had the core; measured again
 
 Where wall time and the thread's CPU time differ by more than 2 % over a window of at least 200 ms, all that was
-measured in it is thrown away. The measured thread must never wait for anything. Two things are not seen: whether
-others use the memory's bandwidth, and whether the machine is a virtual one whose host is busy.
+measured in it is discarded. The measured thread must never wait for anything. Two disturbances are not detected: use of
+the memory's bandwidth by others, and a busy host of a virtual machine.
 """
 
 import time
@@ -21,12 +21,12 @@ T = TypeVar("T")
 WINDOW_S = 0.2
 LIMIT = 0.02
 IN_A_ROW = 3
-PAUSE_S = 0.5  # between attempts: who waits for quiet makes no noise
+PAUSE_S = 0.5  # between attempts, without using a core
 
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Seconds that have passed, seconds that this thread had a core, and how to let some pass without one."""
+    """Elapsed seconds, seconds of this thread on a core, and a function to sleep."""
 
     wall: Callable[[], float] = time.perf_counter
     cpu: Callable[[], float] = time.thread_time
@@ -38,14 +38,14 @@ REAL = Clocks()
 
 @dataclass(frozen=True, slots=True)
 class Gathered(Generic[T]):
-    """What was measured, None where it never was quiet; and, of each window, the share of time without a core."""
+    """Results, None for those that were always disturbed; and for each window the share of time without a core."""
 
     results: list[T | None]
     lost: list[float]
 
 
 class Window:
-    """A stretch of time and the share of it that the thread went without its core."""
+    """An interval of time, and the share of it in which the thread had no core."""
 
     def __init__(self, clocks: Clocks) -> None:
         self._clocks = clocks
@@ -56,7 +56,7 @@ class Window:
         return self._clocks.wall() - self._wall
 
     def fill(self) -> None:
-        """Be busy until the window is long enough to be judged."""
+        """Be busy until the window is long enough to evaluate."""
         while self.age() < WINDOW_S:
             pass
 
@@ -67,7 +67,7 @@ class Window:
 
 
 def wait_until_quiet(patience_s: float, clocks: Clocks = REAL) -> float:
-    """Wait for three quiet windows in a row; the seconds that it took."""
+    """Wait for three quiet windows in a row; returns the seconds."""
     began = clocks.wall()
     quiet, lost = 0, []
     while quiet < IN_A_ROW:
@@ -83,12 +83,12 @@ def wait_until_quiet(patience_s: float, clocks: Clocks = REAL) -> float:
 
 
 def not_quiet(lost: Sequence[float], patience_s: float) -> str:
-    """Why nothing was measured."""
+    """The reason why nothing was measured."""
     disturbed, worst = sum(share > LIMIT for share in lost), max(lost, default=0)
     return (
         f"the machine is not quiet: in {disturbed} of {len(lost)} windows of {1e3 * WINDOW_S:.0f} ms the measuring "
-        f"thread went without its core for more than {LIMIT:.0%} of the time, at worst for {worst:.0%}; it was tried "
-        f"again for {patience_s:g} s. Stop what else is running, or wait longer for a quiet moment with --patience"
+        f"thread was without its core for more than {LIMIT:.0%} of the time, at worst for {worst:.0%}; it was tried "
+        f"again for {patience_s:g} s. Stop other processes, or wait longer for a quiet machine with --patience"
     )
 
 
@@ -99,8 +99,8 @@ def gather(
 ) -> Gathered[T]:
     """The results of all units, in order, each measured in a quiet window.
 
-    Disturbed windows are measured again while patience lasts: so many seconds in all. Without `clocks` there is no
-    gate: for work on other devices than the CPU.
+    Disturbed windows are measured again for at most `patience_s` seconds in total. Without `clocks` there is no gate,
+    for work on other devices than the CPU.
     """
     if clocks is None:
         return Gathered([unit() for unit in units], [])

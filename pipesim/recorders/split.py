@@ -3,10 +3,10 @@
     y ── Add ── Addmm ── Gelu ── Addmm ── x
                   ╞══ W2, b2       ╞══ W1, b1
 
-    ──    nodes of autograd that lead to an input; they run first, each asked only for what leads on
-    ╞══   a fork, where parameters leave that way; the gradients that reach it are kept, and start those of W, b later
+    ──    nodes of autograd on the way to an input; they run first, and compute only gradients on that way
+    ╞══   a fork to parameters; the gradients that reach it are kept, and start those of W, b later
 
-This is the work of schedules with split backwards; looking over the graph is not part of it and is done beforehand.
+This is the work of schedules with split backwards; the search in the graph is not part of it and is done before.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class _Fork:
-    """A node from which gradients go to inputs and to parameters, or an output that no input leads to."""
+    """A node from which gradients go to inputs and to parameters."""
 
     node: Node
     parameters: "list[torch.Tensor]"
@@ -58,7 +58,7 @@ def split_backward(
 
 def _keeper(fork: _Fork) -> "Callable[[tuple[torch.Tensor | None, ...]], None]":
     def keep(gradients: "tuple[torch.Tensor | None, ...]") -> None:
-        if not fork.gradients:  # when the parameters' turn comes the node runs again
+        if not fork.gradients:  # the node runs again for the parameters
             fork.gradients = list(gradients)
 
     return keep
@@ -67,7 +67,7 @@ def _keeper(fork: _Fork) -> "Callable[[tuple[torch.Tensor | None, ...]], None]":
 def _forks(
     outputs: "list[torch.Tensor]", inputs: "list[torch.Tensor]", weights: "list[torch.nn.Parameter]"
 ) -> list[_Fork]:
-    """Where parameters leave the way from the outputs to the inputs."""
+    """The nodes between outputs and inputs with parameters beside that way."""
     from torch.autograd.graph import get_gradient_edge
 
     ends = {get_gradient_edge(tensor).node for tensor in inputs}

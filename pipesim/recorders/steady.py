@@ -1,4 +1,4 @@
-"""The same conditions from the first microbatch to the last: threads, the cores they may use, no garbage collection."""
+"""Constant conditions for all microbatches: threads, their cores, no garbage collection."""
 
 import gc
 import os
@@ -10,10 +10,10 @@ from pipesim.base.errors import InputError
 
 @contextmanager
 def steady(threads: int | None) -> Iterator[None]:
-    """Within, PyTorch computes with so many threads, on as many cores, where the system lets one choose them.
+    """Within, PyTorch computes with `threads` threads on as many cores, if the system supports affinity.
 
-    Of the allowed cores the last ones are taken: the first one has most of the system's own work. None leaves threads
-    and cores as they are, for a GPU, which several threads of the host feed.
+    The last of the allowed cores are used, since the first has most of the system's own work. None leaves threads and
+    cores unchanged, for a GPU that several threads of the host serve.
     """
     collecting = gc.isenabled()
     gc.collect()
@@ -28,7 +28,7 @@ def steady(threads: int | None) -> Iterator[None]:
 
 @contextmanager
 def pinned(threads: int) -> Iterator[None]:
-    """So many threads, and as many cores."""
+    """`threads` threads, and as many cores."""
     import torch
 
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []

@@ -1,4 +1,4 @@
-"""What a factory returned, checked: layers with names, example, and the model as a whole."""
+"""The checked result of a factory: layers with names, example, and the whole model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
-    """What is recorded. `whole` runs the model; `is_chain` says that it is its layers one after the other."""
+    """The model to record. `whole` runs it; `is_chain`: it is the sequence of its layers."""
 
     names: tuple[str, ...]
     layers: "tuple[torch.nn.Module, ...]"
@@ -38,7 +38,7 @@ class Subject:
 
     @property
     def precision(self) -> str:
-        """The type of most of what the parameters hold, as fp32, fp16, bf16; nothing where there are none."""
+        """The type of most of what the parameters hold, as fp32, fp16, bf16; empty without parameters."""
         held: dict[str, int] = {}
         for parameter in self.parameters:
             name = str(parameter.dtype).removeprefix("torch.")
@@ -50,10 +50,14 @@ class Subject:
 def load_factory(text: str) -> Callable[..., Any]:
     """The factory that `module:factory` or `module:factory(option=value)` names."""
     if ":" not in text.partition("(")[0]:
-        raise InputError(f"{shown(text)} found; a factory is written module:factory or module:factory(option=value)")
+        raise InputError(
+            f"{shown(text)} found; a factory as module:factory or module:factory(option=value) was expected"
+        )
     module = text.partition(":")[0]
     if module.endswith(".py") or "/" in module:
-        raise InputError(f"{shown(text)} found; a module is named as it is imported: package.module, not its file")
+        raise InputError(
+            f"{shown(text)} found; the name of a module, package.module, and not of its file, was expected"
+        )
     try:
         factory = lookup.resolve(text, {}, "factory")
     except PipesimError:
@@ -61,7 +65,7 @@ def load_factory(text: str) -> Callable[..., Any]:
     except (Exception, SystemExit) as error:  # anything may happen while a module is imported
         raise failed(f"factory {text!r}: importing its module", error) from error
     if isinstance(factory, partial) and "microbatch" in factory.keywords:
-        raise InputError(f"{shown(text)} found; microbatch is not an option there, since --microbatch says it")
+        raise InputError(f"{shown(text)} found; microbatch is not an option there; give it with --microbatch")
     return factory
 
 
@@ -89,7 +93,7 @@ def make_subject(factory: Callable[..., Any], microbatch: int, device: "torch.de
     try:
         made = factory(microbatch=microbatch)
     except Exception as error:  # anything may happen in a user's function
-        raise InputError(f"the factory, called with microbatch={microbatch}, raised {_said(error)}") from error
+        raise InputError(f"the factory, called with microbatch={microbatch}, raised {_summary(error)}") from error
     if not (isinstance(made, tuple) and 2 <= len(made) <= 3):
         raise InputError(f"the factory returned {_kind(made)}; {_CONTRACT}")
     names, layers = _layers(made[0])
@@ -121,7 +125,7 @@ def _chain(names: Sequence[str], layers: "Sequence[torch.nn.Module]", value: Val
 
 
 def _shaped(subject: Subject) -> Subject:
-    """The same; lazy modules, whose parameters get their shapes from the first example, have had it."""
+    """The subject, after the example has set the shapes of lazy parameters."""
     import torch
     from torch.nn.parameter import is_lazy
 
@@ -142,12 +146,12 @@ def run(subject: Subject) -> Value:
 
 
 def _layers(found: Any) -> "tuple[tuple[str, ...], tuple[torch.nn.Module, ...]]":  # noqa: ANN401 - the user's
-    """Names and modules. A module without a name of its own is called by its class and place: linear-3."""
+    """Names and modules. A module without a name is named by its class and position: linear-3."""
     import torch
 
     if isinstance(found, torch.nn.Sequential):
         pairs = list(found.named_children())
-        # a module that stands twice is listed once by named_children
+        # named_children lists a duplicate module once
         pairs = pairs if len(pairs) == len(found) else [("", module) for module in found]
     elif isinstance(found, Mapping | torch.nn.ModuleDict):
         pairs = list(found.items())
@@ -168,11 +172,11 @@ def _layers(found: Any) -> "tuple[tuple[str, ...], tuple[torch.nn.Module, ...]]"
 
 
 def failed(what: str, error: BaseException, hint: str = "") -> InputError:
-    """What to say of an exception in the user's model."""
-    return InputError(f"{what} raised {_said(error)}{hint}")
+    """The error for an exception in the user's model."""
+    return InputError(f"{what} raised {_summary(error)}{hint}")
 
 
-def _said(error: BaseException) -> str:
+def _summary(error: BaseException) -> str:
     first = next(iter(str(error).strip().splitlines()), "")
     return f"{type(error).__name__}: {first[:300]}" if first else type(error).__name__
 

@@ -1,4 +1,4 @@
-"""The library that records, which is optional."""
+"""The check for PyTorch, an optional dependency that recorders need."""
 
 import importlib.util
 
@@ -6,7 +6,7 @@ from pipesim.base.errors import MissingExtraError
 
 
 def require_torch(what: str) -> None:
-    """Refuse, saying how to install it, if there is no PyTorch. `what` needs it: a noun phrase."""
+    """Raise an error that explains the installation if there is no PyTorch. `what` needs it: a noun phrase."""
     found = importlib.util.find_spec("torch")
-    if found is None or found.origin is None:  # a folder that happens to be called torch has no origin
+    if found is None or found.origin is None:  # a folder named torch has no origin
         raise MissingExtraError(what, "torch")

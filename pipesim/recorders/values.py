@@ -1,4 +1,4 @@
-"""What passes between layers: a tensor, or tuples, lists and dicts of tensors."""
+"""Values that layers pass to each other: a tensor, or tuples, lists and dicts of tensors."""
 
 import copy
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def mapped(value: Value, function: "Callable[[torch.Tensor], torch.Tensor]") -> 
     if isinstance(value, tuple | list):
         return type(value)(mapped(part, function) for part in value)
     if isinstance(value, dict):
-        made = copy.copy(value)  # of its own class, which may take other arguments than a dict does
+        made = copy.copy(value)  # keeps its class, whose constructor can have other arguments
         for key, part in value.items():
             made[key] = mapped(part, function)
         return made
@@ -42,12 +42,12 @@ def mapped(value: Value, function: "Callable[[torch.Tensor], torch.Tensor]") -> 
 
 
 def cut(value: Value) -> Value:
-    """The same tensors as the start of a new graph: those that had a gradient to pass on get one of their own."""
+    """The same tensors, detached, as the start of a new graph; those that required a gradient still do."""
     return mapped(value, lambda tensor: tensor.detach().requires_grad_(tensor.requires_grad))
 
 
 def start_of_backward(value: Value) -> "tuple[list[torch.Tensor], list[torch.Tensor | None]]":
-    """What the backward starts from: the outputs that have a gradient, and those gradients (None for a loss)."""
+    """The start of the backward: outputs that require a gradient, and their gradients (None for a loss)."""
     import torch
 
     outputs = [tensor for tensor in tensors(value) if tensor.requires_grad]

@@ -168,8 +168,8 @@ OUT = ("-o", "made")
         (["gpt2", "-d", "t4", "--image", "9", *OUT], "has no image; it has microbatch, sequence, precision, tens"),
         (["pipesim.base.files:read_text", "-d", "t4", *OUT], "missing a required argument: 'path'"),
         (["pipesim.core.devices:nobody", "-d", "t4", *OUT], "module 'pipesim.core.devices' has no 'nobody'"),
-        (["builtins:dict", "-d", "t4", *OUT], "'builtins:dict': is no function that says what it takes"),
-        (["collections:Counter", "-d", "t4", *OUT], "made a Counter; a Model was expected"),
+        (["builtins:dict", "-d", "t4", *OUT], "'builtins:dict': has no signature that can be read"),
+        (["collections:Counter", "-d", "t4", *OUT], "returned a Counter; a Model was expected"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_paragraph_with_exit_code_2(run, tmp_path, monkeypatch, words, said):

@@ -17,7 +17,6 @@ NOT_YET = [
     "cli",
     "engines",
     "planners",
-    "recorders",
     "studies",
 ]
 

@@ -298,15 +298,15 @@ def test_one_disturbed_round_of_three_changes_nothing_and_two_that_differ_leave_
         fit = fitting.fits(links_of(TWO, rows))["intra"]
         assert [one.bytes for one in fit.left_out] == left_out
         assert fit.seconds(size) == pytest.approx(gloo_like(size), rel=0.02)
-        assert all("does not repeat" in one.why for one in fit.left_out)
+        assert all("is not repeatable" in one.why for one in fit.left_out)
 
 
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        (SIZES[-1:], r"1 of 13 sizes .*67108864 bytes \(22.28, 200.5, 89.11 ms in 3 rounds\) does not repeat"),
-        (SIZES[-2:-1], r"none from 4194304 bytes on, may be left out"),
-        (SIZES[:4], r"4 of 13 sizes cannot be relied on: 4 bytes .* 256 bytes .* At most 25% of the sizes"),
+        (SIZES[-1:], r"1 of 13 sizes .*67108864 bytes \(22.28, 200.5, 89.11 ms in 3 rounds\) is not repeatable"),
+        (SIZES[-2:-1], r"none from 4194304 bytes on, can be left out"),
+        (SIZES[:4], r"4 of 13 sizes are not reliable: 4 bytes .* 256 bytes .* At most 25% of the sizes"),
     ],
 )
 def test_what_does_not_repeat_at_the_large_end_or_in_many_places_is_refused(sizes, message):
@@ -394,7 +394,7 @@ def test_it_is_said_which_core_a_process_had_or_that_it_had_none_of_its_own():
     assert pinning.described([("a", 0, 2), ("b", 1, 2)]) == "a on core 2, b on core 2"
     for cores in ((2, 2), (None, None), (1, None)):
         found = pinning.described([("a", 0, cores[0]), ("b", 0, cores[1])])
-        assert found == "not each process on a core of its own: times may hold waiting for one"
+        assert found == "processes without separate cores: times can include waiting for a core"
 
 
 def test_the_command_says_how_capacity_and_duplex_were_decided_also_in_the_files(tmp_path, capsys, monkeypatch):
@@ -425,7 +425,7 @@ def test_a_recording_that_does_not_repeat_ends_without_a_cluster_and_keeps_its_s
         main(["record-links", "-o", str(tmp_path / "made")])
     assert ended.value.code == 2
     error = capsys.readouterr().err
-    assert "13 of 13 sizes cannot be relied on" in error
+    assert "13 of 13 sizes are not reliable" in error
     assert "No cluster is written; the samples are kept in" in error
     assert {path.name for path in (tmp_path / "made").iterdir()} == {"transfers.csv", "links.toml"}
 
@@ -441,11 +441,15 @@ def test_noise_that_makes_larger_messages_faster_still_gives_a_cluster():
 
 def test_a_cluster_is_not_made_of_half_a_recording():
     rows = transfers("node0.cpu0", "node0.cpu1", gloo_like)
-    with pytest.raises(RefusedError, match=r"could be measured in quiet: p2p with node0.cpu1: 4 bytes"):
+    with pytest.raises(
+        RefusedError, match=r"too noisy to measure all that a cluster needs: p2p with node0.cpu1: 4 bytes"
+    ):
         fitting.cluster_of(links_of(TWO, rows, ("p2p with node0.cpu1: 4 bytes",)))
     nothing = {name: column[:0] for name, column in links_of(TWO, rows).transfers.items()}
     links = replace(links_of(TWO, rows, ("p2p with node0.cpu1: 4, 8 bytes",)), transfers=nothing)
-    with pytest.raises(RefusedError, match=r"could be measured in quiet: p2p with node0.cpu1: 4, 8 bytes"):
+    with pytest.raises(
+        RefusedError, match=r"too noisy to measure all that a cluster needs: p2p with node0.cpu1: 4, 8 bytes"
+    ):
         fitting.cluster_of(links)
     with pytest.raises(InputError, match="no transfers of class inter"):
         fitting.cluster_of(links_of(FOUR, rows))

@@ -461,7 +461,7 @@ def test_what_one_layer_takes_from_another_behind_the_cuts_back_is_for_hooks():
 
     with pytest.raises(
         InputError,
-        match=r"layer 3 \(take-3\) works with what layer 1 \(keep-1\) was given or computed, without.*method hooks",
+        match=r"layer 3 \(take-3\) uses a tensor of layer 1 \(keep-1\) that it does not receive as input.*method hooks",
     ):
         layer_recording.record(factory, [4], LENIENT, clocks=None)
     found = layer_recording.record(factory, [4], Settings(method="hooks", tolerance=10.0), clocks=None)
@@ -671,10 +671,10 @@ def test_the_command_says_what_it_measured_in_a_table(capsys):
         (["my_models:none", "-b", "8"], "has no 'none'"),
         (["my_models:broken", "-b", "8"], "raised ValueError: no such luck"),
         (["my_models:mlp(depth=3)", "-b", "8"], "unexpected keyword argument 'depth'"),
-        (["mlp", "-b", "8"], "a factory is written module:factory"),
-        (["my_models.py:mlp", "-b", "8"], "a module is named as it is imported"),
-        (["./my_models:mlp", "-b", "8"], "a module is named as it is imported"),
-        (["my_models:mlp(microbatch=4)", "-b", "8"], "since --microbatch says it"),
+        (["mlp", "-b", "8"], "a factory as module:factory"),
+        (["my_models.py:mlp", "-b", "8"], "the name of a module, package.module,"),
+        (["./my_models:mlp", "-b", "8"], "the name of a module, package.module,"),
+        (["my_models:mlp(microbatch=4)", "-b", "8"], "give it with --microbatch"),
     ],
 )
 @pytest.mark.usefixtures("in_folder")
