@@ -6,7 +6,7 @@ import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import DoesNotFitError, InputError
-from pipesim.base.kernels import compiled
+from pipesim.base.kernels import borrowing, compiled
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -17,7 +17,7 @@ from pipesim.core.plan import Plan, Stage
 from pipesim.lowering import state_factor
 from pipesim.planners.groups import by_node, cut_bytes, kinds_of, layer_seconds, prefix, ring, worst_bandwidths
 
-SMALL = 50_000  # devices^3 x layers^2 that Python searches sooner than numba is imported
+SMALL = 50_000  # devices^3 x layers^2: up to here Python is faster than importing numba
 
 
 def table_bytes(size: ProblemSize) -> float:
@@ -42,11 +42,11 @@ def piper(
     evenly over its devices, plus its all-reduce divided by the microbatches; a transfer's are those of activations and
     gradients over the link between the last device of a stage and the first of the next, each sender with its share.
     A device holds parameters, gradients, optimizer state (`optimizer_state` bytes per byte of parameters, by default
-    Adam's in the model's precision), and the stash of the microbatches in flight: under 1F1B, as many as stages
-    are left, itself counted. A device of memory 0 has no cap. If nothing fits, the error says what is short and by how
-    much; memory_limit=False plans all the same. Devices are taken node by node, neighbours for each stage; any others
-    may stay idle. Ignores the fill of the pipeline, latencies, and receivers that share a link. Piper's splitting of
-    layers and its recomputation are left out.
+    Adam's in the model's precision), and the stash of the microbatches in flight: under 1F1B, one for each remaining
+    stage, including itself. A device of memory 0 has no limit. If nothing fits, the error names the stage and the
+    missing bytes; with memory_limit=False a plan is returned anyway. Devices are taken node by node, neighbours for
+    each stage; others may be idle. Ignores the fill of the pipeline, latencies, and receivers that share a link.
+    Piper's splitting of layers and its recomputation are left out.
     """
     plans.check_microbatches(microbatches)
     order = [position for node in by_node(cluster) for position in node]
@@ -84,7 +84,7 @@ class _Memory(NamedTuple):
         return cls(prefix(model.parameter_bytes * factor), prefix(model.stash_bytes), capacity, microbatches)
 
     def without_limit(self) -> "_Memory":
-        """As if no device's memory were known."""
+        """The same without a limit on any device."""
         return self._replace(capacity=np.full_like(self.capacity, np.inf))
 
     def need(self, replicas: int, left: int, a: int, b: int) -> float:
@@ -116,7 +116,20 @@ class _Solved(NamedTuple):
     stages: list[tuple[int, int, range]]
 
 
-class _Table(NamedTuple):
+class StageCosts(NamedTuple):
+    """What a stage on some devices costs, for `extend`."""
+
+    seconds: Floats  # [a, b]: of layers a .. b-1
+    sent: Floats  # [b]: bytes at a cut before layer b, both ways
+    pace: Floats  # [j]: seconds per byte to a next stage that begins on device j
+    static: Floats
+    stash: Floats
+    capacity: float
+    microbatches: int
+    lacking: bool  # minimise the bytes that are lacking, in place of seconds
+
+
+class Table(NamedTuple):
     """[stages left, first device, first layer]: the least bottleneck, and what the first stage does there."""
 
     worst: Floats
@@ -125,7 +138,8 @@ class _Table(NamedTuple):
     following: Ints  # the first device of the next stage
 
     @classmethod
-    def empty(cls, shape: tuple[int, int, int]) -> "_Table":
+    def empty(cls, shape: tuple[int, int, int]) -> "Table":
+        """No plan yet."""
         return cls(np.full(shape, np.inf), *(np.zeros(shape, np.int64) for _ in range(3)))
 
     def traced(self) -> _Solved | None:
@@ -150,11 +164,11 @@ def _solve(clock: _Clock, memory: _Memory, *, lacking: bool = False) -> _Solved 
                    = min over r, b, j >= i + r of
                      max( layers a .. b on i .. i + r, transfer at b from i + r - 1 to j, worst[x - 1, j, b] )
 
-    `lacking`: the same for bytes that a stage lacks in place of its seconds.
+    With `lacking`, the bytes that a stage lacks take the place of its seconds.
     """
     devices, layers = len(clock.order), len(clock.sent) - 1
-    table = _Table.empty((min(devices, layers) + 1, devices + 1, layers + 1))
-    table.worst[0, devices, layers] = 0.0  # nothing left: no stage, no device, no layer
+    table = Table.empty((min(devices, layers) + 1, devices + 1, layers + 1))
+    table.worst[0, devices, layers] = 0.0  # no stage, device or layer remains
     kernel = compiled(extend) if devices**3 * layers**2 > SMALL else extend
     sent = np.zeros_like(clock.sent) if lacking else clock.sent
     for i in range(devices - 1, -1, -1):
@@ -162,45 +176,51 @@ def _solve(clock: _Clock, memory: _Memory, *, lacking: bool = False) -> _Solved 
             held = range(i, i + r)
             pace = np.append(1 / (r * clock.between[held[-1]]), 0.0)  # [j]: seconds per byte to j; the end costs none
             capacity = memory.capacity[i : i + r].min()
-            parts = clock.stage(held), sent, pace, memory.static, memory.stash, capacity, memory.microbatches
-            kernel(i, r, *parts, lacking, *table)
+            seconds, microbatches = clock.stage(held), memory.microbatches
+            stage = StageCosts(seconds, sent, pace, memory.static, memory.stash, capacity, microbatches, lacking)
+            kernel(i, r, stage, table)
     return table.traced()
 
 
-def extend(  # noqa: PLR0917 - one kernel, without calls, so that numba and Python run the same lines
-    i: int, r: int, own: Floats, sent: Floats, pace: Floats, static: Floats, stash: Floats, capacity: float,
-    microbatches: int, lacking: bool, worst: Floats, stop: Ints, replicas: Ints, following: Ints,  # noqa: FBT001 - numba takes no keywords
-) -> None:  # fmt: skip
-    """Put a first stage on devices i .. i+r-1 wherever it is better than what is in the tables, for every x and a.
+def extend(i: int, r: int, stage: StageCosts, table: Table) -> None:
+    """Put a first stage on devices i .. i+r-1 wherever it is better than the table's, for every x and a.
 
     rest[b]   least over j of max( transfer at b to j, worst[x - 1, j, b] ): what follows a stage that ends before b
 
-    The more layers, the slower and the larger the stage: the search ends where it is too slow or too large.
+    With more layers a stage is slower and larger: the search ends where it is too slow or too large.
     """
-    layers, devices = len(sent) - 1, len(pace) - 1
+    layers, devices = len(stage.sent) - 1, len(stage.pace) - 1
+    worst = table.worst
     rest, next_device = np.zeros(layers + 1), np.zeros(layers + 1, np.int64)
     for x in range(1, min(len(worst) - 1, devices - i - r + 1) + 1):
         rest[:] = np.inf
         for j in range(i + r, devices + 1):
             for b in range(1, layers + 1):
-                after = max(worst[x - 1, j, b], sent[b] * pace[j])
+                after = max(worst[x - 1, j, b], stage.sent[b] * stage.pace[j])
                 if after < rest[b]:
                     rest[b], next_device[b] = after, j
-        flying = min(x, microbatches)
         for a in range(layers):
             best = worst[x, i, a]
             for b in range(a + 1, layers + 1):
-                need = np.rint(static[b] - static[a]) + np.rint((stash[b] - stash[a]) / r) * flying
-                mine = max(need - capacity, 0.0) if lacking else own[a, b]
-                if mine >= best or (need > capacity and not lacking):
+                need = bytes_needed(r, min(x, stage.microbatches), a, b, stage)
+                mine = max(need - stage.capacity, 0.0) if stage.lacking else stage.seconds[a, b]
+                if mine >= best or (need > stage.capacity and not stage.lacking):
                     break
                 if max(mine, rest[b]) < best:
                     best = max(mine, rest[b])
-                    worst[x, i, a], stop[x, i, a], replicas[x, i, a], following[x, i, a] = best, b, r, next_device[b]
+                    worst[x, i, a], table.stop[x, i, a], table.replicas[x, i, a] = best, b, r
+                    table.following[x, i, a] = next_device[b]
+
+
+@borrowing
+def bytes_needed(replicas: int, flying: int, a: int, b: int, stage: StageCosts) -> float:
+    """Bytes on each replica of layers a .. b-1 with this many microbatches in flight."""
+    static, stash = stage.static[b] - stage.static[a], stage.stash[b] - stage.stash[a]
+    return np.rint(static) + np.rint(stash / replicas) * flying  # type: ignore[no-any-return]  # a number
 
 
 def _nothing_fits(cluster: Cluster, order: list[int], memory: _Memory, clock: _Clock) -> InputError:
-    """Told by the plan whose worst stage lacks the fewest bytes."""
+    """The error for the plan whose worst stage lacks the fewest bytes."""
     attempt = _solve(clock, memory, lacking=True)
     if attempt is None:
         return InputError("times of layers must be finite")
