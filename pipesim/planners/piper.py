@@ -129,7 +129,7 @@ class StageCosts(NamedTuple):
     lacking: bool  # minimise the bytes that are lacking, in place of seconds
 
 
-class Table(NamedTuple):
+class PiperTable(NamedTuple):
     """[stages left, first device, first layer]: the least bottleneck, and what the first stage does there."""
 
     worst: Floats
@@ -138,7 +138,7 @@ class Table(NamedTuple):
     following: Ints  # the first device of the next stage
 
     @classmethod
-    def empty(cls, shape: tuple[int, int, int]) -> "Table":
+    def empty(cls, shape: tuple[int, int, int]) -> "PiperTable":
         """No plan yet."""
         return cls(np.full(shape, np.inf), *(np.zeros(shape, np.int64) for _ in range(3)))
 
@@ -167,7 +167,7 @@ def _solve(clock: _Clock, memory: _Memory, *, lacking: bool = False) -> _Solved 
     With `lacking`, the bytes that a stage lacks take the place of its seconds.
     """
     devices, layers = len(clock.order), len(clock.sent) - 1
-    table = Table.empty((min(devices, layers) + 1, devices + 1, layers + 1))
+    table = PiperTable.empty((min(devices, layers) + 1, devices + 1, layers + 1))
     table.worst[0, devices, layers] = 0.0  # no stage, device or layer remains
     kernel = compiled(extend) if devices**3 * layers**2 > SMALL else extend
     sent = np.zeros_like(clock.sent) if lacking else clock.sent
@@ -182,7 +182,7 @@ def _solve(clock: _Clock, memory: _Memory, *, lacking: bool = False) -> _Solved 
     return table.traced()
 
 
-def extend(i: int, r: int, stage: StageCosts, table: Table) -> None:
+def extend(i: int, r: int, stage: StageCosts, table: PiperTable) -> None:
     """Put a first stage on devices i .. i+r-1 wherever it is better than the table's, for every x and a.
 
     rest[b]   least over j of max( transfer at b to j, worst[x - 1, j, b] ): what follows a stage that ends before b

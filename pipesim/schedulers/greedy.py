@@ -17,9 +17,9 @@ import numpy as np
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.schedulers.abstract_pipeline import AbstractPipeline
-from pipesim.schedulers.greedy_kernel import Policy, Times, run
+from pipesim.schedulers.greedy_kernel import Policy, StageTimes, run
 
-Record = TypeVar("Record", Times, Policy)
+Record = TypeVar("Record", StageTimes, Policy)
 
 UNLIMITED = 1 << 40  # microbatches
 MANY = 2000  # forwards; with more, the compiled kernel is faster for a single run
@@ -96,8 +96,8 @@ def greedy_order(pipeline: AbstractPipeline, how: Rules, position: Ints | None =
     return GreedyOrder([rows[n, :length] for n, length in enumerate(lengths)] if is_complete else None, first, last)
 
 
-def _times(pipeline: AbstractPipeline, *, split: bool) -> Times:
-    return Times(
+def _times(pipeline: AbstractPipeline, *, split: bool) -> StageTimes:
+    return StageTimes(
         pipeline.slot,
         pipeline.lane_of,
         pipeline.stage_of,

@@ -4,7 +4,7 @@
     choice     the forward and the backward with the least keys whose messages are there, or a waiting weights' gradient
     queues     of each slot: forwards in the order of microbatches, backwards in the order in which they arrive
 
-Times of messages are known from the moment on at which their sender starts.
+StageTimes of messages are known from the moment on at which their sender starts.
 """
 
 import heapq
@@ -21,7 +21,7 @@ FORWARD, WHOLE, INPUT, WEIGHT = 0, 1, 2, 3  # kinds of actions, as in core.sched
 NONE = -1  # in place of a kind or a slot
 
 
-class Times(NamedTuple):
+class StageTimes(NamedTuple):
     """The abstract pipeline: slots, durations and messages in nanoseconds; [stage] where nothing else is stated."""
 
     slot: Ints  # [stage, microbatch]
@@ -52,7 +52,7 @@ class Policy(NamedTuple):
     released: float
 
 
-class Queues(NamedTuple):
+class SlotQueues(NamedTuple):
     """What waits on each slot: [slot, i] is the i-th forward or backward of the slot."""
 
     passing: Ints  # the microbatch of the i-th forward
@@ -68,7 +68,7 @@ class Queues(NamedTuple):
     first: Ints  # [lane]: its first slot in `by_lane`
 
 
-class Lanes(NamedTuple):
+class LaneState(NamedTuple):
     """What each lane has done, and what it keeps."""
 
     waiting: Ints  # [lane, i, (stage, microbatch)]: weights' gradients
@@ -82,20 +82,20 @@ class Lanes(NamedTuple):
     forwards_done: Ints
 
 
-class State(NamedTuple):
+class GreedyState(NamedTuple):
     """All that the kernels read and write."""
 
-    times: Times
+    times: StageTimes
     policy: Policy
-    queues: Queues
-    lanes: Lanes
+    queues: SlotQueues
+    lanes: LaneState
 
 
-def run(times: Times, policy: Policy) -> tuple[Ints, Ints, Ints, Ints]:
+def run(times: StageTimes, policy: Policy) -> tuple[Ints, Ints, Ints, Ints]:
     """[lane, i, (stage, kind, microbatch)], the number of actions of each lane, its first start and its last end."""
     queues = queues_of(times, len(policy.limit))
     lanes = lanes_of(times, policy, queues)
-    state = State(times, policy, queues, lanes)
+    state = GreedyState(times, policy, queues, lanes)
     free, begun = lanes.free, lanes.begun
     actions = (3 if policy.split else 2) * lanes.forwards.max()
     rows, counts = np.zeros((len(free), actions, 3), np.int64), np.zeros(len(free), np.int64)
@@ -131,7 +131,7 @@ def run(times: Times, policy: Policy) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 @borrowing
-def choice(now: int, lane: int, state: State) -> tuple[int, int]:
+def choice(now: int, lane: int, state: GreedyState) -> tuple[int, int]:
     """The kind and the slot of the action that the lane starts now; (NONE, NONE) if it waits for the next event."""
     times, policy, _, lanes = state
     forward, forward_key, soon = first_forward(now, lane, state)
@@ -151,7 +151,7 @@ def choice(now: int, lane: int, state: State) -> tuple[int, int]:
 
 
 @borrowing
-def first_forward(now: int, lane: int, state: State) -> tuple[int, int, int]:
+def first_forward(now: int, lane: int, state: GreedyState) -> tuple[int, int, int]:
     """The slot whose next forward has the least key of those within the limits, the key, and the next arrival."""
     times, policy, queues, lanes = state
     slot, key, soon = NONE, FAR, FAR
@@ -176,7 +176,7 @@ def first_forward(now: int, lane: int, state: State) -> tuple[int, int, int]:
 
 
 @borrowing
-def first_backward(now: int, lane: int, state: State) -> tuple[int, int, int]:
+def first_backward(now: int, lane: int, state: GreedyState) -> tuple[int, int, int]:
     """The slot whose next backward has the least key, the key, and the next arrival."""
     times, policy, queues, _ = state
     slot, key, soon = NONE, FAR, FAR
@@ -193,7 +193,7 @@ def first_backward(now: int, lane: int, state: State) -> tuple[int, int, int]:
 
 
 @borrowing
-def start_forward(now: int, lane: int, slot: int, state: State) -> tuple[int, int, int, int]:
+def start_forward(now: int, lane: int, slot: int, state: GreedyState) -> tuple[int, int, int, int]:
     """Start the next forward of a slot: its stage and microbatch, the lane of its message, and the arrival there.
 
     The activation of the last stage becomes a backward there.
@@ -216,7 +216,7 @@ def start_forward(now: int, lane: int, slot: int, state: State) -> tuple[int, in
 
 
 @borrowing
-def start_backward(now: int, lane: int, slot: int, state: State) -> tuple[int, int, int, int]:
+def start_backward(now: int, lane: int, slot: int, state: GreedyState) -> tuple[int, int, int, int]:
     """Start the next backward of a slot, whole or of the input; returns what `start_forward` does."""
     times, policy, queues, lanes = state
     n, m = times.stage_of[slot], queues.returning[slot, queues.next_backward[slot]]
@@ -238,7 +238,7 @@ def start_backward(now: int, lane: int, slot: int, state: State) -> tuple[int, i
 
 
 @borrowing
-def start_weight(lane: int, state: State) -> tuple[int, int, int, int]:
+def start_weight(lane: int, state: GreedyState) -> tuple[int, int, int, int]:
     """Start the weights' gradient that waits longest; it sends no message."""
     times, policy, _, lanes = state
     i = lanes.next_waiting[lane]
@@ -249,14 +249,14 @@ def start_weight(lane: int, state: State) -> tuple[int, int, int, int]:
 
 
 @borrowing
-def add_backward(slot: int, microbatch: int, arrival: int, queues: Queues) -> None:
+def add_backward(slot: int, microbatch: int, arrival: int, queues: SlotQueues) -> None:
     """Append a backward to the queue of a slot."""
     i = queues.backwards[slot]
     queues.returning[slot, i], queues.backward_at[slot, i] = microbatch, arrival
     queues.backwards[slot] = i + 1
 
 
-def queues_of(times: Times, lanes: int) -> Queues:
+def queues_of(times: StageTimes, lanes: int) -> SlotQueues:
     """The queues at the start: the forwards of the first stage are ready."""
     stages, microbatches = times.slot.shape
     slots = len(times.lane_of)
@@ -274,7 +274,7 @@ def queues_of(times: Times, lanes: int) -> Queues:
             forward_at[s, : count[s]] = 0
     lane_of = np.asarray(times.lane_of)
     by_lane = np.argsort(lane_of, kind="mergesort")
-    return Queues(
+    return SlotQueues(
         passing,
         count,
         index,
@@ -289,13 +289,13 @@ def queues_of(times: Times, lanes: int) -> Queues:
     )
 
 
-def lanes_of(times: Times, policy: Policy, queues: Queues) -> Lanes:
+def lanes_of(times: StageTimes, policy: Policy, queues: SlotQueues) -> LaneState:
     """The lanes at the start."""
     lanes = len(policy.limit)
     forwards = np.zeros(lanes, np.int64)
     for s in range(len(times.lane_of)):
         forwards[times.lane_of[s]] += queues.passes[s]
-    return Lanes(
+    return LaneState(
         np.zeros((lanes, forwards.max(), 2), np.int64),
         np.zeros(lanes, np.int64),
         np.zeros(lanes, np.int64),

@@ -7,7 +7,7 @@ import pytest
 
 from helpers.rivals import drawn_costs
 from pipesim.planners.dapple import candidates, dapple, least_blocks, problem_of, two_stages
-from pipesim.planners.dapple_placement import Piece, after, placements, placements_of_each, size_of
+from pipesim.planners.dapple_placement import after, placements, placements_of_each, size_of
 from pipesim.planners.groups import cut_bytes
 from pipesim.studies.experiment import load_cluster
 
@@ -173,26 +173,3 @@ def test_with_fewer_microbatches_than_pipelines_there_are_fewer_pipelines():
 
 
 # --- placing ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_three_policies_place_as_the_picture_shows():
-    found = placements((4, 4, 4), (2, 1, 0), 3)
-    assert found == [
-        (Piece(2, 0, 3),),  # fresh
-        (Piece(0, 2, 4), Piece(1, 1, 2)),  # append
-        (Piece(0, 2, 3), Piece(1, 1, 2), Piece(2, 0, 1)),  # scatter
-    ]
-
-
-def test_a_policy_that_has_too_few_devices_offers_nothing():
-    assert placements((2, 2), (2, 1), 1) == [(Piece(1, 1, 2),)], "no fresh machine; append and scatter agree"
-    assert placements((2, 2), (2, 1), 2) == []
-
-
-@pytest.mark.parametrize("pipelines", [1, 2, 3])
-def test_all_pipelines_take_as_many_devices_each_and_none_twice(pipelines):
-    for need in (1, 2):
-        for used, group in placements_of_each((4, 3, 5), (1, 0, 2), need, pipelines, 1000):
-            assert size_of(group) == need * pipelines
-            assert sum(used) == 3 + need * pipelines
-            assert after((1, 0, 2), group) == used, "the group is what is newly used"

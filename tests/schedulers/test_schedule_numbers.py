@@ -1,10 +1,5 @@
 """Every schedule against its published numbers: makespan, longest stage, in flight; equal stages, no messages."""
 
-import itertools
-from dataclasses import replace
-from functools import partial
-
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,10 +7,9 @@ from hypothesis import strategies as st
 from helpers import strategies  # noqa: F401 - its profile for Hypothesis
 from pipesim.analysis import metrics
 from pipesim.lowering import Options, lower
-from pipesim.schedulers import blocks, v_half, v_min
+from pipesim.schedulers import v_min
 from pipesim.studies import equal_stages, experiment
 from pipesim.studies.equal_stages import Times
-from pipesim.studies.ordering import schedule_with
 
 UNIT = Times()  # F = 1, B = 2, I = W = 1
 MEASURED = Times.of(
@@ -189,30 +183,6 @@ def test_on_a_v_each_further_microbatch_takes_six_units_for_any_number_of_device
     assert (many - few) / 12 == 6
 
 
-@pytest.mark.parametrize("p", range(1, 65))
-def test_the_limit_on_a_v_leaves_room_for_the_blocks_own_order(p):
-    """So that no costs bring it to a standstill."""
-    assert blocks.in_flight(v_half.block_of(p), p) <= p + 2
-    assert blocks.in_flight(v_min.block_of(p), p) <= v_min.limit_of(p)
-
-
-@given(st.lists(st.tuples(*[st.integers(1, 9)] * 3), min_size=12, max_size=12), st.integers(1, 6), st.integers(1, 9))
-def test_the_family_on_a_v_comes_to_its_end_whatever_its_stages_cost(times, p, m):
-    """Within its limits: chunks count alike, whatever they take."""
-    made = equal_stages.case("zb_v", p, m, UNIT)
-    for name, most in (("v_half", p + 2), ("v_min", v_min.limit_of(p))):
-        forward, input_grad, weight_grad = np.array(times[: 2 * p], float).T
-        samples = made.costs.samples | {
-            "forward": forward,
-            "backward_input": input_grad,
-            "backward_weight": weight_grad,
-        }
-        schedule = schedule_with(name, made.plan, replace(made.costs, samples=samples), made.cluster)
-        timeline = experiment.run(lower(replace(made, schedule=schedule)))
-        assert metrics.in_flight(timeline).max() <= most
-        timeline.verify()
-
-
 @given(st.integers(1, 8), st.data())
 def test_with_few_microbatches_zb_v_is_no_slower_than_what_keeps_less(p, data):
     """Four devices and three microbatches took 26 where v_half takes 23."""
@@ -223,44 +193,3 @@ def test_with_few_microbatches_zb_v_is_no_slower_than_what_keeps_less(p, data):
 
 def test_with_few_microbatches_zb_v_takes_backwards_as_they_come():
     assert seconds(replayed("zb_v", 4, 3)) == seconds(replayed("interleaved_zb(chunks=2)", 4, 3)) == 23
-
-
-@pytest.mark.parametrize("p", v_min.ONE_MORE)
-def test_no_block_keeps_p_chunks_where_v_min_keeps_one_more(p):
-    """All ways to let the passes of a microbatch wait on its way are tried that could: the first lane has room for few.
-
-    Its first chunk has 4p actions from F to I, its second two, and both W: so long at least they are in flight.
-    """
-    passes = [*range(p), *reversed(range(p))] * 2
-    room = blocks.UNITS * p - (4 * p + 1) - 3
-    waits = (np.bincount(at, minlength=4 * p - 1) for n in range(room + 1) for at in chosen(4 * p - 1, n))
-    begins = (np.concatenate([[0], np.cumsum(1 + wait)]) for wait in waits)
-    assert not any(
-        all(keeps([begin[i] for i in range(4 * p) if passes[i] == lane], p) for lane in range(p)) for begin in begins
-    )
-
-
-def test_blocks_that_keep_p_chunks_pass_that_judgement():
-    for p in (4, 6, 7):
-        assert all(keeps(lane, p) for lane in blocks.starts(v_min.block_of(p), p).T.tolist())
-
-
-def chosen(places, count):
-    """All multisets of so many places, as arrays."""
-    return map(
-        partial(np.array, dtype=np.int64), itertools.combinations_with_replacement(range(places), count)
-    )  # fmt: skip
-
-
-def keeps(begins, limit):
-    """Whether F0, F1, I1, I0 of a lane leave units for both W so that no more than `limit` chunks are in flight."""
-    units = blocks.UNITS
-    free = sorted(set(range(units)) - {begin % units for begin in begins})
-    if len(free) != 2:
-        return False
-    f0, f1, i1, i0 = begins
-    for w0, w1 in (free, free[::-1]):
-        spans = [(f, i + 1 + (w - i - 1) % units + 1) for f, i, w in ((f0, i0, w0), (f1, i1, w1))]
-        if max(sum((u - a) // units - (u - b) // units for a, b in spans) for u in range(units)) <= limit:
-            return True
-    return False

@@ -1,0 +1,46 @@
+"""The kernel of greedy scheduling gives the same as machine code and as Python, from arrays and from lists."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.strategies import jobs
+from pipesim.base.kernels import compiled
+from pipesim.schedulers import greedy, greedy_kernel
+from pipesim.schedulers.abstract_pipeline import abstract_pipeline
+from pipesim.schedulers.priorities import PRIORITIES
+from pipesim.studies import equal_stages
+from pipesim.studies.equal_stages import Times
+
+
+@settings(max_examples=60)
+@given(job=jobs(), data=st.data())
+def test_machine_code_is_python(job, data):
+    pipeline = abstract_pipeline(job.plan, job.costs, job.cluster)
+    forward, backward = PRIORITIES[data.draw(st.sampled_from(sorted(PRIORITIES)))](pipeline)
+    most, split = data.draw(st.sampled_from([1.0, 2.0, 4.5, np.inf])), data.draw(st.booleans())
+    how = greedy.rules(
+        pipeline,
+        forward_key=np.ascontiguousarray(forward),
+        backward_key=np.ascontiguousarray(backward),
+        limit=np.full(pipeline.lanes, most),
+        quota=np.full(pipeline.lanes, data.draw(st.integers(0, 3))),
+        patience=data.draw(st.sampled_from([0.0, 0.5])),
+        split=split,
+        strict=data.draw(st.booleans()),
+        released=data.draw(st.sampled_from([0.0, 0.5])),
+    )
+    times = greedy._times(pipeline, split=split)
+    policy = greedy._policy(how, greedy.positions(pipeline, how.forward_key))
+    expected = compiled(greedy_kernel.run)(times, policy)
+    for found in (greedy_kernel.run(times, policy), greedy_kernel.run(greedy._listed(times), greedy._listed(policy))):
+        assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_at_the_start_only_the_forwards_of_the_first_stage_are_ready():
+    made = equal_stages.case("gpipe", 3, 2, Times())
+    pipeline = abstract_pipeline(made.plan, made.costs, made.cluster)
+    queues = greedy_kernel.queues_of(greedy._times(pipeline, split=False), pipeline.lanes)
+    assert queues.forward_at.tolist() == [[0, 0], [-1, -1], [-1, -1]]
+    assert queues.passes.tolist() == [2, 2, 2]
+    assert queues.first.tolist() == [0, 1, 2, 3]
