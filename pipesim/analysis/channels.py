@@ -2,8 +2,8 @@
 
     F_1 -> cF_1 -> F_2 -> ... -> cF_S-1 -> [F_S then B_S] -> cB_S-1 -> B_S-1 -> ... -> cB_1 -> B_1
 
-A microbatch is a chain of these 4S - 3 blocks. A channel is one half-duplex machine (an assumption of ours about the
-SPP paper, whose body we could not consult), or two, one each way (`full`). Times are whole nanoseconds.
+A microbatch is a chain of these 4S - 3 blocks. A channel is one half-duplex machine (our assumption about the SPP
+paper, of which only the abstract was available), or two, one each way (`full`). Times are whole nanoseconds.
 
 PE, the order of execution in our reconstruction of SPP, is *cycle order*: the smallest m + j first (microbatch m, block
 j), backward first among equals; a machine that becomes idle takes the first block of that order whose predecessor is
@@ -96,7 +96,7 @@ def _all_reduce_ns(plan: Plan, costs: Costs, cluster: Cluster, n: int) -> int:
 
 
 def slowest(cluster: Cluster, pairs: list[tuple[str, str]], size: float, times: int) -> int:
-    """Nanoseconds of the slowest pair's message. Of routes that are equally long and wide one is looked at."""
+    """Nanoseconds of the slowest pair's message. Of equal routes only one is computed."""
     routes = {pair: cluster.route(*pair) for pair in pairs}
     kinds = {(r.delay, r.bandwidth, r.links if cluster.has_tables else ()): pair for pair, r in routes.items()}
     return max((alone(cluster, a, b, size, times).duration for a, b in kinds.values()), default=0)
@@ -194,13 +194,16 @@ def cycle_order(chain: Chain, microbatches: int, full: bool) -> tuple[Ints, Ints
 
 
 def theorem_bound(pipeline: Pipeline) -> int:
-    """What PE never exceeds: max over stages n = 1..S of (M + 4S - 2n - 2) C + A_n."""
+    """The most that cycle order may take: max over stages n = 1..S of (M + 4S - 2n - 2) C + A_n.
+
+    Proven for the static order in which block (m, j) takes cycle m + j - 1; for PE it is tested.
+    """
     stages = len(pipeline.forward)
     n = np.arange(1, stages + 1)
     return int(((pipeline.microbatches + 4 * stages - 2 * n - 2) * pipeline.cycle + pipeline.all_reduce).max())
 
 
 def work_bound(pipeline: Pipeline) -> int:
-    """What no order beats: each stage's own work, and its all-reduce after it."""
+    """The least that any order takes: each stage's own work, and its all-reduce after it."""
     work = pipeline.microbatches * (pipeline.forward + pipeline.backward)
     return int((work + pipeline.all_reduce).max())

@@ -1,4 +1,4 @@
-"""What searching planners minimise unless told otherwise: the time of the abstract pipeline under PE."""
+"""The cost that searching planners minimise by default: the time of the abstract pipeline under PE."""
 
 from collections.abc import Callable
 

@@ -1,10 +1,13 @@
-"""SPP, our reconstruction of the planner of INFOCOM 2022 (Luo et al.), whose body we could not consult.
+"""SPP, our reconstruction of the planner of INFOCOM 2022 (Luo et al.).
 
     order = RDO(all devices);   for x in 1 .. min(V, L):   plan = PRM(order, x), time = PE(plan);   keep the fastest
 
-`rdo` orders the devices, `prm` partitions and replicates for every number of stages, `channels.execute` is PE. The
-choices that are ours: the smaller side of a cut first, all replica pairs sending at once over a half-duplex channel,
-cycle order.
+`rdo` orders the devices, `prm` partitions and replicates for every number of stages, `channels.execute` is PE.
+
+Only the abstract of the paper was available: it minimises the time of a synchronous iteration over any connectivity
+of GPUs, by a partition with device mapping and by an order of the microbatches. The formulas of RDO, PRM and PE are
+reconstructed. Our own choices among them: the smaller side of a cut comes first; all replica pairs of two stages send
+at once; a channel is one half-duplex machine; PE runs blocks in cycle order.
 """
 
 import numpy as np
@@ -61,15 +64,15 @@ def spp(
     solutions = prm(costs, cluster, sequence, microbatches, most_stages, limit)
     if not solutions and limit is not None:
         raise _nothing_fits(costs, cluster, sequence, microbatches, limit, most_stages)
-    made = [plan_of(model, cluster, sequence, solution, microbatches) for solution in solutions.values()]
-    timed = [(_pe_time(plan, costs, cluster), n, plan) for n, plan in enumerate(made)]
+    candidates = [plan_of(model, cluster, sequence, solution, microbatches) for solution in solutions.values()]
+    timed = [(_pe_time(plan, costs, cluster), n, plan) for n, plan in enumerate(candidates)]
     time, _, plan = min(timed)
     label = "spp" if order == "auto" and name == "rdo" else f"spp(order={name!r})"
     return Plan(plan.model, plan.layers, microbatches, plan.stages, "split", label, to_s(time))
 
 
 def plan_of(model: Model, cluster: Cluster, order: list[int], solution: Partition, microbatches: int) -> Plan:
-    """The plan that a solution stands for: stage after stage takes the next devices of the order."""
+    """The plan of a partition: stage after stage takes the next devices of the order."""
     ends = np.cumsum(solution.replicas).tolist()
     bounds = [*solution.starts, len(model)]
     names = [cluster.devices[i].name for i in order]
@@ -98,7 +101,7 @@ def memory_limit(costs: Costs, cluster: Cluster, order: list[int], microbatches:
 def _nothing_fits(  # noqa: PLR0917 - the parts of the problem
     costs: Costs, cluster: Cluster, order: list[int], microbatches: int, memory: MemoryLimit, most_stages: int | None
 ) -> DoesNotFitError:
-    """Of the plans that are best without a limit, the one that is least short, and where."""
+    """An error about the plan, of those that are best without a limit, that lacks the least memory."""
     static, stash = (np.concatenate([[0.0], np.cumsum(column)]) for column in (memory.static, memory.stash))
     worst = []
     for x, solution in prm(costs, cluster, order, microbatches, most_stages).items():

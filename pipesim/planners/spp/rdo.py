@@ -4,8 +4,8 @@
             (P, Q) = global minimum cut of the bandwidth graph on X (Stoer-Wagner), smaller side first
             rdo(P) + rdo(Q)
 
-Smaller side first (ties: the side with the lowest device index) is our choice; so the devices of one server stay
-together although minimum cuts often peel off single ones.
+Smaller side first (ties: the side with the lowest device index) is our choice: it keeps the devices of one server
+together although minimum cuts often separate single ones.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster
 from pipesim.planners.groups import bandwidths
 
-LITERAL = 256  # devices up to which recursive minimum cuts take about a second; above, clustering stands in
+LITERAL = 256  # devices up to which recursive minimum cuts take about a second; above, clustering is used instead
 
 
 def rdo(cluster: Cluster) -> list[int]:
-    """Recursive device ordering, literally, at any size."""
+    """Recursive device ordering by exact minimum cuts, at any size."""
     return by_minimum_cuts(bandwidths(cluster))
 
 
@@ -33,7 +33,7 @@ def by_minimum_cuts(weights: Floats) -> list[int]:
 
 
 def hierarchical(cluster: Cluster) -> list[int]:
-    """Average-linkage clustering: again and again the two groups with the greatest mean bandwidth are joined."""
+    """Average-linkage clustering: repeatedly, the two groups with the greatest mean bandwidth are merged."""
     weights = bandwidths(cluster)
     groups: dict[int, list[int]] = {i: [i] for i in range(len(weights))}
     between = weights.copy()
@@ -55,7 +55,7 @@ def given(cluster: Cluster) -> list[int]:
 
 
 def random(cluster: Cluster, seed: int = 0) -> list[int]:
-    """Any order, as the seed says."""
+    """A random order, from the seed."""
     return np.random.default_rng(seed).permutation(len(cluster.devices)).tolist()  # type: ignore[no-any-return]  # a list of int
 
 
@@ -68,10 +68,10 @@ ORDERS: dict[str, Callable[[Cluster], list[int]]] = {
 
 
 def ordered(cluster: Cluster, order: str) -> tuple[list[int], str]:
-    """Devices in the named order, and the name of what was done: `auto` is rdo, or hierarchical above 256 devices."""
+    """Devices in the named order, and the name of the order: `auto` is rdo, or hierarchical above 256 devices."""
     name = ("rdo" if len(cluster.devices) <= LITERAL else "hierarchical") if order == "auto" else order
     if name not in ORDERS:
-        raise UnknownNameError(f"no order is called {shown(order)}; known are auto, {', '.join(ORDERS)}")
+        raise UnknownNameError(f"no order is named {shown(order)}; known are auto, {', '.join(ORDERS)}")
     return ORDERS[name](cluster), name
 
 
@@ -81,7 +81,7 @@ def _joined(a: list[int], b: list[int]) -> list[int]:
 
 
 def _recursive(weights: Floats, cut: Callable[[Floats], NDArray[np.bool_]]) -> list[int]:
-    """Cuts from the whole down to single devices; a stack, since peeling goes as deep as there are devices."""
+    """Cuts from all devices down to single ones; with a stack, since recursion may be as deep as there are devices."""
     order: list[int] = []
     stack = [list(range(len(weights)))]
     while stack:
@@ -100,7 +100,7 @@ def minimum_cut(weights: Floats) -> NDArray[np.bool_]:
     """One side of a global minimum cut (Stoer-Wagner); of equal vertices and equal cuts the first is taken."""
     count = len(weights)
     left = weights.copy()
-    merged = np.zeros((count, count), np.bool_)  # merged[v]: the vertices that v stands for
+    merged = np.zeros((count, count), np.bool_)  # merged[v]: the vertices that were merged into v
     for v in range(count):
         merged[v, v] = True
     alive = np.ones(count, np.bool_)

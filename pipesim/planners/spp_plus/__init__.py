@@ -1,10 +1,10 @@
-"""SPP and more: several device orders, contended channels, fill and drain, idle devices, and a polish by local moves.
+"""An extension of SPP, ours: several device orders, contended channels, fill and drain, idle devices, local moves.
 
 for each order of the devices:   SPP's plans, and plans that keep fill, drain and bottleneck small together,
                                  each with channels as SPP sees them and as the links really share them
-for islands of devices:          plans read off the program that certifies the bound; these may leave devices idle
-from elsewhere:                  what other planners find
-all are priced by simulation; the best few are polished by local moves
+for islands of devices:          plans that keep the inequalities of the bound; these may leave devices idle
+from other planners:             what they find
+all are simulated; the best few are improved by local moves
 """
 
 from collections.abc import Callable, Iterator
@@ -36,13 +36,13 @@ from pipesim.planners.spp.prm import Partition, prm, tables_of
 from pipesim.planners.spp.rdo import LITERAL, by_minimum_cuts, given, hierarchical
 from pipesim.planners.spp_plus.contention import contended
 from pipesim.planners.spp_plus.fill_and_drain import solutions
-from pipesim.planners.spp_plus.islands import on_islands
+from pipesim.planners.spp_plus.island_plans import island_plans
 from pipesim.planners.spp_plus.polish import Cost, polished
 
 FEW = 16  # devices
 EVALUATIONS = ((16, 200), (32, 400))  # on up to so many devices
 LESS = 120  # evaluations on more devices, where each takes long
-ANNEALED = 1000  # evaluations of the abstract pipeline that a search from another side may take
+ANNEALED = 1000  # evaluations of the abstract pipeline for simulated annealing
 JITTER = 0.1  # relative, of the bandwidths of the perturbed order
 POLISHED = 3  # plans that local moves start from
 
@@ -72,7 +72,7 @@ def spp_plus(
     """Minimises simulated seconds over SPP's plan, other orders and partitions, and local moves on the best of them.
 
     `estimate` gives the seconds of a plan, `exact` decides between its choice and SPP, so that by it the result is
-    never worse than SPP; where they are not given, PE's time on the abstract pipeline stands in. From the command line
+    never worse than SPP; where they are not given, PE's time on the abstract pipeline is used. From the command line
     both simulate on the contended network, with the best of some schedules. `evaluations` bounds how often estimates
     are asked for: by default 200 times on up to 16 devices, 400 on up to 32, and 120 on more. Devices that do not
     help stay idle; replicas split microbatches or, where they are simulated, take them whole. Ignores memory, split
@@ -86,8 +86,8 @@ def spp_plus(
     price = estimate or abstract_cost(costs, cluster, evaluations + ANNEALED)
     ways = REPLICAS if estimate else REPLICAS[:1]
     first = spp(model, cluster, costs, microbatches)
-    candidates = [first, *_from_elsewhere(model, cluster, costs, microbatches, seed)]
-    candidates += [plan for way in ways for plan in on_islands(costs, cluster, microbatches, way)]
+    candidates = [first, *_from_other_planners(model, cluster, costs, microbatches, seed)]
+    candidates += [plan for way in ways for plan in island_plans(costs, cluster, microbatches, way)]
     candidates += _promising(model, cluster, costs, microbatches, seed, max(evaluations // 4, 1))
     known: dict[Key, Plan] = {}
     for plan in candidates:
@@ -103,7 +103,7 @@ def spp_plus(
 def _best(candidates: list[Plan], price: Cost, floor: Cost, evaluations: int) -> list[Plan]:
     """The best few of these, each improved by local moves as long as there are evaluations.
 
-    What takes no less than `floor` in any case is not asked for its price where that is too much.
+    A plan whose `floor`, which its price is never below, is no less than the price of the best few is not priced.
     """
     left, priced, found = evaluations, list[tuple[float, int]](), list[Plan]()
     for n, plan in enumerate(candidates):
@@ -118,8 +118,8 @@ def _best(candidates: list[Plan], price: Cost, floor: Cost, evaluations: int) ->
     return found
 
 
-def _from_elsewhere(model: Model, cluster: Cluster, costs: Costs, microbatches: int, seed: int) -> list[Plan]:
-    """What searches from other sides find: they see what one order of the devices, or all pairs at once, do not."""
+def _from_other_planners(model: Model, cluster: Cluster, costs: Costs, microbatches: int, seed: int) -> list[Plan]:
+    """Plans of other planners, which do not depend on one order of the devices."""
     found = [annealing(model, cluster, costs, microbatches, seed=seed, evaluations=ANNEALED)]
     quick: tuple[Callable[..., Plan], ...] = (alpa, data_parallel, megatron, piper, hetpipe)
     for planner in (*quick, dapple) if len(cluster.devices) <= FEW else quick:  # on more, dapple alone takes seconds
@@ -128,10 +128,10 @@ def _from_elsewhere(model: Model, cluster: Cluster, costs: Costs, microbatches: 
     return found
 
 
-def _promising(  # noqa: PLR0917 - a problem has its parts
+def _promising(  # noqa: PLR0917 - the parts of the problem
     model: Model, cluster: Cluster, costs: Costs, microbatches: int, seed: int, most: int
 ) -> Iterator[Plan]:
-    """Different plans, those of each way of looking at the network in turn, best first by their own estimate."""
+    """Different plans: of each order of the devices, with contended channels and without, in turn the next best."""
     views = [(order, shared) for order in _orders(cluster, seed) for shared in (True, False)]
     ranked = [_ranked(costs, cluster, order, microbatches, shared=shared) for order, shared in views]
     seen: set[tuple[Stage, ...]] = set()

@@ -98,7 +98,7 @@ def test_above_256_devices_clustering_stands_in_and_is_named():
 
 def test_an_unknown_order_and_separated_devices_are_refused():
     flat = experiment.load_cluster('flat(2, bandwidth="1GB/s")')
-    with pytest.raises(UnknownNameError, match="no order is called 'rod'; known are auto, rdo"):
+    with pytest.raises(UnknownNameError, match="no order is named 'rod'; known are auto, rdo"):
         ordered(flat, "rod")
     with pytest.raises(InputError, match="no route between 'a' and 'b'"):
         rdo(Cluster("apart", (Device("a", "any"), Device("b", "any"))))
