@@ -73,6 +73,15 @@ def borrowing(kernel: Kernel) -> Kernel:
     return kernel
 
 
+def inlined(kernel: Kernel) -> Kernel:
+    """Declare that a kernel is compiled as a part of every kernel that calls it.
+
+    For the steps of a loop that take tuples of many arrays: in a call of its own each array would be passed anew.
+    """
+    kernel.__dict__["inlined"] = True
+    return kernel
+
+
 def _holds_arrays(annotation: object) -> bool:
     """Whether a value of this type may be an array, or a tuple with one."""
     fields = annotation.__annotations__.values() if hasattr(annotation, "_fields") else ()
@@ -80,7 +89,9 @@ def _holds_arrays(annotation: object) -> bool:
 
 
 def _options(kernel: Callable[..., object]) -> dict[str, Any]:
-    return {"_nrt": False} if hasattr(kernel, "borrows") else {}  # without numba's counts of references
+    """Numba's options. Counting references is always stated: a kernel that does not state it takes it from its caller."""
+    counts = {"_nrt": not hasattr(kernel, "borrows")}
+    return counts | ({"inline": "always"} if hasattr(kernel, "inlined") else {})
 
 
 @functools.cache

@@ -143,12 +143,7 @@ class Timeline:
         _verify_needs(self)
         _verify_lanes(self)
         _verify_durations(self)
-        if self.program.sharing_rule.one_at_a_time:
-            _verify_one_at_a_time(self)
-        else:
-            _verify_starts(self, np.flatnonzero(~self.program.is_compute), np.int64(0), "it is ready")
-        if self.program.sharing_rule.rated:
-            _verify_rates(self)
+        self.program.sharing_rule.implementation("verify")(self)
 
 
 def verified_if_asked(timeline: Timeline) -> Timeline:
@@ -158,7 +153,8 @@ def verified_if_asked(timeline: Timeline) -> Timeline:
     return timeline
 
 
-def _corrupt(timeline: Timeline, task: int, message: str) -> CorruptTimelineError:
+def corrupt(timeline: Timeline, task: int, message: str) -> CorruptTimelineError:
+    """An error about one task."""
     span = f"{timeline.start[task]} to {timeline.end[task]} ns"
     return CorruptTimelineError(f"task {task} ({timeline.program.label(task)}, {span}): {message}")
 
@@ -171,7 +167,7 @@ def _verify_all_ran(timeline: Timeline) -> None:
         )
     bad = (timeline.start < 0) | (timeline.end < timeline.start)
     if bad.any():
-        raise _corrupt(timeline, int(np.argmax(bad)), "never ran, or ended before it started")
+        raise corrupt(timeline, int(np.argmax(bad)), "never ran, or ended before it started")
 
 
 def _verify_needs(timeline: Timeline) -> None:
@@ -179,7 +175,7 @@ def _verify_needs(timeline: Timeline) -> None:
     early = timeline.start < timeline.ready
     if early.any():
         task = int(np.argmax(early))
-        raise _corrupt(timeline, task, f"starts before what it needs has ended, at {timeline.ready[task]} ns")
+        raise corrupt(timeline, task, f"starts before what it needs has ended, at {timeline.ready[task]} ns")
 
 
 def _verify_lanes(timeline: Timeline) -> None:
@@ -188,16 +184,16 @@ def _verify_lanes(timeline: Timeline) -> None:
     task, lane = order.values, order.row_of_value()
     free = np.zeros(len(task), np.int64)
     free[1:] = np.where(lane[1:] == lane[:-1], timeline.end[task[:-1]], 0)
-    _verify_starts(timeline, task, free, "its lane's previous task has ended")
+    verify_starts(timeline, task, free, "its lane's previous task has ended")
 
 
-def _verify_starts(timeline: Timeline, task: Ints, free: Ints | np.int64, cause: str) -> None:
+def verify_starts(timeline: Timeline, task: Ints, free: Ints | np.int64, cause: str) -> None:
     """Each of these tasks starts at the moment when it is ready and its lane or links are free."""
     expected = np.maximum(timeline.ready[task], free)
     wrong = timeline.start[task] != expected
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise _corrupt(timeline, int(task[row]), f"a start at {expected[row]} ns was expected, when {cause}")
+        raise corrupt(timeline, int(task[row]), f"a start at {expected[row]} ns was expected, when {cause}")
 
 
 def _verify_durations(timeline: Timeline) -> None:
@@ -210,29 +206,9 @@ def _verify_durations(timeline: Timeline) -> None:
     wrong = (timeline.end != expected) & ~rates.flows(program)
     if wrong.any():
         task = int(np.argmax(wrong))
-        raise _corrupt(timeline, task, f"an end at {expected[task]} ns was expected")
+        raise corrupt(timeline, task, f"an end at {expected[task]} ns was expected")
 
 
-def _verify_one_at_a_time(timeline: Timeline) -> None:
-    """A link carries one transfer at a time; none overtakes another, none waits without cause."""
-    program = timeline.program
-    medium, task = program.route.values, program.route.row_of_value()
-    # Of those that take no time and pass at once, first what was ready first, which no other order contradicts.
-    order = np.lexsort((task, timeline.ready[task], timeline.end[task], timeline.start[task], medium))
-    medium, task = medium[order], task[order]
-    same = np.append(False, medium[1:] == medium[:-1])[: len(task)]
-    previous = np.append(-1, task[:-1])[: len(task)]
-    overtaken = same & (timeline.ready[task] < timeline.ready[previous])
-    if overtaken.any():
-        row = int(np.argmax(overtaken))
-        raise _corrupt(timeline, int(previous[row]), f"overtakes task {task[row]} on {program.media[medium[row]]}")
-    free = np.zeros(len(program), np.int64)
-    np.maximum.at(free, task, np.where(same, timeline.end[previous], 0))
-    transfers = np.flatnonzero(~program.is_compute)
-    _verify_starts(timeline, transfers, free[transfers], "all links of its route are free")
-
-
-def _verify_rates(timeline: Timeline) -> None:
-    if timeline.rates is None:
-        raise CorruptTimelineError("no rates were kept; a timeline with fair sharing cannot be checked without them")
-    rates.check(timeline.program, timeline.start, timeline.end, timeline.rates)
+def verify_transfers_start_when_ready(timeline: Timeline) -> None:
+    """No transfer waits for its links."""
+    verify_starts(timeline, np.flatnonzero(~timeline.program.is_compute), np.int64(0), "it is ready")

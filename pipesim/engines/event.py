@@ -18,8 +18,8 @@ from pipesim.core.program import Program
 from pipesim.core.rates import Rates
 from pipesim.core.scenario import finish_time
 from pipesim.core.timeline import Timeline, verified_if_asked
-from pipesim.engines.deadlock import stuck
-from pipesim.engines.fabric import fabric_for
+from pipesim.engines.link_manager import LinkManager
+from pipesim.engines.unfinished import unfinished_tasks
 
 NAME = "event"
 
@@ -30,36 +30,36 @@ def run(program: Program, lanes: Sequence[int] | None = None, watch: Callable[[i
     `lanes` is the order in which device processes are created; it must not matter. `watch` is told now and then how
     many tasks have ended.
     """
-    replay = _Replay(program)
+    simulation = _Simulation(program)
     for lane in lanes if lanes is not None else range(len(program.devices)):
-        replay.env.process(replay.device(lane))
-    for task in replay.unbound:
-        replay.fabric.request(task)
-    _play(replay, watch)
-    if replay.running:
-        raise DeadlockError(stuck(program, replay.end))
-    rates = replay.fabric.rates()
+        simulation.env.process(simulation.device(lane))
+    for task in simulation.unbound:
+        simulation.links.request(task)
+    _play(simulation, watch)
+    if simulation.running:
+        raise DeadlockError(unfinished_tasks(program, simulation.end))
+    rates = simulation.links.rates()
     return verified_if_asked(
         Timeline(
             program,
-            np.array(replay.start, np.int64),
-            np.array(replay.end, np.int64),
+            np.array(simulation.start, np.int64),
+            np.array(simulation.end, np.int64),
             NAME,
             _rates(rates) if program.sharing_rule.rated else None,
         )
     )
 
 
-def _play(replay: "_Replay", watch: Callable[[int], None] | None, events: int = 20_000) -> None:
+def _play(simulation: "_Simulation", watch: Callable[[int], None] | None, events: int = 20_000) -> None:
     if watch is None:
-        replay.env.run()
+        simulation.env.run()
         return
-    step = replay.env.step
-    while replay.env.peek() != float("inf"):
+    step = simulation.env.step
+    while simulation.env.peek() != float("inf"):
         with suppress(EmptySchedule):
             for _ in range(events):
                 step()
-        watch(len(replay.program) - replay.running)
+        watch(len(simulation.program) - simulation.running)
 
 
 def _rates(log: list[tuple[int, int, float]]) -> Rates:
@@ -67,7 +67,7 @@ def _rates(log: list[tuple[int, int, float]]) -> Rates:
     return Rates(np.array(task, np.int64), np.array(time, np.int64), np.array(rate, np.float64))
 
 
-class _Replay:
+class _Simulation:
     """The state of one run: columns as plain lists, which Python reads faster than arrays."""
 
     def __init__(self, program: Program) -> None:
@@ -83,7 +83,9 @@ class _Replay:
         self.end = [-1] * len(program)
         self.gate: dict[int, Event] = {}
         self.running = len(program)
-        self.fabric = fabric_for(program)(self.env, program, self.start, self.done)
+        self.links: LinkManager = program.sharing_rule.implementation("link_manager")(
+            self.env, program, self.start, self.done
+        )
         self.unbound = [t for t, missing in enumerate(self.missing) if not missing and not self.on_lane[t]]
 
     def device(self, lane: int) -> Generator[Event, None, None]:
@@ -109,6 +111,6 @@ class _Replay:
             missing[waiter] -= 1
             if not missing[waiter]:
                 if not self.on_lane[waiter]:
-                    self.fabric.request(waiter)
+                    self.links.request(waiter)
                 elif waiter in self.gate:
                     self.gate.pop(waiter).succeed()

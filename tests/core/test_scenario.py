@@ -13,7 +13,7 @@ from pipesim.base import serialisation
 from pipesim.base.errors import FormatError, InputError
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.scenario import CALM, STEADY, Degraded, Scenario, Slow, Speeds, finish_time
-from pipesim.engines.compiled.speeds import finish
+from pipesim.engines.compiled.speeds import Profiles, finish
 
 HALF_FROM_100_TO_300 = Speeds((0, 100, 300), (1.0, 0.5, 1.0))
 
@@ -176,5 +176,5 @@ def test_work_that_begins_after_years_takes_as_long_as_at_once(start):
     assert finish_time(speeds, start, 0) == start
     assert finish_time(speeds, start, 1) == start + 1
     assert finish_time(speeds, start, 17) == start + 22
-    profile = np.array([0, 3]), np.array(speeds.times), np.array(speeds.values), 0
-    assert [finish(*profile, start, work) for work in (0, 1, 17)] == [start, start + 1, start + 22]
+    profiles = Profiles(np.zeros(1, np.int32), np.array([0, 3]), np.array(speeds.times), np.array(speeds.values))
+    assert [finish(profiles, 0, start, work) for work in (0, 1, 17)] == [start, start + 1, start + 22]

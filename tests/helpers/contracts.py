@@ -3,13 +3,16 @@
 import functools
 import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
+import pytest
 
 from pipesim.base import serialisation
-from pipesim.base.errors import InputError, ScheduleError
+from pipesim.base.arrays import Ints
+from pipesim.base.errors import CorruptTimelineError, InputError, ScheduleError
 from pipesim.core import legality
 from pipesim.core import plan as plans
 from pipesim.core import schedule as schedules
@@ -18,7 +21,9 @@ from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
 from pipesim.core.program import Program
 from pipesim.core.schedule import Schedule
+from pipesim.core.sharing import SharingRule
 from pipesim.core.timeline import Timeline
+from pipesim.engines import compiled, event
 
 
 def check_topology(cluster: Cluster) -> None:
@@ -136,3 +141,39 @@ def check_engine(engine: Callable[[Program], Timeline], program: Program, refere
             assert np.array_equal(getattr(timeline.rates, name), getattr(reference.rates, name))
     assert timeline.engine, "a timeline says who made it"
     return timeline
+
+
+def check_sharing_rule(rule: SharingRule, program: Program) -> None:
+    """Both engines agree under a rule, what they make passes its check, and what is spoilt does not.
+
+    The program's transfers must contend for links: more of them than its links carry at once.
+    """
+    assert rule.about
+    assert not (rule.one_at_a_time and rule.rated), "rates of what has its links to itself do not change"
+    program = replace(program, sharing=rule.name)
+    reference = event.run(program)
+    check_engine(compiled.run, program, reference)
+    reference.verify()
+    assert (reference.rates is not None) == rule.rated
+    transfers = np.flatnonzero(~program.is_compute)
+    waited = np.maximum(reference.start - reference.ready, reference.end - reference.start - program.duration)
+    assert (waited[transfers] > 0).any() == rule.contended, "transfers delay each other if the rule says so"
+    for spoilt in _spoilt(reference, transfers):
+        with pytest.raises(CorruptTimelineError):
+            spoilt.verify()
+
+
+def _spoilt(timeline: Timeline, transfers: Ints) -> Iterator[Timeline]:
+    """One transfer at a time ends too early, starts too late, or has another rate."""
+    for task in transfers.tolist():
+        for start, end in ((0, -1), (1, 1)):
+            starts, ends = timeline.start.copy(), timeline.end.copy()
+            starts[task] += start
+            ends[task] += end
+            yield replace(timeline, start=starts, end=ends)
+    if timeline.rates is not None:
+        yield replace(timeline, rates=None)
+        for row in range(len(timeline.rates.rate)):
+            rate = timeline.rates.rate.copy()
+            rate[row] *= 1.1
+            yield replace(timeline, rates=replace(timeline.rates, rate=rate))

@@ -10,6 +10,7 @@ from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import ACTIVATION, FORWARD, Program
 from pipesim.core.trace import Trace
+from pipesim.engines.event import run
 from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
@@ -113,3 +114,10 @@ def pipeline(
     plan = Plan("by hand", count, microbatches, stages)
     made = SCHEDULERS[schedule](plan) if isinstance(schedule, str) else schedule
     return lower(Setup(plan, made, costs, chain(count, latency, duplex), Options(**options)))
+
+
+def ends_of(capacity, flows, sharing, limits=None):
+    """When each flow of `network` ends."""
+    timeline = run(network(capacity, flows, sharing, limits))
+    timeline.verify()
+    return timeline.end[len(flows) :].tolist()

@@ -1,38 +1,53 @@
-"""A binary heap of (time, code) in two arrays: what happens next."""
+"""A binary heap of (time, code): what happens next.
+
+row 0          the number of entries, and nothing
+row i          time and code of entry i, from 1 on; no entry is earlier than entry i // 2
+"""
+
+import numpy as np
 
 from pipesim.base.arrays import Ints
-from pipesim.base.kernels import compiled
+from pipesim.base.kernels import borrowing
 
 
-@compiled
-def push(times: Ints, codes: Ints, size: int, time: int, code: int) -> int:
-    """Add an entry; there must be room. Returns the new size."""
-    at = size
-    while at > 0:
-        above = (at - 1) >> 1
-        if times[above] <= time:
+def empty_heap(room: int) -> Ints:
+    """No entries, and room for so many."""
+    heap = np.empty((room + 1, 2), np.int64)
+    heap[0, 0] = 0
+    return heap
+
+
+@borrowing
+def push(heap: Ints, time: int, code: int) -> None:
+    """Add an entry; there must be room."""
+    at = heap[0, 0] + 1
+    heap[0, 0] = at
+    while at > 1:
+        above = at >> 1
+        if heap[above, 0] <= time:
             break
-        times[at], codes[at] = times[above], codes[above]
+        heap[at, 0], heap[at, 1] = heap[above, 0], heap[above, 1]
         at = above
-    times[at], codes[at] = time, code
-    return size + 1
+    heap[at, 0], heap[at, 1] = time, code
 
 
-@compiled
-def drop(times: Ints, codes: Ints, size: int) -> int:
-    """Take the first entry away. Returns the new size."""
-    size -= 1
-    time, code = times[size], codes[size]
-    at = 0
+@borrowing
+def pop(heap: Ints) -> int:
+    """Remove the first entry and return its code."""
+    size = heap[0, 0] - 1
+    heap[0, 0] = size
+    first: int = heap[1, 1]
+    time, code = heap[size + 1, 0], heap[size + 1, 1]
+    at = 1
     while True:
-        below = 2 * at + 1
-        if below >= size:
+        below = 2 * at
+        if below > size:
             break
-        if below + 1 < size and times[below + 1] < times[below]:
+        if below < size and heap[below + 1, 0] < heap[below, 0]:
             below += 1
-        if times[below] >= time:
+        if heap[below, 0] >= time:
             break
-        times[at], codes[at] = times[below], codes[below]
+        heap[at, 0], heap[at, 1] = heap[below, 0], heap[below, 1]
         at = below
-    times[at], codes[at] = time, code
-    return size
+    heap[at, 0], heap[at, 1] = time, code
+    return first

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
-from pipesim.base.kernels import compiled
+from pipesim.base.kernels import borrowing
 from pipesim.core.program import Program
 from pipesim.core.scenario import STEADY, Speeds
+from pipesim.engines.compiled.dependents import Shorts
 
 STEADILY = -1  # the profile of what always goes at full speed
 
@@ -20,7 +21,7 @@ STEADILY = -1  # the profile of what always goes at full speed
 class Profiles(NamedTuple):
     """Speeds of lanes and of routes, in flat arrays; `of_task` is a task's profile."""
 
-    of_task: Ints
+    of_task: Shorts
     first: Ints
     time: Ints
     value: Floats
@@ -28,7 +29,7 @@ class Profiles(NamedTuple):
 
 def profiles_of(program: Program) -> Profiles:
     """The profile of every task: of its lane, or of its route."""
-    of_task = np.full(len(program), STEADILY, np.int64)
+    of_task = np.full(len(program), STEADILY, np.int32)
     found: dict[Speeds, int] = {}
     for lane, speeds in program.lane_speeds.items():
         of_task[program.lane == lane] = found.setdefault(speeds, len(found))
@@ -50,12 +51,13 @@ def _flat(profiles: Iterable[Speeds]) -> tuple[Ints, Ints, Floats]:
     return first, time, np.array([value for row in rows for value in row.values], np.float64)
 
 
-@compiled
-def finish(first: Ints, time: Ints, value: Floats, profile: int, start: int, work: int) -> int:  # noqa: PLR0917 - a kernel takes plain values
+@borrowing
+def finish(profiles: Profiles, profile: int, start: int, work: int) -> int:
     """When work that takes `work` ns at speed 1 is over if begun at `start`; rounded up once."""
     if profile < 0 or work == 0:
         return start + work
-    begin, end = first[profile], first[profile + 1]
+    time, value = profiles.time, profiles.value
+    begin, end = profiles.first[profile], profiles.first[profile + 1]
     piece = begin
     while piece + 1 < end and time[piece + 1] <= start:
         piece += 1

@@ -1,4 +1,4 @@
-"""Who waits for a task: the needs of all tasks turned round."""
+"""Which tasks depend on a task: the inverse of `needs`."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,8 @@ Shorts = NDArray[np.int32]
 
 
 @compiled
-def turned(starts: Ints, values: Ints, tasks: int) -> tuple[Shorts, Shorts]:
-    """As `Ragged.inverse`, by counting: the waiters of task t are found[first[t] : first[t + 1]], in order."""
+def dependents_of(starts: Ints, values: Ints, tasks: int) -> tuple[Shorts, Shorts]:
+    """As `Ragged.inverse`, by counting: the dependents of task t are found[first[t] : first[t + 1]], in order."""
     first = np.zeros(tasks + 1, np.int32)
     for need in values:
         first[need + 1] += 1

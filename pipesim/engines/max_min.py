@@ -11,11 +11,16 @@ What links offer only rises as flows are settled, so a heap of offers is looked 
 import heapq
 from collections.abc import Sequence
 
+from pipesim.base.arrays import Floats, Ints
+
 INFINITE = float("inf")
 
 
 def max_min(  # noqa: C901, PLR0912, PLR0915 - one kernel, without calls: numba and Python run the same lines
-    first: Sequence[int], media: Sequence[int], capacity: Sequence[float], limit: Sequence[float]
+    first: Sequence[int] | Ints,
+    media: Sequence[int] | Ints,
+    capacity: Sequence[float] | Floats,
+    limit: Sequence[float] | Floats,
 ) -> list[float]:
     """The rate of each flow. Flow i crosses media[first[i] : first[i + 1]] and never exceeds limit[i].
 

@@ -1,11 +1,11 @@
 """Programs in which the order on every link is known before time starts: no heap is needed.
 
-    every task starts when the last of those is over that it needs, that is before it on its lane, that is before it on
-    each medium of its route
+    a task starts at the latest end among the tasks that it needs, the one before it on its lane, and the one before it
+    on each medium of its route
 
-The order on a medium is known if all that crosses it is sent by one lane: first what that lane makes first. So it is
-for any durations, and many sets of durations can be timed at once. Under sharing `none` media do not matter; under
-`fair` transfers share, so nothing is known beforehand.
+The order on a medium is known if all that crosses it is sent by one lane: first what that lane makes first. It is the
+same for any durations, so that many sets of durations can be timed at once. Where transfers do not contend media do
+not matter; where their rates change nothing is known beforehand.
 """
 
 from typing import NamedTuple
@@ -15,19 +15,20 @@ import numpy as np
 from pipesim.base.arrays import Ints, Ragged
 from pipesim.base.kernels import compiled
 from pipesim.core.program import Program
+from pipesim.engines.compiled.dependents import dependents_of
 
 BLOCK = 64  # sets of durations that go through the program together
 
 
-class Order(NamedTuple):
-    """Tasks in an order in which each comes after those that it waits for; `before` of task t: from first[t] on."""
+class FixedOrder(NamedTuple):
+    """Tasks in an order in which each comes after those that it waits for, before[first[t] : first[t + 1]]."""
 
     tasks: Ints
     first: Ints
     before: Ints
 
 
-def order_of(program: Program) -> Order | None:
+def order_of(program: Program) -> FixedOrder | None:
     """The fixed order of a program, if it has one that holds for any durations above zero."""
     if program.media_speeds or program.lane_speeds:
         return None  # then durations depend on when things start
@@ -42,7 +43,7 @@ def order_of(program: Program) -> Order | None:
     waits = Ragged.of_pairs(len(program), after, earlier)
     first, before = waits.starts, waits.values
     tasks = sorted_tasks(first, before, len(program))
-    return Order(tasks, first, before) if len(tasks) == len(program) else None
+    return FixedOrder(tasks, first, before) if len(tasks) == len(program) else None
 
 
 def _lane_chains(program: Program) -> Ints:
@@ -53,7 +54,7 @@ def _lane_chains(program: Program) -> Ints:
 
 
 def _media_chains(program: Program) -> Ints | None:
-    """(transfer, the one before it on a medium), or None where two senders meet."""
+    """(transfer, the one before it on a medium), or None where several lanes send over one medium."""
     if (program.needs.lengths[~program.is_compute] != 1).any() or (program.duration[program.is_compute] == 0).any():
         return None  # what waits for several things, or for what takes no time, may become ready in another order
     place = np.full(len(program), -1, np.int64)
@@ -76,29 +77,18 @@ def _media_chains(program: Program) -> Ints | None:
 @compiled
 def sorted_tasks(first: Ints, before: Ints, tasks: int) -> Ints:
     """Every task after those that it waits for; fewer than all where they wait in a circle."""
-    count, place = np.zeros(tasks + 1, np.int64), np.zeros(tasks, np.int64)
-    for b in before:
-        count[b + 1] += 1
-    for t in range(tasks):
-        count[t + 1] += count[t]
-        place[t] = count[t]
-    after, missing = np.empty(len(before), np.int64), np.empty(tasks, np.int64)
+    first_after, after = dependents_of(first, before, tasks)
+    missing, done, size = np.empty(tasks, np.int64), np.empty(tasks, np.int64), 0
     for t in range(tasks):
         missing[t] = first[t + 1] - first[t]
-        for at in range(first[t], first[t + 1]):
-            after[place[before[at]]] = t
-            place[before[at]] += 1
-    done = np.empty(tasks, np.int64)
-    size = 0
-    for t in range(tasks):
         if missing[t] == 0:
             done[size] = t
             size += 1
     at = 0
-    while at < size:
+    while at < size:  # done[at : size] are the tasks that wait for nothing and whose dependents have not been visited
         t = done[at]
         at += 1
-        for k in range(count[t], count[t + 1]):
+        for k in range(first_after[t], first_after[t + 1]):
             missing[after[k]] -= 1
             if missing[after[k]] == 0:
                 done[size] = after[k]
@@ -107,10 +97,11 @@ def sorted_tasks(first: Ints, before: Ints, tasks: int) -> Ints:
 
 
 @compiled
-def times(tasks: Ints, first: Ints, before: Ints, duration: Ints) -> tuple[Ints, Ints]:
+def times(order: FixedOrder, duration: Ints) -> tuple[Ints, Ints]:
     """Start and end of every task."""
-    start, end = np.zeros(len(tasks), np.int64), np.zeros(len(tasks), np.int64)
-    for t in tasks:
+    first, before = order.first, order.before
+    start, end = np.zeros(len(order.tasks), np.int64), np.zeros(len(order.tasks), np.int64)
+    for t in order.tasks:
         begin = 0
         for at in range(first[t], first[t + 1]):
             begin = max(begin, end[before[at]])
@@ -120,44 +111,47 @@ def times(tasks: Ints, first: Ints, before: Ints, duration: Ints) -> tuple[Ints,
 
 
 @compiled
-def ends(  # noqa: C901, PLR0912, PLR0917 - one kernel, without calls
-    tasks: Ints, first: Ints, before: Ints, sort: Ints, durations: Ints, block: int
-) -> Ints:
+def ends(order: FixedOrder, sort: Ints, durations: Ints) -> Ints:
     """[set]: when everything is over, for each set of durations; task t takes durations[sort[t], set] in it.
 
-    A block of sets goes through the program together, so that every step is one on many numbers at once.
+    A block of sets goes through the program together, so that every step is one on many numbers at once. In the last
+    block columns beyond the sets hold what the block before left there, and are not read.
     """
-    sets = durations.shape[1]
-    found = np.zeros(sets, np.int64)
-    end, took = np.zeros((len(tasks), block), np.int64), np.zeros((durations.shape[0], block), np.int64)
-    last = np.zeros(block, np.int64)
-    for base in range(0, sets, block):
-        width = min(block, sets - base)
-        for row in range(durations.shape[0]):
+    sorts, sets = durations.shape
+    found, last = np.zeros(sets, np.int64), np.zeros(BLOCK, np.int64)
+    end, took = np.zeros((len(order.tasks), BLOCK), np.int64), np.zeros((sorts, BLOCK), np.int64)
+    for base in range(0, sets, BLOCK):
+        width = min(BLOCK, sets - base)
+        for row in range(sorts):
             for k in range(width):
                 took[row, k] = durations[row, base + k]
         last[:] = 0
-        for t in tasks:
-            mine, work = end[t], took[sort[t]]
-            if first[t] == first[t + 1]:
-                for k in range(block):
-                    mine[k] = work[k]
-            elif first[t] + 1 == first[t + 1]:
-                one = end[before[first[t]]]
-                for k in range(block):
-                    mine[k] = one[k] + work[k]
-            else:
-                one, other = end[before[first[t]]], end[before[first[t] + 1]]
-                for k in range(block):
-                    mine[k] = max(one[k], other[k])
-                for at in range(first[t] + 2, first[t + 1]):
-                    one = end[before[at]]
-                    for k in range(block):
-                        mine[k] = max(mine[k], one[k])
-                for k in range(block):
-                    mine[k] += work[k]
-            for k in range(block):
-                last[k] = max(last[k], mine[k])
+        for t in order.tasks:
+            end_block(order, end, t, took[sort[t]])
+            for k in range(BLOCK):
+                last[k] = max(last[k], end[t, k])
         for k in range(width):
             found[base + k] = last[k]
     return found
+
+
+def end_block(order: FixedOrder, end: Ints, task: int, work: Ints) -> None:
+    """The ends of a task in a block of sets: the latest end before it, and its work."""
+    mine, at, stop = end[task], order.first[task], order.first[task + 1]
+    if at == stop:
+        for k in range(BLOCK):
+            mine[k] = work[k]
+    elif at + 1 == stop:
+        one = end[order.before[at]]
+        for k in range(BLOCK):
+            mine[k] = one[k] + work[k]
+    else:
+        one, other = end[order.before[at]], end[order.before[at + 1]]
+        for k in range(BLOCK):
+            mine[k] = max(one[k], other[k])
+        for more in range(at + 2, stop):
+            one = end[order.before[more]]
+            for k in range(BLOCK):
+                mine[k] = max(mine[k], one[k])
+        for k in range(BLOCK):
+            mine[k] += work[k]

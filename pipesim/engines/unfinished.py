@@ -1,12 +1,12 @@
-"""What to say of a program that does not come to its end."""
+"""The error message for a program that cannot finish."""
 
 from collections.abc import Sequence
 
 from pipesim.core.program import Program
 
 
-def stuck(program: Program, end: Sequence[int], shown: int = 8) -> str:
-    """Where every lane stands that did not come to its end, and what it waits for."""
+def unfinished_tasks(program: Program, end: Sequence[int], shown: int = 8) -> str:
+    """For each lane with a task that has not ended: the first such task, and what it waits for."""
     running = sum(time < 0 for time in end)
     lines = [f"{running} of {len(program)} tasks can never start; every lane below waits for another"]
     for tasks in program.order:

@@ -1,0 +1,238 @@
+"""Sharing rule `fair`: transfers share links with max-min fair rates.
+
+Rates change at every arrival, departure and change of a link's bandwidth. Only the flows that are joined to a change
+through common links get new rates, and only those whose rate differs get a new end.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable
+
+from simpy import Environment
+from simpy.events import Event, EventPriority, Timeout
+
+from pipesim.base import units
+from pipesim.base.errors import CorruptTimelineError
+from pipesim.base.kernels import borrowing, compiled
+from pipesim.core import limits, rates
+from pipesim.core.program import Program
+from pipesim.core.timeline import Timeline, verify_transfers_start_when_ready
+from pipesim.engines.compiled.flows import (
+    CAPACITY_CHANGES,
+    Flows,
+    RateLog,
+    empty_log,
+    ended_task,
+    initial_flows,
+    longer_log,
+    request,
+    share_links,
+)
+from pipesim.engines.compiled.heap import pop, push
+from pipesim.engines.compiled.simulation_state import (
+    Outcome,
+    ProgramArrays,
+    SimulationState,
+    advance,
+    end_task,
+    happens_now,
+    initial_state,
+)
+from pipesim.engines.link_manager import LOW, NORMAL, Done, LinkManager, routes_of
+from pipesim.engines.max_min import max_min
+
+PER_CHANGE = 250  # bytes for each change of a rate on SimPy: a tuple of three numbers, and the columns made of them
+
+
+# --- on SimPy --------------------------------------------------------------------------------------------------------
+
+
+class FairLinks(LinkManager):
+    """Links that flows share fairly. One timer is set to the earliest end."""
+
+    def __init__(self, env: Environment, program: Program, start: list[int], done: Done) -> None:
+        super().__init__(env, program, start, done)
+        self.route = routes_of(program)
+        self.delay: list[int] = program.delay.tolist()
+        self.limit: list[float] = program.limit.tolist()
+        self.capacity: list[float] = program.capacity.tolist()
+        self.left: list[float] = program.used.tolist()  # bytes to go
+        self.rate: dict[int, float] = {}  # of the flows under way
+        self.since: dict[int, int] = {}  # when `left` was right
+        self.finish: dict[int, int] = {}
+        self.crossing: list[set[int]] = [set() for _ in program.media]
+        self.ends: list[tuple[int, int]] = []  # heap of (finish, task); entries that are outdated are skipped
+        self.timer = -1
+        self.touched: set[int] = set()  # media where something changed since rates were last computed
+        self.rating = False
+        self.log: list[tuple[int, int, float]] = []
+        self.most_changes = limits.most_changes(PER_CHANGE)
+        for medium, speeds in program.media_speeds.items():
+            for time in speeds.times:
+                self._at(time, self._change_speed, medium)
+
+    def request(self, task: int) -> None:
+        """Wait for the delay, then flow."""
+        self.start[task] = int(self.env._now)  # noqa: SLF001 - as in LinkManager
+        if self.delay[task] or not self.left[task] or not self.route[task]:
+            Timeout(self.env, self.delay[task], task).callbacks.append(self._join)
+        else:
+            self._flow(task)
+
+    def _join(self, event: Event) -> None:
+        task: int = event._value  # noqa: SLF001 - the task, given in `request`
+        if self.left[task] and self.route[task]:
+            self._flow(task)
+        else:
+            self.done(task)
+
+    def _flow(self, task: int) -> None:
+        self.rate[task] = 0.0
+        self.since[task] = int(self.env._now)  # noqa: SLF001 - as above
+        for medium in self.route[task]:
+            self.crossing[medium].add(task)
+        self._rate_soon(self.route[task])
+
+    def _change_speed(self, event: Event) -> None:
+        medium: int = event._value  # noqa: SLF001 - the medium, given in `__init__`
+        speed = self.program.media_speed(medium, int(self.env._now))  # noqa: SLF001 - as above
+        self.capacity[medium] = float(self.program.capacity[medium]) * speed
+        self._rate_soon((medium,))
+
+    def _rate_soon(self, media: Iterable[int]) -> None:
+        self.touched.update(media)
+        if not self.rating:
+            self.rating = True
+            self._at(int(self.env._now), self._rate, None, LOW)  # noqa: SLF001 - as above
+
+    def _at(self, time: int, call: Callable[[Event], None], value: object, priority: EventPriority = NORMAL) -> None:
+        event = Event(self.env)
+        event._ok, event._value = True, value  # noqa: SLF001 - triggered by hand, to be scheduled with its priority
+        event.callbacks.append(call)
+        self.env.schedule(event, priority, time - int(self.env._now))  # noqa: SLF001 - as above
+
+    def _rate(self, _: Event) -> None:
+        """Compute the rates of the changed component."""
+        self.rating = False
+        now = int(self.env._now)  # noqa: SLF001 - as above
+        joined = self._component()
+        if joined:
+            for task, rate in zip(joined, self._rates_of(joined), strict=True):
+                if rate != self.rate[task]:
+                    self._set_rate(task, rate, now)
+        self._set_timer(now)
+
+    def _component(self) -> list[int]:
+        """The flows joined to the touched media through common media, by task index."""
+        seen, flows = set(self.touched), set[int]()
+        stack = list(self.touched)
+        self.touched.clear()
+        while stack:
+            for task in self.crossing[stack.pop()]:
+                if task not in flows:
+                    flows.add(task)
+                    fresh = [medium for medium in self.route[task] if medium not in seen]
+                    seen.update(fresh)
+                    stack += fresh
+        return sorted(flows)
+
+    def _rates_of(self, flows: list[int]) -> list[float]:
+        media = sorted({medium for task in flows for medium in self.route[task]})
+        number = {medium: i for i, medium in enumerate(media)}
+        first, crossed = [0], list[int]()
+        for task in flows:
+            crossed += [number[medium] for medium in self.route[task]]
+            first.append(len(crossed))
+        return max_min(first, crossed, [self.capacity[m] for m in media], [self.limit[task] for task in flows])
+
+    def _set_rate(self, task: int, rate: float, now: int) -> None:
+        self.left[task] = max(0.0, self.left[task] - self.rate[task] * (now - self.since[task]))
+        self.since[task] = now
+        self.rate[task] = rate
+        self.finish[task] = now + units.ns_up(self.left[task] / rate)
+        if len(self.log) == self.most_changes:
+            raise limits.too_many_changes(PER_CHANGE)
+        self.log.append((task, now, rate))
+        heapq.heappush(self.ends, (self.finish[task], task))
+
+    def _set_timer(self, now: int) -> None:
+        while self.ends and self.finish.get(self.ends[0][1]) != self.ends[0][0]:
+            heapq.heappop(self.ends)
+        if self.ends and (self.timer <= now or self.ends[0][0] < self.timer):
+            self.timer = self.ends[0][0]
+            self._at(self.timer, self._depart, None)
+
+    def _depart(self, _: Event) -> None:
+        """End the flows whose time has come; a timer that a later change of rates made outdated finds none."""
+        now = int(self.env._now)  # noqa: SLF001 - as above
+        while self.ends and self.ends[0][0] <= now:
+            finish, task = heapq.heappop(self.ends)
+            if self.finish.get(task) == finish:
+                del self.finish[task], self.rate[task], self.since[task]
+                for medium in self.route[task]:
+                    self.crossing[medium].discard(task)
+                self._rate_soon(self.route[task])
+                self.done(task)
+        if not self.rating:
+            self._set_timer(now)
+
+    def rates(self) -> list[tuple[int, int, float]]:
+        """Changes of rates as (task, time, rate)."""
+        return self.log
+
+
+link_manager = FairLinks
+
+# --- compiled --------------------------------------------------------------------------------------------------------
+
+
+DONE, NEEDS_ROOM, REFUSED = range(3)
+
+
+@borrowing
+def run(p: ProgramArrays, state: SimulationState, links: Flows, log: RateLog) -> int:
+    """Run the program from this state: to the end, until the log needs room, or to one change more than allowed."""
+    goes_on = True
+    while goes_on:
+        request(p, state)
+        while happens_now(state):
+            task = ended_task(p, state, links, pop(state.heap))
+            if task >= 0:
+                end_task(p, state, task)
+            request(p, state)
+        if links.touched_count[0] > 0:
+            if log.length[0] + links.under_way[0] > len(log.task):
+                return NEEDS_ROOM  # nothing is ready and nothing happens now, so that the next run goes on here
+            if not share_links(p, state, links, log):
+                return REFUSED
+        goes_on = advance(state)
+    return DONE
+
+
+@compiled
+def event_loop(p: ProgramArrays) -> Outcome:
+    """Run the program from the beginning; give up where rates change more often than `p.most_changes`."""
+    # Removing outdated entries leaves at most half of `most`. Between two removals each task adds at most one entry
+    # without asking for room.
+    most = 2 * (len(p.lane) + len(p.changes.time) + 8)
+    state, links, log = initial_state(p, most + len(p.lane)), initial_flows(p), empty_log(len(p.lane))
+    for n in range(len(p.changes.time)):
+        push(state.heap, p.changes.time[n], 4 * n + CAPACITY_CHANGES)
+    result = run(p, state, links, log)
+    while result == NEEDS_ROOM:
+        log = longer_log(log, links.under_way[0])
+        result = run(p, state, links, log)
+    n = log.length[0]
+    return Outcome(
+        state.start, state.end, log.task[:n].copy(), log.time[:n].copy(), log.rate[:n].copy(), result == REFUSED
+    )
+
+
+# --- verification ----------------------------------------------------------------------------------------------------
+
+
+def verify(timeline: Timeline) -> None:
+    """Every transfer starts as soon as it is ready, and runs at max-min fair rates."""
+    verify_transfers_start_when_ready(timeline)
+    if timeline.rates is None:
+        raise CorruptTimelineError("no rates were kept; a timeline with fair sharing cannot be checked without them")
+    rates.check(timeline.program, timeline.start, timeline.end, timeline.rates)

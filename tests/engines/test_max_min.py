@@ -1,0 +1,92 @@
+"""The allocator of max-min fair rates: against its definition, linear programs, and itself compiled."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ortools.linear_solver import pywraplp
+
+from pipesim.base.kernels import compiled
+from pipesim.engines.max_min import max_min
+
+CAPACITIES = st.one_of(st.sampled_from([1.0, 2.0, 3.0]), st.floats(0.1, 10))
+LIMITS = st.one_of(st.just(math.inf), st.floats(0.05, 2))
+
+
+@st.composite
+def networks(draw, most_links, most_flows):
+    """Capacities of links; routes and limits of flows."""
+    capacity = draw(st.lists(CAPACITIES, min_size=1, max_size=most_links))
+    route = st.lists(st.integers(0, len(capacity) - 1), min_size=1, max_size=len(capacity), unique=True)
+    flows = draw(st.lists(st.tuples(route, LIMITS), min_size=1, max_size=most_flows))
+    return capacity, [route for route, _ in flows], [limit for _, limit in flows]
+
+
+def rates_of(capacity, routes, limit):
+    first = list(itertools.accumulate((len(route) for route in routes), initial=0))
+    return max_min(first, list(itertools.chain(*routes)), capacity, limit)
+
+
+@settings(max_examples=300)
+@given(networks(7, 19))
+def test_no_link_is_over_capacity_and_each_flow_has_a_bottleneck(drawn):
+    """A rate is max-min fair if on some full link of its route none is higher, or the flow is at its own limit."""
+    capacity, routes, limit = drawn
+    rate, flows = rates_of(*drawn), range(len(routes))
+    load = [math.fsum(rate[i] for i in flows if m in routes[i]) for m in range(len(capacity))]
+    assert all(used <= most * (1 + 1e-9) for used, most in zip(load, capacity, strict=True))
+    assert min(rate) > 0
+    for i, route in enumerate(routes):
+        full = [m for m in route if load[m] >= capacity[m] * (1 - 1e-9)]
+        most_there = [max(rate[j] for j in flows if m in routes[j]) for m in full]
+        assert rate[i] == limit[i] or any(rate[i] >= most * (1 - 1e-9) for most in most_there)
+
+
+def filled_by_linear_programs(routes, capacity, limit):
+    """Max-min rates from their definition, by linear programs: no filling, no order in which links become full.
+
+    The least rate is made as large as can be; flows that cannot have more than that are settled at it; again.
+    """
+    settled, flows = {}, range(len(routes))
+    while len(settled) < len(routes):
+        solver = pywraplp.Solver.CreateSolver("GLOP")
+        least = solver.NumVar(0, solver.infinity(), "least")
+        rate = [solver.NumVar(0, min(limit[i], solver.infinity()), f"rate{i}") for i in flows]
+        for i in flows:
+            solver.Add(rate[i] == settled[i] if i in settled else rate[i] >= least)
+        for m, most in enumerate(capacity):
+            solver.Add(sum((rate[i] for i in flows if m in routes[i]), solver.Sum([])) <= most)
+        solver.Maximize(least)
+        assert solver.Solve() == pywraplp.Solver.OPTIMAL
+        share = least.solution_value()
+        least.SetBounds(share * (1 - 1e-9), solver.infinity())
+        for i in sorted(set(flows) - set(settled)):
+            solver.Maximize(rate[i])
+            assert solver.Solve() == pywraplp.Solver.OPTIMAL
+            if rate[i].solution_value() <= share * (1 + 1e-6):
+                settled[i] = share
+    return [settled[i] for i in flows]
+
+
+@settings(max_examples=60)
+@given(networks(5, 9))
+def test_rates_are_those_that_linear_programs_find(drawn):
+    capacity, routes, limit = drawn
+    assert rates_of(*drawn) == pytest.approx(filled_by_linear_programs(routes, capacity, limit), rel=1e-5)
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True), min_size=1, max_size=8),
+    st.lists(st.floats(0.1, 10), min_size=6, max_size=6),
+    st.lists(st.one_of(st.just(float("inf")), st.floats(0.01, 5)), min_size=8, max_size=8),
+)
+def test_the_allocator_gives_the_same_bits_compiled_and_plain(routes, capacity, limits):
+    first = np.concatenate([[0], np.cumsum([len(route) for route in routes])])
+    media = np.array([medium for route in routes for medium in route])
+    limit = np.array(limits[: len(routes)])
+    plain = max_min(first.tolist(), media.tolist(), capacity, limit.tolist())
+    assert list(compiled(max_min)(first, media, np.array(capacity), limit)) == plain
