@@ -89,7 +89,7 @@ def _holds_arrays(annotation: object) -> bool:
 
 
 def _options(kernel: Callable[..., object]) -> dict[str, Any]:
-    """Numba's options. Counting references is always stated: a kernel that does not state it takes it from its caller."""
+    """Numba's options; whether references are counted is always stated, since otherwise the caller's choice holds."""
     counts = {"_nrt": not hasattr(kernel, "borrows")}
     return counts | ({"inline": "always"} if hasattr(kernel, "inlined") else {})
 
