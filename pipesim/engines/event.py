@@ -30,7 +30,7 @@ def run(program: Program, lanes: Sequence[int] | None = None, watch: Callable[[i
     `lanes` is the order in which device processes are created; it must not matter. `watch` is told now and then how
     many tasks have ended.
     """
-    simulation = _Simulation(program)
+    simulation = _EventRun(program)
     for lane in lanes if lanes is not None else range(len(program.devices)):
         simulation.env.process(simulation.device(lane))
     for task in simulation.unbound:
@@ -50,7 +50,7 @@ def run(program: Program, lanes: Sequence[int] | None = None, watch: Callable[[i
     )
 
 
-def _play(simulation: "_Simulation", watch: Callable[[int], None] | None, events: int = 20_000) -> None:
+def _play(simulation: "_EventRun", watch: Callable[[int], None] | None, events: int = 20_000) -> None:
     if watch is None:
         simulation.env.run()
         return
@@ -67,7 +67,7 @@ def _rates(log: list[tuple[int, int, float]]) -> Rates:
     return Rates(np.array(task, np.int64), np.array(time, np.int64), np.array(rate, np.float64))
 
 
-class _Simulation:
+class _EventRun:
     """The state of one run: columns as plain lists, which Python reads faster than arrays."""
 
     def __init__(self, program: Program) -> None:

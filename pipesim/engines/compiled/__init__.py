@@ -19,7 +19,7 @@ from pipesim.core.program import Program
 from pipesim.core.rates import Rates
 from pipesim.core.timeline import Timeline, verified_if_asked
 from pipesim.engines.compiled import fixed_order
-from pipesim.engines.compiled.simulation_state import PER_CHANGE, Outcome, ProgramArrays, arrays_of
+from pipesim.engines.compiled.simulation_state import PER_CHANGE, ProgramArrays, RunTimes, arrays_of
 from pipesim.engines.unfinished import unfinished_tasks
 
 NAME = "compiled"
@@ -27,20 +27,20 @@ NAME = "compiled"
 
 def run(program: Program, watch: Callable[[int], None] | None = None) -> Timeline:
     """Run the program; `watch` is called at the end with the number of tasks."""
-    outcome = _outcome(program, arrays_of(program))
+    times = _times(program, arrays_of(program))
     if watch is not None:
         watch(len(program))
-    rates = Rates(outcome.rate_task, outcome.rate_time, outcome.rate) if program.sharing_rule.rated else None
-    return verified_if_asked(Timeline(program, outcome.start, outcome.end, NAME, rates))
+    rates = Rates(times.rate_task, times.rate_time, times.rate) if program.sharing_rule.rated else None
+    return verified_if_asked(Timeline(program, times.start, times.end, NAME, rates))
 
 
-def _outcome(program: Program, arrays: ProgramArrays) -> Outcome:
-    outcome: Outcome = program.sharing_rule.implementation("event_loop")(arrays)
-    if outcome.is_refused:
+def _times(program: Program, arrays: ProgramArrays) -> RunTimes:
+    times: RunTimes = program.sharing_rule.implementation("event_loop")(arrays)
+    if times.is_refused:
         raise limits.too_many_changes(PER_CHANGE)
-    if (outcome.end < 0).any():
-        raise DeadlockError(unfinished_tasks(program, outcome.end.tolist()))
-    return outcome
+    if (times.end < 0).any():
+        raise DeadlockError(unfinished_tasks(program, times.end.tolist()))
+    return times
 
 
 def in_fixed_order(program: Program) -> Timeline | None:
@@ -66,5 +66,5 @@ def makespans(program: Program, sort: Ints, durations: Ints) -> Ints:
         return last
     arrays, found = arrays_of(program), np.zeros(durations.shape[1], np.int64)
     for n in range(durations.shape[1]):
-        found[n] = _outcome(program, arrays._replace(duration=durations[sort, n])).end.max(initial=0)
+        found[n] = _times(program, arrays._replace(duration=durations[sort, n])).end.max(initial=0)
     return found

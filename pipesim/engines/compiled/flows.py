@@ -39,7 +39,7 @@ class Flows(NamedTuple):
     touched_count: Ints
     is_touched: Bools
     under_way: Ints  # how many flows there are
-    search: "Search"
+    search: "JoinedSearch"
 
 
 class RateLog(NamedTuple):
@@ -51,7 +51,7 @@ class RateLog(NamedTuple):
     length: Ints  # one number
 
 
-class Search(NamedTuple):
+class JoinedSearch(NamedTuple):
     """Room for finding which flows are joined to a change through common links."""
 
     turn: Ints  # one number: which search this is
@@ -70,7 +70,7 @@ def initial_flows(p: ProgramArrays) -> Flows:
     for t in range(tasks):
         for j in range(p.first_medium[t], p.first_medium[t + 1]):
             task[j] = t
-    search = Search(
+    search = JoinedSearch(
         np.zeros(1, np.int64),
         np.full(media, -1, np.int64),
         np.full(tasks, -1, np.int64),

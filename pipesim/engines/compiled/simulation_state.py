@@ -52,7 +52,7 @@ class ProgramArrays(NamedTuple):
     most_changes: int  # of rates
 
 
-class Outcome(NamedTuple):
+class RunTimes(NamedTuple):
     """When each task started and ended, -1 where it did not; and each change of a rate."""
 
     start: Ints
@@ -193,7 +193,7 @@ def advance(state: SimulationState) -> bool:
     return True
 
 
-def without_rates(state: SimulationState) -> Outcome:
+def without_rates(state: SimulationState) -> RunTimes:
     """The outcome under a rule in which no rate changes while a transfer runs."""
     none = np.empty(0, np.int64)
-    return Outcome(state.start, state.end, none, none, np.empty(0), False)
+    return RunTimes(state.start, state.end, none, none, np.empty(0), False)

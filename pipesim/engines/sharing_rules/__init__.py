@@ -2,7 +2,7 @@
 
     link_manager    a class, the SimPy side: which transfers hold or share which links, and when each ends
                     (`pipesim.engines.link_manager.LinkManager` is its base)
-    event_loop      a compiled kernel, the same rule in the compiled engine: arrays of the program to an `Outcome`
+    event_loop      a compiled kernel, the same rule in the compiled engine: arrays of the program to an `RunTimes`
                     (`pipesim.engines.compiled.simulation_state` has what all event loops share)
     verify          raises CorruptTimelineError unless the transfers of a timeline keep the rule, without asking either
 

@@ -29,8 +29,8 @@ from pipesim.engines.compiled.flows import (
 )
 from pipesim.engines.compiled.heap import pop, push
 from pipesim.engines.compiled.simulation_state import (
-    Outcome,
     ProgramArrays,
+    RunTimes,
     SimulationState,
     advance,
     end_task,
@@ -209,7 +209,7 @@ def run(p: ProgramArrays, state: SimulationState, links: Flows, log: RateLog) ->
 
 
 @compiled
-def event_loop(p: ProgramArrays) -> Outcome:
+def event_loop(p: ProgramArrays) -> RunTimes:
     """Run the program from the beginning; give up where rates change more often than `p.most_changes`."""
     # Removing outdated entries leaves at most half of `most`. Between two removals each task adds at most one entry
     # without asking for room.
@@ -222,7 +222,7 @@ def event_loop(p: ProgramArrays) -> Outcome:
         log = longer_log(log, links.under_way[0])
         result = run(p, state, links, log)
     n = log.length[0]
-    return Outcome(
+    return RunTimes(
         state.start, state.end, log.task[:n].copy(), log.time[:n].copy(), log.rate[:n].copy(), result == REFUSED
     )
 

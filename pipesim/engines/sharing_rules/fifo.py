@@ -18,8 +18,8 @@ from pipesim.core.program import Program
 from pipesim.core.timeline import Timeline, corrupt, verify_starts
 from pipesim.engines.compiled.heap import pop
 from pipesim.engines.compiled.simulation_state import (
-    Outcome,
     ProgramArrays,
+    RunTimes,
     SimulationState,
     advance,
     end_task,
@@ -249,7 +249,7 @@ def run(p: ProgramArrays, state: SimulationState, queues: LinkQueues) -> None:
 
 
 @compiled
-def event_loop(p: ProgramArrays) -> Outcome:
+def event_loop(p: ProgramArrays) -> RunTimes:
     """Run the program from the beginning."""
     state = initial_state(p, len(p.lane) + 1)
     run(p, state, empty_queues(p))

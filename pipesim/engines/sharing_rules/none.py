@@ -4,8 +4,8 @@ from pipesim.base.kernels import borrowing, compiled
 from pipesim.core.timeline import Timeline, verify_transfers_start_when_ready
 from pipesim.engines.compiled.heap import pop
 from pipesim.engines.compiled.simulation_state import (
-    Outcome,
     ProgramArrays,
+    RunTimes,
     SimulationState,
     advance,
     end_task,
@@ -39,7 +39,7 @@ def run(p: ProgramArrays, state: SimulationState) -> None:
 
 
 @compiled
-def event_loop(p: ProgramArrays) -> Outcome:
+def event_loop(p: ProgramArrays) -> RunTimes:
     """Run the program from the beginning."""
     state = initial_state(p, len(p.lane) + 1)
     run(p, state)
