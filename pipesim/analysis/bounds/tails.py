@@ -79,14 +79,14 @@ def through_stages(  # noqa: PLR0917 - the letters of a step
     tail, least, room = np.inf, np.inf, -np.inf
     for end in range(begin, sums.cut.shape[0]):
         step = stage_step(seconds, parameters, place, layer, end)
-        ready = max(head, early + step.reduce)
-        if step.work + ready > target:
+        ready = max(head, early + step.reduce)  # B16
+        if step.work + ready > target:  # B23, B24
             break  # more layers only make it worse
         after = tail_at(found.state, end, s)
-        work = max(step.work, step.ends + after.seconds)
-        limit = min(target - work, after.room - step.both)
+        work = max(step.work, step.ends + after.seconds)  # B25
+        limit = min(target - work, after.room - step.both)  # B36
         if work + ready <= target and limit >= head:
-            tail, least = min(tail, step.both + after.seconds), min(least, step.both + after.least)
+            tail, least = min(tail, step.both + after.seconds), min(least, step.both + after.least)  # B21, B22
             room = max(room, limit)
     found.place[layer, p, 0], found.place[layer, p, 1], found.place[layer, p, 2] = tail, least, room
 
@@ -106,14 +106,14 @@ def through_channels(  # noqa: PLR0917 - the letters of a step
     tail, least, room = np.inf, np.inf, -np.inf
     for m in range(moves.first[s], moves.stop[s]):
         step = channel_step(channel, m, cut)
-        if head + step.load > target:
+        if head + step.load > target:  # B28
             break  # a state's moves are in the order of their load
         after = tail_at(found.place, layer, shift + at[m])
         one = step.delay + step.forward
-        over = step.delay + step.load + step.delay + step.backward_min + after.least
-        limit = min(target - over, after.room - 2 * one)
+        over = step.delay + step.load + step.delay + step.backward_min + after.least  # B28
+        limit = min(target - over, after.room - 2 * one)  # B36
         if limit >= head:
-            tail = min(tail, one + step.delay + step.backward + after.seconds)
-            least = min(least, step.delay + step.forward_min + step.delay + step.backward + after.seconds)
+            tail = min(tail, one + step.delay + step.backward + after.seconds)  # B21
+            least = min(least, step.delay + step.forward_min + step.delay + step.backward + after.seconds)  # B22
             room = max(room, limit)
     found.state[layer, s, 0], found.state[layer, s, 1], found.state[layer, s, 2] = tail, least, room

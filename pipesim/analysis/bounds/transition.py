@@ -76,9 +76,9 @@ def stage_step(seconds: Floats, parameters: Floats, place: PlaceStep, layer: int
         forwards,
         backwards,
         seconds[k, end, BOTH] - seconds[k, layer, BOTH],
-        max(forward + backwards, forwards + backward),
+        max(forward + backwards, forwards + backward),  # B25
         weights,
-        place.ring * weights + place.ring_latency if weights > 0 else 0.0,
+        place.ring * weights + place.ring_latency if weights > 0 else 0.0,  # B13
     )
 
 
@@ -86,25 +86,25 @@ def stage_step(seconds: Floats, parameters: Floats, place: PlaceStep, layer: int
 def channel_step(channel: Floats, m: int, cut: float) -> ChannelStep:
     """A message of `cut` bytes per microbatch over the channel of move m; `channel` is that of `Moves`."""
     return ChannelStep(
-        cut * channel[m, 0],
-        cut * channel[m, 1],
-        cut * channel[m, 2],
-        cut * channel[m, 3],
-        cut * channel[m, 4],
-        channel[m, 5],
-        cut * channel[m, 6],
+        cut * channel[m, 0],  # B6
+        cut * channel[m, 1],  # B6
+        cut * channel[m, 2],  # B7
+        cut * channel[m, 3],  # B7
+        cut * channel[m, 4],  # B9
+        channel[m, 5],  # B5
+        cut * channel[m, 6],  # B8
     )
 
 
 @borrowing
 def crossing(loads: Floats, m: int, g: int, way: int, cut: float) -> float:
     """Seconds for which the links of island g are busy with what leaves it this way over the channel of move m."""
-    leaves: float = cut * (loads[m, g, 0] if way != BACK else 0.0)
+    leaves: float = cut * (loads[m, g, 0] if way != BACK else 0.0)  # B10, B12
     leaves += cut * (loads[m, g, 1] if way % 2 == 1 else 0.0)  # BACK or ANY
     return leaves
 
 
 def enough_from(sums: LayerSums, target: float) -> Ints:
     """[v]: the first layer from which on v devices have enough time, T = target each, for all layers to the last."""
-    found: Ints = np.searchsorted(-sums.area, -target * np.arange(sums.rest.shape[0])).astype(np.int64)
+    found: Ints = np.searchsorted(-sums.area, -target * np.arange(sums.rest.shape[0])).astype(np.int64)  # B4
     return found
