@@ -1,49 +1,36 @@
-"""What no plan, or no schedule, can beat.
+"""Lower bounds on the iteration time: of all plans, and of all schedules of one plan.
 
-For stages 1..S on disjoint devices, any order of microbatches and any schedule that does not split the backward:
+`plan_bound` holds for every plan with one stage per device and every schedule that does not split the backward. For a
+guess T a dynamic program looks for a plan that keeps every inequality that a plan as fast as T must keep; if it finds
+none, no plan is as fast. T is searched from below, in coarse steps and then in fine ones. Costs are at their best,
+whichever devices a plan uses: the fastest kind, the greatest bandwidth that r devices can have between all of them,
+the widest ring. Some of the inequalities, for stages 1 .. S, M microbatches and channels n -> n+1:
 
-    head_n = sum over k < n of ( F_k + 2 cF_k + B_k )         what must pass before stage n starts and after it ends
-    tail_n = sum over k > n of ( cF_k-1 + F_k + B_k + cB_k-1 )       what must pass between its forward and its backward
-    full_n = max of head_n and, for every stage j < n,        the same from stage j on, which has its all-reduce A_j
-             forward part of head_j + ( F_j + ... + B_j ) + A_j      after its last backward
-    last_n = forward part of head_j + M F_j (or M wF_j) + forward way' from there to n, for every j < n
-    T     >= M (F_n + B_n) + max( full_n , forward part of head_n + A_n )             for every stage n
-    T     >= M (F_n + B_n) + max( full_n-1 + oF_n-1 , forward part of head_n + A_n )
-    T     >= F_n + M B_n, or M F_n + B_n, + tail_n + the same max
-    T     >= last_n + F_n + tail'_n + B_n + A_n
-    T     >= full_n + M wF_n + cB'_n + F_n+1 + B_n+1 + tail'_n+1                      for every channel
-    T     >= seconds that all bytes take that leave an island of devices, and forward part of head_n where that began
-    T     >= those of forwards, and full_n where that began, and what follows it, as for a channel
-    T     >= those of backwards, full'_n, and what passes before the first of them
-    T     >= those of forwards, forward part of head_n where that began, F_j + tail'_j + B_j + A_j where they lead to
-    T     >= x + those of all-reduces that cannot start before x                      for some x
+    X_n     forward part of what is before stage n, one microbatch: sum over k < n of ( F_k + cF_k )           B15
+    full_n  what is before stage n starts and after it ends: the sum over k < n of ( F_k + 2 cF_k + B_k ),     B16
+            or X_j + F_j + ... + B_j + A_j where stage j < n ends later with its all-reduce A_j
+    tail_n  what is between a forward and a backward of stage n: the way to the last stage and back            B21
 
-A number that is smaller is never worse, so for a guessed T a dynamic program over all contiguous plans carries the
-least head, full, last and bytes along, and one from the end the least tail; if no plan is left, none can be as fast,
-and T is looked for from below, first in a coarse way and then in a fine one. Everything in it is at its best, whichever
-devices a plan takes: the fastest kind, for r devices that all talk to each other the greatest bandwidth at which any r
-devices hang together, for an all-reduce the widest ring, and for the forward part of head its least part anywhere.
+    T >= M (F_n + B_n) + max( full_n, X_n + A_n )                       a stage works, then its all-reduce     B23, B24
+    T >= max( F_n + M B_n, M F_n + B_n ) + tail_n + the same max        no backward before the first comes     B25
+                                                                        back, no forward after the last goes
+    T >= X_n + M F_n + tail_n + B_n + A_n                               the last forward comes back            B27
+    T >= full_n + M c_n + what follows the last message                 a channel is busy                      B28
+    T >= X_n + what leaves an island of devices                         links of an island are busy            B31 - B35
 
-A microbatch crosses a channel in parts, from each replica to each, and the first there may be the last back. So
+docs/certificate.md derives all of them, B1 to B36; the same numbers are beside the lines that keep them.
 
-    cF, cB    until all replicas of the next stage (cB: of the one before) on some island have their parts
-    oF        there and back, for the island of the next stage that waits longest
-    wF        seconds that all parts of a microbatch take from the links they cross
-    '         on the first channel after it, only what one late replica hands on: the others may have done so before
+A replica may be late alone. What follows then is less, unless the replicas of a stage on one island are known to do
+everything at the same time: their devices can change places, sharing is `fair`, and nothing delays only one of them.
 
-Of an island counts what one of its replicas waits for: its own parts. What all of them wait for counts only where its
-devices can change places (the same kind, the same links to all others), links are shared evenly (`fair`) and a schedule
-has all replicas of a stage do the same in the same order: equals get equal rates, and a ring of theirs starts when all
-have ended, so that by induction over time all do the same at the same time. On another cluster, under `fifo`, or where
-a scenario or other traffic disturbs some of them, that is not so, and the bound is less: under `fifo` replicas may also
-have microbatches in orders of their own, so that any part may be late alone.
-
-That islands and channels are busy one transfer after the other holds where transfers share links (sharing `fair` and
-`fifo`). Otherwise all devices are one island, and channels are never busy.
-
-    islands   which devices are close to each other, and what can leave them       tables   layers: seconds and bytes
-    moves     where stages can be, and what channels between them cost             reach    the dynamic program
-    forms     the same for more islands than can be told apart                     tails    the one from the end
+    islands          which devices are close to each other, and what can leave them
+    moves            where stages can be, and what channels between them cost
+    forms            the same, more coarsely, where there are many islands
+    layer_sums       seconds and bytes of layers
+    transition       what a stage or a channel adds to a plan
+    reach            the dynamic program, from the first layer on; frontier: its partial plans
+    heads            what partial plans have behind them; island_traffic: what leaves islands
+    tails            the least that is still to come, from the last layer backwards
 """
 
 import functools
@@ -75,21 +62,21 @@ from pipesim.core.schedule import INPUT, WEIGHT, Schedule
 from pipesim.core.sharing import Sharing, sharing_rule
 
 TINY = 1e-12  # seconds
-MOST_MOVES, MOST_SHAPES, MOST_ISLANDS = 400_000, 600, 4  # beyond, a bound takes minutes
-# Beyond these, tables of a bound take gigabytes and hours: routes between all devices (0.6 kB each), channels between
-# all forms (64 bytes), states behind each layer (120 bytes). It is then the greater of total work and a single stage.
+MOST_MOVES, MOST_SHAPES, MOST_ISLANDS = 400_000, 600, 4  # for more, a bound takes minutes
+# For more, a bound takes gigabytes and hours: routes between all devices (0.6 kB each), channels between all forms (64
+# bytes), states behind each layer (120 bytes). It is then the greater of the total work and a single stage.
 MOST_DEVICES, MOST_FORMS, MOST_CELLS = 512, 4096, 20_000_000
 
 
 class Refinement(NamedTuple):
-    """How T is looked for: the first step, when to end, and the grain of `reach`; all relative."""
+    """How T is searched: the first step, the precision, and the grain of `reach`; all relative."""
 
     step: float
     precision: float
     grain: float
 
 
-LONGEST = 0.08  # relative: a step on the way up; what is far too slow takes long to look at
+LONGEST = 0.08  # relative: the longest step up; a T that is far too great takes long to try
 SEARCHES = (
     Refinement(0.01, 4e-3, 2.0),
     Refinement(8e-3, 4e-4, 0.02),
@@ -110,7 +97,7 @@ def stage_seconds(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> F
 
 
 def schedule_bound(plan: Plan, costs: Costs, cluster: Cluster) -> float:
-    """Seconds that every schedule of this plan needs which does not split the backward.
+    """Seconds that every schedule of this plan needs which does not split the backward (B3).
 
         max over stages n of   work_n + what must pass before stage n starts and after it ends
         head_n = sum over k < n of (forward_k + backward_k);    work_n = M (forward_n + backward_n)
@@ -127,7 +114,7 @@ def schedule_bound(plan: Plan, costs: Costs, cluster: Cluster) -> float:
     return float((passing * both + head).max())
 
 
-@functools.lru_cache(maxsize=64)  # a comparison asks the same for every planner and scheduler
+@functools.lru_cache(maxsize=64)  # a comparison needs the same one for every planner and scheduler
 def plan_bound(
     costs: Costs, cluster: Cluster, microbatches: int, sharing: Sharing = "fair", *, in_step: bool = True
 ) -> float:
@@ -138,7 +125,6 @@ def plan_bound(
     transfers and without a scenario; with `in_step=False` they are not, and the bound is weaker, the one of `fifo`.
     Simulated times are rounded to nanoseconds, and equal replicas may end one apart; what that can gain is subtracted.
     """
-    # Durations are rounded to whole nanoseconds, and equals may end one apart.
     rounding = 2 * (2 * microbatches + 4 * len(cluster.devices)) * 1e-9
     if len(cluster.devices) > MOST_DEVICES:
         return max(0.0, total_work(costs, cluster, microbatches) - rounding)
@@ -167,11 +153,11 @@ def plan_bound(
 
 
 def moves_of(islands: IslandModel, replicas: Replicas, microbatches: int) -> Moves:
-    """As exactly as is not too much."""
-    return _ways(islands)(islands, replicas, microbatches)
+    """The most exact moves that are not too many."""
+    return _builder(islands)(islands, replicas, microbatches)
 
 
-def _ways(islands: IslandModel) -> Callable[[IslandModel, Replicas, int], Moves]:
+def _builder(islands: IslandModel) -> Callable[[IslandModel, Replicas, int], Moves]:
     rows = math.prod(math.comb(math.comb(size + 3, 3) + many - 1, many) for size, many in islands.groups)
     codes = (int(islands.sizes.max()) + 1) ** (2 * len(islands.sizes))
     if rows <= MOST_MOVES and codes < 2**62:
@@ -182,15 +168,15 @@ def _ways(islands: IslandModel) -> Callable[[IslandModel, Replicas, int], Moves]
 
 
 def _forms(islands: IslandModel) -> int:
-    """How many forms stages have, where channels between all of them are looked at; otherwise 0."""
+    """How many forms stages have, where channels between all of them are built; otherwise 0."""
     most = int(islands.sizes.max())
-    return most * (most + 1) // 2 + int(islands.sizes.sum()) if _ways(islands) is by_form else 0
+    return most * (most + 1) // 2 + int(islands.sizes.sum()) if _builder(islands) is by_form else 0
 
 
 def _least(tables: LayerSums, moves: Moves, low: float, most: float) -> float:
     """The end of the last interval that no plan reaches, from `low` on; `most` is reached, or infinite.
 
-    First as one looks at it quickly, and from there on finely: what is far too slow takes long to look at finely.
+    First with a coarse grain, and from there on with a fine one, which takes long for a T that is far too great.
     """
     for first, precision, grain in SEARCHES:
         high, step = low, first
@@ -233,13 +219,13 @@ def bound_for(
 
 
 def _in_step(plan: Plan, schedule: Schedule) -> bool:
-    """Whether all replicas of a stage do the same in the same order; each device has one stage."""
+    """Whether all replicas of a stage have the same actions in the same order; each device has one stage."""
     first = dict[int, list[tuple[int, int, int, bool]]]()
     return all(schedule.part(rank) == first.setdefault(n, schedule.part(rank)) for rank, (n,) in enumerate(plan.chunks))
 
 
 def total_work(costs: Costs, cluster: Cluster, microbatches: int) -> float:
-    """All work over all devices: a bound for any plan and schedule, several stages on a device included.
+    """All work over all devices: a bound for any plan and schedule, several stages on a device included (B1).
 
     Each layer on as many replicas of the fastest kind as take the least of the devices' time, whole or in parts.
     """
@@ -252,7 +238,7 @@ def total_work(costs: Costs, cluster: Cluster, microbatches: int) -> float:
 
 
 def single_stage(costs: Costs, cluster: Cluster, microbatches: int) -> float:
-    """The layer that is worst to have in any stage: on as many replicas as suit it best, with their all-reduce."""
+    """The layer that is worst to have in any stage: on as many replicas as suit it best, with their all-reduce (B2)."""
     devices, model = len(cluster.devices), costs.model
     together = ring_bandwidths(cluster.bandwidth_matrix)
     alone = np.full((devices, len(model)), np.inf)
