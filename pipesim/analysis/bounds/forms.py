@@ -1,8 +1,8 @@
-"""Moves for many islands: taken for equal, the largest and widest, with only the number of used devices counted.
+"""Moves for many islands, treated as equal, the largest and widest, with only the number of used devices counted.
 
 `by_shape` knows how many devices of a stage are in each island, but not how many are used there. `by_form` only knows
 whether a stage is in one island or in several. A stage in one island also says how many devices are free there: what
-follows in the same island takes these.
+follows in the same island takes these. docs/certificate.md has the proofs (coarser moves; B5 to B14).
 """
 
 import itertools
@@ -32,12 +32,12 @@ class StageForm(NamedTuple):
 
 
 class StageForms(NamedTuple):
-    """What a stage can be like, one a row."""
+    """Forms of stages, one a row."""
 
     size: Ints  # devices
     free: Ints  # devices that others may have in its island; -1: it is in several
     ring: Floats  # as in `Moves`
-    turns: Floats
+    ring_latency: Floats
     ring_load: Floats
 
 
@@ -141,8 +141,8 @@ def _split(islands: IslandModel, a: StageForm, b: StageForm, microbatches: int) 
         worst = out / float(islands.capacity.max())
     else:
         worst, out = compiled(least_crossing)(r, k, islands.sizes, islands.capacity).tolist()
-    whole = max(1 / (r * k * wide), 1 / (min(r, k) * islands.device), worst)
-    crossing = microbatches * out / float(islands.capacity.sum())
+    whole = max(1 / (r * k * wide), 1 / (min(r, k) * islands.device), worst)  # B8
+    crossing = microbatches * out / float(islands.capacity.sum())  # B10
     parted = inside == 0 and (a.alone or b.alone)
     delay = islands.delay_across if parted else min(islands.delay_near, islands.delay_across)
     best = float(islands.across.max()) if a.alone and b.alone else float(islands.far[2])
@@ -153,14 +153,14 @@ def _split(islands: IslandModel, a: StageForm, b: StageForm, microbatches: int) 
 def _lone(  # noqa: PLR0917 - columns
     islands: IslandModel, a: StageForm, b: StageForm, wide: float, forward: float, backward: float
 ) -> tuple[float, float]:
-    """What may be late alone, ahead and back, as in `moves`: one part between the widest pair, or all."""
+    """What may be late alone (B7), forward and backward, as in `moves`: one part between the widest pair, or all."""
     part = 1 / (a.size * b.size * wide)
     as_one = [stage.size == 1 or (stage.alone and bool(islands.together.all())) for stage in (a, b)]
     return forward if as_one[0] else part, backward if as_one[1] else part
 
 
 def _arrival(islands: IslandModel, a: StageForm, b: StageForm, inside: int, *, near: bool) -> float:
-    """Until each replica of b has its parts of a microbatch, as in `moves`: in the island where that is first.
+    """Until each replica of b has its parts of a microbatch (B6), as in `moves`: in the island where that is first.
 
     `inside`: devices of the one that is in several islands which can be in the other one's.
     """
@@ -184,16 +184,8 @@ def _whole(islands: IslandModel, a: StageForm, b: StageForm, microbatches: int) 
     turns = max(-(-microbatches // a.size), -(-microbatches // b.size))
     if _near(a, b):
         through = 1 / float(islands.near[2])
-        return (
-            through,
-            through,
-            through,
-            through,
-            2 * through,
-            islands.delay_near,
-            max(through, turns / islands.device_near),
-            0.0,
-        )
+        load = max(through, turns / islands.device_near)
+        return through, through, through, through, 2 * through, islands.delay_near, load, 0.0  # B11
     parted = a.alone and b.alone
     wide = float(islands.across.max() if parted else islands.far[2])
     if not wide or not _can_be_elsewhere(islands, b):
@@ -205,7 +197,7 @@ def _whole(islands: IslandModel, a: StageForm, b: StageForm, microbatches: int) 
     least, crossing = (crossing / max(float(of), TINY) for of in (islands.capacity.max(), islands.capacity.sum()))
     load = max(through, turns / islands.device, least)
     delay = islands.delay_across if parted else min(islands.delay_near, islands.delay_across)
-    return through, through, through, through, 2 * through, delay, load, crossing
+    return through, through, through, through, 2 * through, delay, load, crossing  # B11, B12
 
 
 def least_crossing(r: int, k: int, sizes: Ints, capacity: Floats) -> Floats:
@@ -229,7 +221,9 @@ def least_crossing(r: int, k: int, sizes: Ints, capacity: Floats) -> Floats:
     return np.array([worst[r, k], 1 - stays[r, k]])
 
 
-def _counted(islands: IslandModel, stages: StageForms, a: Ints, b: Ints, links: ChannelColumns, turn: Ints) -> Moves:  # noqa: PLR0917 - columns
+def _counted(  # noqa: PLR0917 - columns
+    islands: IslandModel, stages: StageForms, a: Ints, b: Ints, links: ChannelColumns, turn: Ints
+) -> Moves:
     """Moves of how many devices are used, and what the last stage is like, from channels between two stages."""
     devices, count, size = int(islands.sizes.sum()), len(stages.size), stages.size
     order, links = in_order(links, a, np.arange(len(a)))
@@ -248,7 +242,7 @@ def _counted(islands: IslandModel, stages: StageForms, a: Ints, b: Ints, links: 
         np.where(fits, after * count + stage, 0),
         np.where(fits, devices - after, -1),
         stages.ring[stage],
-        stages.turns[stage],
+        stages.ring_latency[stage],
         stages.ring_load[stage],
         turn[order],
         np.tile(np.arange(turn.shape[1]), (len(used), 1)),
@@ -259,12 +253,12 @@ def _rings(islands: IslandModel, k: Ints, near: Bools) -> tuple[Floats, Floats, 
     """Seconds per byte of parameters of an all-reduce, its delays, and what the islands carry together."""
     part = 2 * (k - 1) / k
     narrow, nearest = min(islands.capacity.max(), islands.across.max()), min(islands.delay_near, islands.delay_across)
-    wide = np.where(near, islands.ring_near[k], np.minimum(islands.ring_far[k], narrow))
+    wide = np.where(near, islands.ring_near[k], np.minimum(islands.ring_far[k], narrow))  # B13
     far = np.where(narrow <= islands.ring_far[k], islands.delay_across, nearest)  # of the edge that is the narrowest
     with np.errstate(divide="ignore", invalid="ignore"):
         ring = np.where(k > 1, part / wide, 0.0)
     delay: Floats = np.where(k > 1, np.where(near, islands.delay_near, far), 0.0)
     turns: Floats = delay * (2 * (k - 1))
-    touched = np.maximum(2, -(-k // int(islands.sizes.max())))
+    touched = np.maximum(2, -(-k // int(islands.sizes.max())))  # B14
     ring_load: Floats = np.where(near, 0.0, touched * part / max(float(islands.capacity.sum()), TINY))[:, None]
     return ring, turns, ring_load

@@ -4,7 +4,7 @@
            sw0 ── core ── sw1              its capacity: the least cut between them and all others, over the links that
     gpu1 ══╝              ╚══ gpu3         routes between the two use
 
-Any partition gives a valid bound; what is looked for is one whose islands can send out much less than their devices.
+Any partition gives a valid bound; a good one has islands that can send out much less than their devices.
 """
 
 import itertools
@@ -26,7 +26,7 @@ from pipesim.core.sharing import Sharing, sharing_rule
 Pair = tuple[int, int]
 
 TINY = 1e-300
-_MOST = 1e300  # bytes/s; a table may say that a message takes no time
+_MOST = 1e300  # bytes/s; by a table a message may take no time
 EXACT_RINGS = 16  # devices; of more there are too many sets
 
 
@@ -34,7 +34,7 @@ def loosened(cluster: Cluster) -> Cluster:
     """The cluster with all bandwidths raised by the most that any message, by its link's table, is faster than them.
 
     A message that is faster alone than the bandwidth uses up less of it than its bytes: at least its bytes over this
-    factor. So no more bytes than these pass any link. All are raised alike, so that routes stay what they are.
+    factor. So no more bytes than these pass any link. All are raised by one factor, so that routes stay the same.
     """
     factor = max((link.fastest / link.bandwidth for link in cluster.links), default=1.0)
     if factor == 1.0:
@@ -45,7 +45,7 @@ def loosened(cluster: Cluster) -> Cluster:
 
 @dataclass(frozen=True)
 class Network:
-    """What the bounds ask of a cluster: bandwidth, delay and hops between all pairs of devices, and their routes."""
+    """What the bounds need of a cluster: bandwidth, delay and hops between all pairs of devices, and their routes."""
 
     cluster: Cluster
 
@@ -61,7 +61,7 @@ class Network:
 
     @cached_property
     def bandwidth(self) -> Floats:
-        """Bytes a second between two devices, in the direction where that is more: a bound knows not which it is."""
+        """Bytes a second between two devices, in the direction where that is more: a bound holds for both."""
         return np.maximum(self.cluster.bandwidth_matrix, self.cluster.bandwidth_matrix.T)
 
     @cached_property
@@ -101,7 +101,7 @@ class Network:
         return max((sum(rate[medium] for medium in sorted(media)) for media in ends.values()), default=np.inf)
 
     def alike(self, label: Ints) -> Bools:
-        """[island]: whether its devices can change places: they are of a kind, and have the same ways to others."""
+        """[island]: whether its devices can change places: they are of one kind and have the same routes to others."""
         kinds = [device.kind for device in self.cluster.devices]
         members = [np.flatnonzero(label == island).tolist() for island in range(int(label.max()) + 1)]
         return np.array(
@@ -216,7 +216,7 @@ def best_partitions(network: Network, most: int = 2) -> list[Ints]:
 
 
 class IslandModel(NamedTuple):
-    """Islands, and what transfers reach at most inside of one and between two. Equal ones stand together."""
+    """Islands, and what transfers reach at most inside one and between two. Equal islands are next to each other."""
 
     order: Ints  # [island] -> its label
     sizes: Ints  # [island]
@@ -232,7 +232,7 @@ class IslandModel(NamedTuple):
     delay_across: float  # and between two
     shared: bool  # whether transfers share links
     in_step: bool  # whether all replicas of a stage have its microbatches in the same order
-    together: Bools  # [island]: whether its devices do all at the same time if they are of one stage
+    together: Bools  # [island]: whether devices of one stage there do everything at the same time
 
     @property
     def group(self) -> Ints:
@@ -264,7 +264,7 @@ class IslandModel(NamedTuple):
 
 
 def island_model(network: Network, label: Ints, sharing: Sharing = "fair", *, in_step: bool = True) -> IslandModel:
-    """What the bounds ask of islands; where links are not shared, there is no limit to what leaves them.
+    """What the bounds need of islands; where links are not shared, there is no limit to what leaves them.
 
     `in_step`: whether all replicas of a stage do the same in the same order, and nothing delays only some of them.
     Under a rule by which one transfer waits for another they are not in step in any case.

@@ -24,7 +24,7 @@ class LayerSums(NamedTuple):
     rest: Floats  # [v, l]: one microbatch through layers l to the last and back, on v devices or fewer to a stage
     cut: Floats  # [l]: bytes one way across the cut before layer l
     parameters: Floats  # [l]: bytes
-    area: Floats  # [l]: devices' seconds that layers l to the last take at least, all microbatches
+    area: Floats  # B4: [l]: devices' seconds that layers l to the last take at least, all microbatches
     forward_part: float  # the least part of a microbatch's way that is forward
     late: Floats  # [t]: parts of T; what starts later has only the rest
 

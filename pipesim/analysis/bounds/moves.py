@@ -1,11 +1,12 @@
-"""Where stages can be, and what it costs to hand a microbatch on: states, places, and the moves between them.
+"""Where stages can be, and what it costs to send a microbatch on: states, places, and the moves between them.
 
     state       devices used so far in each island, and where the last stage is
     place       devices used so far, and where the next stage will be
     move        from a state to a place: a channel between two stages
 
 Here a stage is so many devices in each island, which is exact and only for few of them. Islands of equal size and
-capacity are interchangeable, so only one of all their orders is looked at. `forms` does with less.
+capacity are interchangeable, so only one of all their orders is kept. `forms` is coarser. B5 to B14 are inequalities of
+docs/certificate.md.
 """
 
 from typing import NamedTuple
@@ -20,14 +21,14 @@ from pipesim.core.plan import Replicas
 class ChannelColumns(NamedTuple):
     """Channels, one a row: seconds per byte of a cut."""
 
-    forward: Floats  # a microbatch, until each replica of the next stage has its part
-    backward: Floats  # a microbatch on its way back, until each replica of the stage before has its part
-    forward_min: Floats  # forward, what may be late alone: one replica's part, or all that an island gets
-    backward_min: Floats  # and backward
-    round_trip: Floats  # a microbatch both ways, for the replica of the next stage that has most before it
-    delay: Floats  # seconds before the first byte, for the replica that has the least
-    load: Floats  # all microbatches, one way, one after the other
-    forward_load: Floats  # [row, island]: all microbatches' forwards, on what leaves the island
+    forward: Floats  # B6: a microbatch, until each replica of the next stage has its part
+    backward: Floats  # B6: a microbatch on its way back, until each replica of the stage before has its part
+    forward_min: Floats  # B7: forward, what may be late alone: one replica's part, or all that an island gets
+    backward_min: Floats  # B7: and backward
+    round_trip: Floats  # B9: a microbatch both ways, for the replica of the next stage that has most before it
+    delay: Floats  # B5: seconds before the first byte, for the replica that has the least
+    load: Floats  # B8: all microbatches, one way, one after the other
+    forward_load: Floats  # B10, B12: [row, island]: all microbatches' forwards, on what leaves the island
     backward_load: Floats  # [row, island]: and their backwards
 
     def columns(self) -> tuple[Floats, Floats]:
@@ -36,7 +37,7 @@ class ChannelColumns(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """Moves by state, then what there is to know of a place. Seconds per byte of a cut, or of parameters."""
+    """Moves by state, then what is known of a place. Seconds per byte of a cut, or of parameters."""
 
     first: Ints  # [state]: its first move
     stop: Ints  # [state]: the move after its last
@@ -48,9 +49,9 @@ class Moves(NamedTuple):
     can_be_first: Bools  # [place]: whether it can be the first stage's
     next_state: Ints  # [place]: the state when the stage is there
     left: Ints  # [place]: devices for all later stages; -1: there are not so many
-    ring: Floats  # [place]: the all-reduce
-    ring_latency: Floats  # [place]: its delays, in seconds
-    ring_load: Floats  # [place, island]: the all-reduce, on what leaves the island
+    ring: Floats  # B13: [place]: the all-reduce
+    ring_latency: Floats  # B13: [place]: its delays, in seconds
+    ring_load: Floats  # B14: [place, island]: the all-reduce, on what leaves the island
     island_at_place: Ints  # [move, island]: the same island's number in the place
     island_at_state: Ints  # [place, island]: and in the state after the place
 
@@ -149,7 +150,7 @@ def links_of(islands: IslandModel, a: Ints, b: Ints, replicas: Replicas, microba
 
 
 def _links_split(islands: IslandModel, a: Ints, b: Ints, near: Bools, microbatches: int) -> ChannelColumns:
-    """Each replica of a sends a part to each of b: what is made outside of an island and used inside enters it."""
+    """Each replica of a sends a part to each of b: what is produced outside an island and used inside enters it."""
     r, k = a.sum(axis=1), b.sum(axis=1)
     made, needed = a / r[:, None], b / k[:, None]
     out, into = made * (1 - needed), needed * (1 - made)
@@ -157,41 +158,33 @@ def _links_split(islands: IslandModel, a: Ints, b: Ints, near: Bools, microbatch
     device = np.minimum(r, k) * np.where(near, islands.device_near, islands.device)
     with np.errstate(divide="ignore"):
         pair = np.maximum(1 / (r * k * wide), 1 / device)
-    whole = np.maximum(pair, _over(np.maximum(out, into), islands.capacity).max(axis=1))
+    whole = np.maximum(pair, _over(np.maximum(out, into), islands.capacity).max(axis=1))  # B8
     ends = _arrivals(islands, a, b, near)
-    forward, backward = ends.min(axis=1), _arrivals(islands, b, a, near).min(axis=1)
+    forward, backward = ends.min(axis=1), _arrivals(islands, b, a, near).min(axis=1)  # B6
     two = min(2, len(islands.far) - 1)
     parted = ~((a > 0) & (b > 0)).any(axis=1)
+    widest = np.where(near, islands.near[two], np.where(parted, islands.across_of(a, b), islands.far[two]))
     with np.errstate(divide="ignore"):
-        part = 1 / (
-            r * k * np.where(near, islands.near[two], np.where(parted, islands.across_of(a, b), islands.far[two]))
-        )
-    forward_min, backward_min = (
-        np.where(_as_one(islands, a), forward, part),
-        np.where(_as_one(islands, b), backward, part),
-    )
-    round_trip = np.maximum(2 * np.where(b > 0, ends, 0.0).max(axis=1), backward_min + whole)
+        part = 1 / (r * k * widest)
+    forward_min = np.where(_as_one(islands, a), forward, part)  # B7
+    backward_min = np.where(_as_one(islands, b), backward, part)
+    round_trip = np.maximum(2 * np.where(b > 0, ends, 0.0).max(axis=1), backward_min + whole)  # B9
     nearest = min(islands.delay_near, islands.delay_across)
-    delay = np.where(near, islands.delay_near, np.where(parted, islands.delay_across, nearest))
-    load = whole * (microbatches if islands.shared else 1)
-    forward_load, backward_load = (
-        microbatches * _over(out, islands.capacity),
-        microbatches * _over(into, islands.capacity),
-    )
-    return ChannelColumns(
-        forward, backward, forward_min, backward_min, round_trip, delay, load, forward_load, backward_load
-    )
+    delay = np.where(near, islands.delay_near, np.where(parted, islands.delay_across, nearest))  # B5
+    load = whole * (microbatches if islands.shared else 1)  # B8
+    out, into = (microbatches * _over(share, islands.capacity) for share in (out, into))  # B10
+    return ChannelColumns(forward, backward, forward_min, backward_min, round_trip, delay, load, out, into)
 
 
 def _over(share: Floats, capacity: Floats) -> Floats:
-    """Seconds per byte: nothing takes no time, and what has no way takes for ever."""
+    """Seconds per byte: 0 where there are no bytes, infinite where there are some and no way."""
     with np.errstate(divide="ignore", invalid="ignore"):
         found: Floats = np.where(share > 0, share / capacity, 0.0)
     return found
 
 
 def _as_one(islands: IslandModel, stage: Ints) -> Bools:
-    """[row]: whether all replicas do all at the same time, so that none is late alone."""
+    """[row]: whether all replicas do everything at the same time, so that none is late alone."""
     one: Bools = (stage.sum(axis=1) == 1) | ((stage > 0) <= islands.together).all(axis=1) & (
         (stage > 0).sum(axis=1) == 1
     )
@@ -201,7 +194,7 @@ def _as_one(islands: IslandModel, stage: Ints) -> Bools:
 def _arrivals(islands: IslandModel, a: Ints, b: Ints, near: Bools) -> Floats:
     """[row, island]: until the replicas of b there have their parts of a microbatch that those of a begin to send.
 
-    Infinite where there are none. A replica waits for one part from each of a. Where the devices of an island can
+    Infinite where there are none (B6). A replica waits for one part from each of a. Where the devices of an island can
     change places they have theirs at the same time, so each of them waits for what all of them get.
     """
     r, k = a.sum(axis=1)[:, None], b.sum(axis=1)[:, None]
@@ -225,29 +218,20 @@ def _arrivals(islands: IslandModel, a: Ints, b: Ints, near: Bools) -> Floats:
 def _links_whole(islands: IslandModel, a: Ints, b: Ints, near: Bools, microbatches: int) -> ChannelColumns:
     """Microbatch m goes from replica m mod r to m mod k, which may be in the same island unless there is none."""
     (least_a, most_a), (least_b, most_b) = _microbatches(a, microbatches), _microbatches(b, microbatches)
-    inside = np.minimum(np.minimum(most_a, most_b), _inside(a, b, microbatches))
+    inside = np.minimum(np.minimum(most_a, most_b), _inside(a, b, microbatches))  # B12
     out, into = np.maximum(0, least_a - inside), np.maximum(0, least_b - inside)
     parted = ~((a > 0) & (b > 0)).any(axis=1)
     two = min(2, len(islands.far) - 1)
     wide = np.where(near, islands.near[two], np.where(parted, islands.across_of(a, b), islands.far[two]))
     nearest = min(islands.delay_near, islands.delay_across)
-    delay = np.where(near, islands.delay_near, np.where(parted, islands.delay_across, nearest))
+    delay = np.where(near, islands.delay_near, np.where(parted, islands.delay_across, nearest))  # B5
     turns = np.maximum(-(-microbatches // a.sum(axis=1)), -(-microbatches // b.sum(axis=1)))
     with np.errstate(divide="ignore"):
         through = 1 / wide
-    load = np.maximum(turns / np.where(near, islands.device_near, islands.device), through)
-    load = np.maximum(load, _over(np.maximum(out, into), islands.capacity).max(axis=1))
-    return ChannelColumns(
-        through,
-        through,
-        through,
-        through,
-        2 * through,
-        delay,
-        load,
-        _over(out, islands.capacity),
-        _over(into, islands.capacity),
-    )
+    load = np.maximum(turns / np.where(near, islands.device_near, islands.device), through)  # B11
+    load = np.maximum(load, _over(np.maximum(out, into), islands.capacity).max(axis=1))  # B11, B12
+    out, into = (_over(count, islands.capacity) for count in (out, into))  # B12
+    return ChannelColumns(through, through, through, through, 2 * through, delay, load, out, into)  # B11
 
 
 def _microbatches(stage: Ints, microbatches: int) -> tuple[Ints, Ints]:
@@ -284,17 +268,13 @@ def rings_of(islands: IslandModel, stage: Ints) -> tuple[Floats, Floats, Floats]
     touched = stage > 0
     near = touched.sum(axis=1) == 1
     narrow = np.where(touched, np.minimum(islands.capacity, islands.across), np.inf).min(axis=1)
-    wide = np.where(near, islands.ring_near[k], np.minimum(islands.ring_far[k], narrow))
+    wide = np.where(near, islands.ring_near[k], np.minimum(islands.ring_far[k], narrow))  # B13
     part = 2 * (k - 1) / k
     with np.errstate(divide="ignore", invalid="ignore"):
         ring = np.where(k > 1, part / wide, 0.0)
     nearest = min(islands.delay_near, islands.delay_across)
     far = np.where(narrow <= islands.ring_far[k], islands.delay_across, nearest)  # of the edge that is the narrowest
     delay = np.where(near, islands.delay_near, far)
-    turns = 2 * (k - 1) * np.where(k > 1, delay, 0.0)
-    crossing = np.where(touched & ~near[:, None], part[:, None], 0.0)
-    return (
-        ring,
-        turns,
-        np.where(islands.capacity > 0, _over(crossing, islands.capacity), 0.0),
-    )  # without a way there is no ring
+    latency = 2 * (k - 1) * np.where(k > 1, delay, 0.0)
+    crossing = np.where(touched & ~near[:, None], part[:, None], 0.0)  # B14; without a way there is no ring
+    return ring, latency, np.where(islands.capacity > 0, _over(crossing, islands.capacity), 0.0)
