@@ -11,7 +11,8 @@ from typing import Any
 
 _NOW_IN = {
     "base": "errors units files lookup formulas tables kernels chains",
-    "core": "devices trace model cluster costs plan schedule scenario background legality recording program timeline",
+    "core": "devices trace model cluster costs plan schedule scenario background legality limits rates "
+    "recording program timeline widths",
     "analysis": "metrics curves channels spread trace_diff bounds",
     "studies": "pricing ordering experiment comparison documents whatif rebuilding store sweep",
 }
@@ -28,8 +29,25 @@ _RENAMED = {
     "trees": "base.widest_paths",
     "workbench": "studies.equal_stages",
 }
+# Modules in packages that scripts name, and that are called otherwise now.
+_INSIDE = {
+    "engines.auto": "engines.selection",
+    "lowering.job": "lowering.setup",
+    "recorders.layers": "recorders.layer_recording",
+    "recorders.machine": "recorders.machine_info",
+    "recorders.points": "recorders.message_times",
+    "recorders.sizes": "recorders.model_sizes",
+    "schedulers.shapes": "schedulers.layouts",
+    "store.file": "studies.store.store_file",
+    "sweep.crew": "studies.sweep.workers",
+    "sweep.file": "studies.sweep.sweep_file",
+    "sweep.work": "studies.sweep.worker",
+    "topologies.dgx1_v100": "topologies.nvidia_machines",
+    "topologies.dgx_a100": "topologies.nvidia_machines",
+    "topologies.hgx_h100": "topologies.nvidia_machines",
+}
 MOVED = {name: f"pipesim.{package}.{name}" for package, names in _NOW_IN.items() for name in names.split()}
-MOVED |= {old: f"pipesim.{new}" for old, new in _RENAMED.items()}
+MOVED |= {old: f"pipesim.{new}" for old, new in (_RENAMED | _INSIDE).items()}
 
 
 def moved(name: str, depth: int) -> ModuleType:

@@ -3,9 +3,11 @@
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import pipesim
 from pipesim.base import moved
 from pipesim.base.moved import MOVED
 
@@ -14,11 +16,17 @@ from pipesim.base.moved import MOVED
 def test_an_old_name_gives_the_module_at_its_new_place(name):
     sys.modules.pop(f"pipesim.{name}", None)
     first, dot, rest = name.partition(".")
-    now = f"{MOVED[first]}{dot}{rest}"
+    now = MOVED.get(name) or f"{MOVED[first]}{dot}{rest}"
     with pytest.warns(DeprecationWarning, match=f"pipesim.{name} is now {now}; the old name goes"):
         found = importlib.import_module(f"pipesim.{name}")
     assert found is importlib.import_module(now)
     assert found.__spec__.name == found.__name__ == now
+
+
+def test_no_old_name_hides_a_present_module():
+    package = Path(pipesim.__file__).parent
+    paths = [package.joinpath(*name.split(".")) for name in MOVED]
+    assert [path for path in paths if path.with_suffix(".py").exists() or (path / "__init__.py").exists()] == []
 
 
 def test_old_imports_work_as_they_were_written_and_the_warning_names_their_line():
