@@ -1,42 +1,19 @@
 import pytest
 
+from helpers.models import FIRST, SMALL, build, parameters
 from pipesim.architectures import ARCHITECTURES
-from pipesim.architectures.gpt import gpt
 from pipesim.architectures.resnet import resnet
 from pipesim.base import lookup
 from pipesim.base.errors import InputError
 from pipesim.core.model import Layer, Model
 
-SMALL = {
-    "gpt": "gpt(3, 24, 4, vocabulary=100, sequence=16)",
-    "llama": "llama(3, 24, 4, inner=40, key_heads=2, vocabulary=100, sequence=16)",
-    "moe": "moe(3, 24, 4, inner=40, experts=3, active=2, every=2, key_heads=2, vocabulary=100, sequence=16)",
-    "bert": "bert(3, 24, 4, vocabulary=100, sequence=16)",
-    "xlnet": "xlnet(3, 24, 4, vocabulary=100, sequence=16)",
-    "t5": "t5(3, 24, 4, inner=40, head_width=8, vocabulary=100, sequence=16, target=12)",
-    "translation": "translation(3, 24, 4, vocabulary=100, sequence=16, target=12)",
-    "vit": "vit(3, 24, 4, patch=8, image=32, classes=7)",
-    "alexnet": "alexnet(image=67, classes=7)",
-    "vgg": "vgg((1, 1, 1, 1, 1), image=32, classes=7)",
-    "resnet": "resnet((2, 1, 1, 1), width=4, image=32, classes=7)",
-    "amoebanet": "amoebanet(3, 16, image=32, classes=7)",
-}
-# Several names may stand for one function; the first is that of the model which it builds.
-FIRST = {target: name for name, target in reversed(ARCHITECTURES.items())}
 # One of each architecture, small where it has sizes: its presets are the same functions with other numbers.
 MEMBERS = [
     SMALL.get(name, name) for name in {target.partition(":")[0]: name for target, name in FIRST.items()}.values()
 ]
-PRESETS = [name for name in FIRST.values() if name not in SMALL]
+
+
 OTHER_NAMES = [name for name in ARCHITECTURES if name not in FIRST.values()]
-
-
-def build(text, **arguments) -> Model:
-    return lookup.resolve(text, ARCHITECTURES, "architecture")(**arguments)
-
-
-def parameters(model):
-    return int(model.parameter_bytes.sum()) // {"fp16": 2, "fp32": 4}[model.precision]
 
 
 def position(model, name):
@@ -175,31 +152,6 @@ def _score_flops(model):
     return sum(4 * 2048 * layer.output_bytes / 2 for layer in model.layers if layer.kind == "attention")
 
 
-@pytest.mark.parametrize(
-    ("text", "sizes"),
-    [
-        ("gpt2-xl", (2, 1024, 48, 1600, 50257)),
-        ("gpt3-6.7b", (1, 2048, 32, 4096, 50257)),
-        ("bert-large", (4, 512, 24, 1024, 30522)),
-    ],
-)
-def test_flops_of_transformers_follow_the_published_formula(text, sizes):
-    """Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters" (2021), appendix.
-
-    Forward, of a block 24bsh² + 4bs²h, of the logits 2bshV.
-    """
-    b, s, blocks, h, V = sizes
-    published = blocks * (24 * b * s * h**2 + 4 * b * s**2 * h) + 2 * b * s * h * V
-    assert build(text, microbatch=b).forward_flops == pytest.approx(published, rel=0.01)
-
-
-def test_every_preset_builds_a_model_of_its_own_name_and_of_the_sizes_asked_for():
-    for name in PRESETS:
-        model = build(name, microbatch=2, precision="fp32")
-        assert (model.name, model.microbatch_size, model.precision) == (name, 2, "fp32")
-        assert len({layer.name for layer in model.layers}) == len(model)
-
-
 def test_every_function_has_a_name_of_its_own_and_others_build_the_same():
     assert len(FIRST) == len(set(ARCHITECTURES.values()))
     assert {name: build(name).name for name in OTHER_NAMES} == {
@@ -255,74 +207,12 @@ def test_there_is_one_layer_for_each_operation(text, count):
     assert len(build(text)) == count
 
 
-def test_a_block_keeps_the_activations_of_the_published_formula():
-    """Korthikanti et al. (2022), equation 1: sbh (34 + 5as/h) bytes in fp16, with dropout, scores kept."""
-    model = gpt(1, 96, 8, sequence=32, microbatch=3)
-    s, b, h, a = 32, 3, 96, 8
-    assert model.layers[1].stash_bytes + model.layers[2].stash_bytes == s * b * h * 34 + 5 * a * s * s * b
-
-
-def test_an_untied_head_has_the_matrix_that_a_tied_one_shares():
-    tied, untied = gpt(2, 24, 4, vocabulary=100), gpt(2, 24, 4, vocabulary=100, tied=False)
-    assert tied.layers[-1].parameter_bytes == 0
-    assert untied.layers[-1].parameter_bytes == 24 * 100 * 2
-    assert tied.forward_flops == untied.forward_flops
-
-
-def test_the_position_table_is_as_long_as_said_and_by_default_as_the_sequence():
-    short = gpt(1, 24, 4, sequence=16)
-    long = gpt(1, 24, 4, sequence=16, positions=64)
-    assert long.layers[0].parameter_bytes - short.layers[0].parameter_bytes == (64 - 16) * 24 * 2
-    assert parameters(build("gpt2-xl", sequence=128)) == parameters(build("gpt2-xl"))
-
-
 def test_both_heads_of_bert_read_the_last_block():
     """The pooler's output goes nowhere, so the cut behind it carries only what the transform reads."""
     model = build("bert-large")
     last, pooler, transform = (position(model, name) for name in ("block23.mlp", "pooler", "transform"))
     assert model.inputs(pooler) == model.inputs(transform) == (last,)
     assert model.cut_bytes[pooler] == model.layers[last].output_bytes == 512 * 1024 * 2
-
-
-def test_a_convolution_by_hand():
-    """VGG's second convolution: 64 to 64 channels, 3x3, at 224x224, two samples in fp32."""
-    layer = build("vgg-19", microbatch=2, precision="fp32").layers[1]
-    assert layer.name == "conv1_2"
-    assert layer.forward_flops == 2 * (2 * 224 * 224) * 9 * 64 * 64
-    assert layer.parameter_bytes == 4 * (9 * 64 * 64 + 64)
-    assert layer.output_bytes == layer.stash_bytes == 4 * 2 * 64 * 224 * 224
-
-
-def test_a_batch_norm_keeps_its_input_besides_that_of_its_convolution():
-    """ResNet's first convolution: 3 channels of 224x224 to 64 of 112x112."""
-    layer = build("resnet-152").layers[0]
-    assert layer.stash_bytes == 2 * (3 * 224 * 224 + 64 * 112 * 112)
-    assert layer.parameter_bytes == 2 * (49 * 3 * 64 + 2 * 64)
-
-
-def test_a_pool_keeps_its_input_and_the_places_of_the_maxima():
-    """VGG's first pool: 64 channels of 224x224 to 112x112, in fp16; four comparisons for each maximum."""
-    layer = build("vgg-19").layers[2]
-    assert layer.stash_bytes == 2 * 64 * 224 * 224 + 8 * 64 * 112 * 112
-    assert layer.forward_flops == 4 * 64 * 112 * 112
-
-
-def test_a_linear_layer_keeps_input_output_and_the_mask_of_its_dropout():
-    """VGG's last two, from 4096 values to 4096 with dropout and to 1000 classes without."""
-    fc7, fc8 = build("vgg-19", microbatch=3).layers[-2:]
-    assert fc7.stash_bytes == 3 * (2 * 4096 + 2 * 4096 + 4096)
-    assert fc8.stash_bytes == 3 * (2 * 4096 + 2 * 1000)
-    assert fc8.forward_flops == 3 * 2 * 4096 * 1000
-
-
-def test_the_ends_of_a_gpt_by_hand():
-    """Five tokens of 24 values in fp16, 100 words, five positions."""
-    model = gpt(1, 24, 4, vocabulary=100, sequence=5)
-    embedding, *_, norm, head = model.layers
-    assert (embedding.stash_bytes, embedding.forward_flops) == (5 * 8 + 5 * 24, 5 * 24)
-    assert embedding.parameter_bytes == 2 * 24 * (100 + 5)
-    assert (norm.stash_bytes, norm.forward_flops) == (2 * 5 * 24, 7 * 5 * 24)
-    assert (head.stash_bytes, head.output_bytes) == (2 * 5 * (24 + 100), 2 * 5 * 100)
 
 
 def test_the_ends_of_a_bert_by_hand():
@@ -417,18 +307,3 @@ def test_a_model_without_skips_hands_on_one_tensor_at_each_cut(name):
 def test_a_bad_size_is_refused_by_its_name(text, complaint):
     with pytest.raises(InputError, match=complaint):
         lookup.call(text, ARCHITECTURES, "architecture")
-
-
-def test_presets_check_their_arguments_too():
-    for name in PRESETS:
-        with pytest.raises(InputError, match="microbatch = 0 found"):
-            build(name, microbatch=0)
-        with pytest.raises(InputError, match="precision = 'int4' found"):
-            build(name, precision="int4")
-
-
-@pytest.mark.parametrize(("name", "most"), [("bert-large", 512), ("gpt2-xl", 1024), ("gpt3-6.7b", 2048)])
-def test_sequences_longer_than_a_preset_knows_are_refused(name, most):
-    assert parameters(build(name, sequence=1)) == parameters(build(name, sequence=most))
-    with pytest.raises(InputError, match=f"sequence = {most + 1} found; at most positions = {most}"):
-        build(name, sequence=most + 1)

@@ -19,9 +19,6 @@ def named(model, name):
     return model.layers[position(model, name)]
 
 
-# --- AlexNet ---------------------------------------------------------------------------------------------------------
-
-
 def test_alexnet_shrinks_its_images_as_published():
     """64 channels of 55x55, 192 of 27x27, 384 and 256 of 13x13; 6x6 of 256 go into the linear layers."""
     outputs = {layer.name: layer.output_bytes // 2 for layer in build("alexnet").layers}
@@ -29,9 +26,6 @@ def test_alexnet_shrinks_its_images_as_published():
     assert outputs["conv2"] == 192 * 27 * 27
     assert (outputs["conv3"], outputs["conv5"]) == (384 * 13 * 13, 256 * 13 * 13)
     assert outputs["pool5"] == 256 * 6 * 6
-
-
-# --- Inception-V3 ----------------------------------------------------------------------------------------------------
 
 
 def test_the_modules_of_inception_hand_on_the_published_maps():
@@ -42,15 +36,6 @@ def test_the_modules_of_inception_hand_on_the_published_maps():
     assert values["B.concat"] == values["C3.concat"] == 17 * 17 * 768
     assert values["D.concat"] == 8 * 8 * 1280
     assert values["E1.concat"] == 8 * 8 * 2048
-
-
-def test_the_branches_of_a_module_all_read_what_it_reads_and_meet_again():
-    model = inception_v3(auxiliary=False)
-    entry = position(model, "A0.concat")
-    for first in ("A1.one.conv1", "A1.five.conv1", "A1.double.conv1", "A1.mean.pool"):
-        assert model.inputs(position(model, first)) == (entry,)
-    ends = ("A1.one.conv1", "A1.five.conv2", "A1.double.conv3", "A1.mean.conv")
-    assert model.inputs(position(model, "A1.concat")) == tuple(position(model, end) for end in ends)
 
 
 def test_a_cut_inside_a_module_carries_its_entry_and_the_branches_so_far():
@@ -68,21 +53,6 @@ def test_the_last_modules_fork_at_the_end_of_two_branches():
     assert len(model.inputs(position(model, "E0.concat"))) == 6
 
 
-def test_a_long_kernel_by_hand():
-    """1x7 from 192 channels to 192 at 17x17, with batch norm, in fp16."""
-    layer = named(inception_v3(), "C3.seven.conv2")
-    assert layer.parameter_bytes == 2 * (7 * 192 * 192 + 2 * 192)
-    assert layer.forward_flops == 2 * 7 * 192 * 192 * 17 * 17
-    assert layer.output_bytes == 2 * 192 * 17 * 17
-
-
-def test_a_mean_of_surroundings_keeps_no_places():
-    mean, maximum = named(inception_v3(), "A1.mean.pool"), named(inception_v3(), "B.pool")
-    assert mean.stash_bytes == 2 * 256 * 35 * 35
-    assert mean.output_bytes == 2 * 256 * 35 * 35
-    assert maximum.stash_bytes == 2 * 288 * 35 * 35 + 8 * 288 * 17 * 17
-
-
 def test_the_auxiliary_classifier_reads_the_last_c_and_goes_nowhere():
     model, without = inception_v3(), inception_v3(auxiliary=False)
     assert len(model) == len(without) + 5
@@ -91,9 +61,6 @@ def test_the_auxiliary_classifier_reads_the_last_c_and_goes_nowhere():
     assert model.inputs(position(model, "D.three.conv1")) == (source,)
     read = {source for index in range(len(model)) for source in model.inputs(index)}
     assert position(model, "auxiliary.fc") not in read
-
-
-# --- AmoebaNet -------------------------------------------------------------------------------------------------------
 
 
 def test_a_cell_reads_the_two_cells_before_it():

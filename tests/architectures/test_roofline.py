@@ -4,37 +4,23 @@ import importlib.util
 import pytest
 
 from helpers.places import PROFILES, ROOT, needs_data
+from helpers.rooflines import BYTES, CURVE, FLOPS, model, seconds
 from pipesim.architectures import ARCHITECTURES
-from pipesim.architectures.efficiency import MATRIX_UNITS, ORDINARY_UNITS, Curve
+from pipesim.architectures.efficiency import MATRIX_UNITS, ORDINARY_UNITS
 from pipesim.architectures.gpt import gpt
 from pipesim.architectures.resnet import resnet
 from pipesim.architectures.roofline import roofline
 from pipesim.base import lookup
 from pipesim.base.errors import InputError, UnknownNameError
 from pipesim.core.costs import costs_of
-from pipesim.core.model import Layer, Model, model_of
+from pipesim.core.model import Layer, model_of
 from pipesim.core.trace import Trace
 
-# A V100: 125 TFLOP/s in fp16, half of it used; 900 GB/s. In one second 62.5e12 FLOPs or 900e9 bytes.
-FLOPS, BYTES = 62.5e12, 900e9
 EXPERIMENT = ROOT / "experiments" / "roofline"
 
 
 def build(text, **arguments):
     return lookup.resolve(text, ARCHITECTURES, "architecture")(**arguments)
-
-
-def model(*layers, precision="fp16"):
-    return Model("toy", 1, layers, precision)
-
-
-def seconds(trace, layer, kind="v100-16gb"):
-    """Forward, gradient of the input, gradient of the weights, recompute."""
-    table = trace.layers
-    row = ((table["layer"] == layer) & (table["device_kind"] == kind)).nonzero()[0].item()
-    return [
-        float(table[name][row]) for name in ("forward_s", "backward_input_s", "backward_weight_s", "recompute_s")
-    ]  # fmt: skip
 
 
 DATA = Layer("data", 9_000, forward_flops=0.0)
@@ -202,62 +188,12 @@ def test_a_layer_without_flops_is_refused_by_its_name():
         roofline(model(DATA, Layer("mystery", 8)), ["v100-16gb"])
 
 
-# --- along a curve ---------------------------------------------------------------------------------------------------
-
-CURVE = Curve(product=0.5, convolution=0.8, memory=0.25, start_s=0.125)
-
-
-def test_along_a_curve_starting_computing_and_moving_add_up():
-    """A fourth of a second of arithmetic; input 1, output 2, parameters 4, kept 9 - 1 beyond the input."""
-    unit = int(BYTES / 64)
-    data = Layer("data", unit, forward_flops=0.0)
-    layer = Layer("fc", 2 * unit, parameter_bytes=4 * unit, stash_bytes=9 * unit, forward_flops=FLOPS / 4)
-    trace = roofline(model(data, layer), ["v100-16gb"], efficiency=CURVE)
-    moved = [15 / 64 * 4, 16 / 64 * 4, 7 / 64 * 4, 15 / 64 * 4]
-    assert seconds(trace, 1) == [0.125 + 0.25 + move for move in moved]
-
-
-def test_convolutions_have_a_rate_of_their_own():
-    """At 0.8 of the peak 5/8 of the time at half of it."""
-    layers = (Layer("conv", 0, kind=kind, inputs=(), forward_flops=FLOPS) for kind in ("conv", "cell", "mlp"))
-    trace = roofline(model(*layers), ["v100-16gb"], efficiency=CURVE)
-    assert [seconds(trace, index)[0] for index in range(3)] == pytest.approx([0.75, 0.75, 1.125], rel=1e-12)
-
-
-@pytest.mark.parametrize("kind", ["pool", "add", "concat", "norm", "embedding"])
-def test_what_has_no_products_takes_as_long_as_its_moves(kind):
-    layer = Layer("small", int(BYTES), kind=kind, inputs=(), forward_flops=FLOPS)
-    assert seconds(roofline(model(layer), ["v100-16gb"], efficiency=CURVE), 0)[0] == 0.125 + 4
-
-
 def test_along_a_curve_what_is_not_done_takes_no_time():
     first = Layer("conv", 9_000, parameter_bytes=18, kind="conv", forward_flops=FLOPS)
     pool = Layer("pool", 9_000, kind="pool", forward_flops=FLOPS)
     trace = roofline(model(first, pool), ["v100-16gb"], efficiency="curve")
     assert seconds(trace, 0)[1] == 0
     assert seconds(trace, 1)[2] == 0
-
-
-def test_efficiency_rises_with_the_size_of_an_operation_and_with_its_flops_per_byte():
-    """And stays below e, which it reaches in the limit."""
-    reached = [
-        [x / CURVE.seconds("mlp", x, x / intensity) for x in (0.01, 0.1, 1, 10, 1e9)] for intensity in (1, 10, 1e9)
-    ]
-    for row in [*reached, *zip(*reached, strict=True)]:
-        assert list(row) == sorted(row)
-        assert max(row) < CURVE.product
-    assert reached[-1][-1] == pytest.approx(CURVE.product, rel=1e-6)
-
-
-def test_the_curve_is_that_of_the_units_that_work_in_the_precision():
-    layer = Layer("conv", 0, kind="conv", inputs=(), forward_flops=15.7e12)
-    times = {}
-    for precision in ("fp32", "tf32", "bf16"):
-        trace = roofline(model(layer, precision=precision), ["a100-80gb"], efficiency="curve")
-        times[precision] = seconds(trace, 0, "a100-80gb")[0]
-    assert times["fp32"] == pytest.approx(ORDINARY_UNITS.start_s + 15.7 / 19.5 / ORDINARY_UNITS.convolution, rel=1e-12)
-    assert times["tf32"] == pytest.approx(MATRIX_UNITS.start_s + 15.7 / 156 / MATRIX_UNITS.product, rel=1e-12)
-    assert times["bf16"] == pytest.approx(MATRIX_UNITS.start_s + 15.7 / 312 / MATRIX_UNITS.product, rel=1e-12)
 
 
 def test_a_trace_says_along_which_curve_it_was_made():
@@ -269,26 +205,9 @@ def test_a_trace_says_along_which_curve_it_was_made():
     assert trace.source == "roofline"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        ({"product": 0.0}, "product = 0.0 found"),
-        ({"memory": float("inf")}, "memory = inf found"),
-        ({"convolution": float("nan")}, "convolution = nan found"),
-        ({"start_s": -1.0}, "start_s = -1.0 found"),
-    ],
-)
-def test_a_curve_that_means_nothing_is_refused(arguments, complaint):
-    with pytest.raises(InputError, match=complaint):
-        Curve(**{"product": 0.5, "convolution": 0.5, "memory": 0.5, "start_s": 0.0} | arguments)
-
-
 def test_an_efficiency_of_another_name_is_refused():
     with pytest.raises(InputError, match=r"efficiency = line found; .* or 'curve'"):
         roofline(model(DATA), ["v100-16gb"], efficiency="line")
-
-
-# --- tensor parallelism ----------------------------------------------------------------------------------------------
 
 
 def test_tensor_parallel_devices_add_up_outputs_and_the_gradients_of_inputs():
@@ -325,9 +244,6 @@ def test_more_devices_for_each_layer_are_faster_but_never_in_proportion():
         assert whole / width <= total <= whole
         assert width == 1 or total < 0.75 * before
         before = total
-
-
-# --- what was recorded -----------------------------------------------------------------------------------------------
 
 
 def test_the_curve_is_the_one_that_the_experiment_fits_and_its_readme_shows(monkeypatch):

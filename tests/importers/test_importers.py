@@ -1,7 +1,6 @@
 """Files that others wrote, as traces."""
 
 import inspect
-import os
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import strategies
+from helpers.pipedream_files import node
 from helpers.places import PROFILES, needs_data
 from pipesim.base import lookup
 from pipesim.base.errors import FormatError, InputError
@@ -35,13 +35,6 @@ TOTALS = {
 }
 
 
-def node(number, name="Linear(in=4, out=8)", *, forward=1.0, backward=2.0, activation="64.0", parameters=0):
-    return (
-        f"node{number} -- {name} -- forward_compute_time={forward}, backward_compute_time={backward}, "
-        f"activation_size={activation}, parameter_size={parameters}"
-    )
-
-
 def edges(*pairs):
     return [f"\tnode{a} -- node{b}" for a, b in pairs]
 
@@ -55,9 +48,6 @@ def profile(tmp_path):
         return pipedream(tmp_path / "profile.txt", **options)
 
     return read
-
-
-# --- every importer --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted(IMPORTERS))
@@ -78,9 +68,6 @@ def test_every_importer_refuses_a_file_of_another_format(name, tmp_path):
         lookup.resolve(name, IMPORTERS, "importer")(tmp_path / "thesis.txt")
 
 
-# --- native ----------------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=10)
 @given(trace=strategies.traces())
 def test_a_trace_folder_is_read_by_its_own_name_or_that_of_its_header(tmp_path_factory, trace):
@@ -94,48 +81,6 @@ def test_another_file_of_the_folder_is_refused(tmp_path):
     strategies.even_trace(2).save(tmp_path / "t")
     with pytest.raises(InputError, match=r"layers\.csv: is a file; a trace folder, or its trace\.toml, was expected"):
         native(tmp_path / "t" / "layers.csv")
-
-
-# --- guessing --------------------------------------------------------------------------------------------------------
-
-
-def test_formats_are_told_apart_by_what_is_in_the_file(tmp_path):
-    strategies.even_trace(2).save(tmp_path / "t")
-    assert importer_for(tmp_path / "t") == "native"
-    assert importer_for(tmp_path / "t" / "trace.toml") == "native"
-    (tmp_path / "graph").write_text("\n \n" + node(1))
-    assert importer_for(tmp_path / "graph") == "pipedream"
-    assert {importer_for(tmp_path / "t"), importer_for(tmp_path / "graph")} <= set(IMPORTERS)
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"layer,name\n", b"\xff\xfe\x00", b"a -- b", node(1).replace(" -- ", ",").encode()]
-)
-def test_a_file_that_looks_like_nothing_known_says_what_was_tried(tmp_path, content):
-    (tmp_path / "file").write_bytes(content)
-    with pytest.raises(InputError, match=r"file: its format cannot be guessed: .*known: native, pipedream"):
-        importer_for(tmp_path / "file")
-
-
-@pytest.mark.parametrize(
-    ("content", "found"),
-    [
-        (b"", "is empty"),
-        (b" \n\n", "has blank lines only"),
-        (b"\x00\xff\x1f" * 9, "is binary and begins with the bytes 00 ff 1f 00 ff 1f 00 ff"),
-        (b"\n  Dear all,\n", "begins with 'Dear all,'"),
-    ],
-)
-def test_a_file_of_no_format_says_what_is_in_it(tmp_path, content, found):
-    (tmp_path / "file").write_bytes(content)
-    with pytest.raises(InputError, match=rf"file: its format cannot be guessed: it {found}; "):
-        importer_for(tmp_path / "file")
-
-
-def test_a_pipe_is_not_guessed_since_reading_it_empties_it(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match=r"pipe: its format cannot be guessed: it is a pipe, .* name the format"):
-        importer_for(tmp_path / "pipe")
 
 
 EXPECTED = {
@@ -162,16 +107,6 @@ def test_a_folder_in_place_of_a_file_is_refused_as_such(name, tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match=r"folder: (is a folder|has no trace\.toml)"):
         lookup.resolve(name, IMPORTERS, "importer")(tmp_path / "folder")
-
-
-def test_folders_that_are_no_trace_and_paths_to_nothing_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"is a folder of no known format; .* found nothing; .*native, pipe"):
-        importer_for(tmp_path)
-    with pytest.raises(InputError, match="no such file"):
-        importer_for(tmp_path / "nowhere")
-
-
-# --- PipeDream and DAPPLE --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted(TOTALS))
