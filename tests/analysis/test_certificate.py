@@ -1,0 +1,98 @@
+"""docs/certificate.md: no simulation breaks one of its inequalities, and the code keeps no other."""
+
+import random
+
+import numpy as np
+import pytest
+
+from helpers.certificate import broken, model_of, rounding, terms
+from helpers.instances import SCHEDULERS, any_order, case_of, drawn, every_plan, seconds
+from pipesim.analysis import bounds
+from pipesim.analysis.bounds.forms import by_form, by_shape
+from pipesim.analysis.bounds.layer_sums import layer_sums
+from pipesim.analysis.bounds.moves import by_island
+from pipesim.base.errors import DeadlockError, ScheduleError
+from pipesim.core.scenario import CALM
+from pipesim.core.schedule import BACKWARD, FORWARD
+
+
+def drawn_case(rng):
+    """An instance without a scenario, a plan for it, any partition into islands, and a schedule."""
+    instance = drawn(rng)
+    while instance.scenario != CALM or instance.options.transfers != "eager":
+        instance = drawn(rng)
+    plan = rng.choice(list(every_plan(instance)))
+    label = np.unique([rng.randrange(2) for _ in instance.cluster.devices], return_inverse=True)[1]
+    if instance.options.sharing in {"none", "channel"}:
+        label = np.zeros_like(label)
+    return instance, plan, label
+
+
+def test_no_simulation_breaks_an_inequality_and_each_is_nearly_reached():
+    """Every inequality on its own, with the plan's own stages and channels, on any partition of the devices.
+
+    A simulation that takes 0.1 % less would break each of them, so an error of 0.1 % would be seen.
+    """
+    rng, reached, tried = random.Random(7), set(), 0
+    while tried < 500:
+        instance, plan, label = drawn_case(rng)
+        make = rng.choice([*SCHEDULERS.values(), lambda plan, _, rng: any_order(plan, rng)])
+        try:
+            case = case_of(instance, plan, make(plan, instance, rng))
+            time = seconds(case)
+        except (ScheduleError, DeadlockError):
+            continue
+        if any(kind not in {FORWARD, BACKWARD} for kind in case.schedule.kind):
+            continue
+        tried += 1
+        in_step = plan.replicas == "whole" or bounds._in_step(plan, case.schedule)
+        model = model_of(instance.cluster, label, instance.options.sharing, in_step=in_step)
+        found = terms(plan, instance.costs, instance.cluster, model, label)
+        wrong = broken(found, time + rounding(plan, instance.cluster))
+        assert not wrong, f"{wrong} for {time} s: {plan}, {instance.options}, {case.schedule}"
+        reached |= broken(found, 0.999 * time)
+    assert reached >= {"B23", "B24", "B25", "B27", "B28", "B29", "B30", "B31", "B32", "B34"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_keeps_every_inequality_is_reachable(seed):
+    """So that the bound is no higher than the document derives, for the exact moves and the coarser ones."""
+    rng = random.Random(100 + seed)
+    for _ in range(20):
+        instance, plan, label = drawn_case(rng)
+        model = model_of(instance.cluster, label, instance.options.sharing, in_step=True)
+        found = terms(plan, instance.costs, instance.cluster, model, label)
+        target = least(found)
+        sums = layer_sums(instance.costs, instance.cluster, plan.microbatches, plan.replicas)
+        for moves_of in (by_island, by_form, *([by_shape] if len(model.sizes) > 1 else [])):
+            moves = moves_of(model, plan.replicas, plan.microbatches)
+            for grain in (2.0, 0.02):
+                assert bounds._reachable(sums, moves, target * (1 + 1e-9) + 1e-12, grain), (moves_of, grain, plan)
+
+
+def least(found):
+    """The least T that breaks no inequality, nearly: B35 alone may be broken by more than one T apart."""
+    low, high = 0.0, 1e-6
+    while broken(found, high):
+        low, high = high, 1.1 * high
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if broken(found, middle) else (low, middle)
+    return high
+
+
+def test_the_code_keeps_all_of_them():
+    """Where the best plan breaks an inequality for a T that is 1 % less, the search finds no plan either, mostly."""
+    rng, searched, kept = random.Random(200), 0, 0
+    while searched < 25:
+        instance, _, label = drawn_case(rng)
+        plans = [plan for plan in every_plan(instance) if plan.replicas == "split"]
+        if len(plans) > 120:
+            continue
+        searched += 1
+        model = model_of(instance.cluster, label, instance.options.sharing, in_step=True)
+        best = min(least(terms(plan, instance.costs, instance.cluster, model, label)) for plan in plans)
+        sums = layer_sums(instance.costs, instance.cluster, instance.microbatches, "split")
+        moves = by_island(model, "split", instance.microbatches)
+        kept += not bounds._reachable(sums, moves, 0.99 * best, 0.001)
+    assert kept >= 20
