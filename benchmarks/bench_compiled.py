@@ -14,7 +14,7 @@ from pipesim.engines import compiled, event
 from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 from pipesim.studies import equal_stages
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 Row = tuple[str, str, str]
 GROWTH = ((1, 8), (4, 16), (16, 32), (64, 64))  # (copies of the pipeline, its stages)
@@ -46,7 +46,7 @@ def _beside_simpy() -> list[Row]:
 def _batch(plans: int = 20_000) -> Row:
     """One program of (16, 64) under many sets of durations: one for each stage and kind."""
     made = lower(
-        equal_stages.case("one_f_one_b", 16, 64, equal_stages.Times.of(1e-3, 2e-3, hop=3e-4), None, Options("fifo"))
+        equal_stages.setup("one_f_one_b", 16, 64, equal_stages.Times.of(1e-3, 2e-3, hop=3e-4), None, Options("fifo"))
     )
     sorts, sort = np.unique(made.kind * 100 + made.stage, return_inverse=True)
     base = np.array([made.duration[sort == s][0] for s in range(len(sorts))])

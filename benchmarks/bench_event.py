@@ -12,7 +12,7 @@ from pipesim.engines.event import run
 from pipesim.lowering import Options, Setup, lower
 from pipesim.planners.uniform import uniform
 from pipesim.schedulers.one_f_one_b import one_f_one_b
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 Row = tuple[str, str, str]
 REPEATS = 5

@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from pipesim.base import kernels
+from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, costs_of
 from pipesim.core.trace import Trace
 from pipesim.planners import PLANNERS
 from pipesim.planners.spp.prm import bottlenecks, tables_of
 from pipesim.planners.spp.rdo import rdo
-from pipesim.studies import experiment
+from pipesim.studies import loading, setups
 
 Row = tuple[str, str, str]
 SHAPES = {(50, 16): "≤ 0.010", (100, 32): "≤ 0.1", (200, 64): "≤ 1", (400, 128): "≤ 20"}
@@ -32,9 +33,9 @@ def costs(layers: int, seed: int = 0) -> Costs:
     return costs_of(Trace("random layers", "benchmark", 1, columns))
 
 
-def servers(devices: int) -> experiment.Cluster:
+def servers(devices: int) -> Cluster:
     """Servers of eight devices each."""
-    return experiment.load_cluster(f'servers({devices // 8}, 8, intra="25GB/s", inter="25Gb/s")')
+    return loading.load_cluster(f'servers({devices // 8}, 8, intra="25GB/s", inter="25Gb/s")')
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -67,7 +68,7 @@ def _partitioning() -> list[Row]:
 
 
 def _ordering() -> list[Row]:
-    cluster = experiment.load_cluster('random(256, seed=1, bandwidths=["1GB/s", "10GB/s"], distribution="uniform")')
+    cluster = loading.load_cluster('random(256, seed=1, bandwidths=["1GB/s", "10GB/s"], distribution="uniform")')
     cluster.bandwidth_matrix  # noqa: B018 - computed once, before the measurement
     rdo(servers(32))
     return [("RDO, literal, 256 devices of random connectivity", f"{seconds(lambda: rdo(cluster)):.2f} s", "about 1 s")]
@@ -80,7 +81,7 @@ def _answers() -> list[Row]:
     for name in PLANNERS:
         if name == "brute":
             continue
-        experiment.plan_with(name, model, cluster, 4)
-        took = seconds(lambda n=name: experiment.plan_with(n, model, cluster, 16))
+        setups.plan_with(name, model, cluster, 4)
+        took = seconds(lambda n=name: setups.plan_with(n, model, cluster, 16))
         found.append((f"{name}: 100 layers on 2 x 8 devices, 16 microbatches", f"{took:.3f} s", "≤ 2 s"))
     return found

@@ -20,7 +20,7 @@ def rows() -> list[tuple[str, str, str]]:
 
 
 def _seconds(name: str, stages: int, microbatches: int) -> float:
-    made = equal_stages.case(name, stages, microbatches, Times())
+    made = equal_stages.setup(name, stages, microbatches, Times())
     times = []
     for _ in range(3):
         began = time.perf_counter()

@@ -12,8 +12,8 @@ engines only add time.
 Packages, top to bottom. A package imports only those above it; those marked * never each other. Within a package a
 module imports only those that stand before it.
 
-    base        errors checks units files arrays serialisation lookup formulas tables intervals kernels
-                widest_paths chains moved
+    base        errors checks units files arrays serialisation lookup settings formulas tables intervals
+                kernels widest_paths chains moved
     core        sharing devices trace model cluster widths costs plan members limits schedule scenario background
                 progress completion legality recording program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
@@ -21,8 +21,9 @@ module imports only those that stand before it.
     importers*  recorders*  architectures*  topologies*      producers of inputs
     planners*  schedulers*                                   decisions
     engines*    program to timeline
-    display     text figures timeline_files
-    studies     pricing ordering experiment comparison documents whatif equal_stages rebuilding store sweep
+    display     text figures timeline_files json_data
+    studies     simulation loading pricing ordering setups certified replay results comparison whatif equal_stages
+                rebuilding store sweep
     cli
 
 Words:
@@ -43,82 +44,114 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pipesim.base.moved import MOVED, Finder, moved
+from pipesim.base.moved import MOVED, Finder, moved, renamed
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from pipesim.analysis import metrics as metrics
     from pipesim.analysis.metrics import summary as summary
     from pipesim.base.errors import PipesimError as PipesimError
     from pipesim.core.cluster import Cluster as Cluster
+    from pipesim.core.cluster import Device as Device
+    from pipesim.core.cluster import Link as Link
+    from pipesim.core.costs import Costs as Costs
     from pipesim.core.costs import costs_of as costs_of
+    from pipesim.core.model import Model as Model
     from pipesim.core.plan import Plan as Plan
     from pipesim.core.plan import Stage as Stage
+    from pipesim.core.program import Program as Program
+    from pipesim.core.scenario import Scenario as Scenario
     from pipesim.core.schedule import Schedule as Schedule
     from pipesim.core.timeline import Timeline as Timeline
     from pipesim.core.trace import Trace as Trace
+    from pipesim.display import figures as plot  # noqa: F401 - offered below under this name
     from pipesim.display.figures import gantt as gantt
     from pipesim.display.timeline_files import export as export_timeline  # noqa: F401 - offered below under this name
+    from pipesim.engines.by_name import run as run
     from pipesim.lowering import Options as Options
     from pipesim.lowering import Setup as Setup
     from pipesim.lowering import lower as lower
+    from pipesim.studies.certified import bound as bound
+    from pipesim.studies.comparison import ComparisonRow as ComparisonRow
     from pipesim.studies.comparison import compare as compare
-    from pipesim.studies.experiment import load_cluster as load_cluster
-    from pipesim.studies.experiment import load_plan as load_plan
-    from pipesim.studies.experiment import load_trace as load_trace
-    from pipesim.studies.experiment import make_case as make_case
-    from pipesim.studies.experiment import make_plan as make_plan
-    from pipesim.studies.experiment import replay as replay
-    from pipesim.studies.experiment import replay_statistics as replay_statistics
-    from pipesim.studies.experiment import run as run
-    from pipesim.studies.experiment import simulate as simulate
+    from pipesim.studies.loading import load_cluster as load_cluster
+    from pipesim.studies.loading import load_plan as load_plan
+    from pipesim.studies.loading import load_scenario as load_scenario
+    from pipesim.studies.loading import load_trace as load_trace
+    from pipesim.studies.replay import replay as replay
+    from pipesim.studies.replay import replay_statistics as replay_statistics
+    from pipesim.studies.results import PlanResult as PlanResult
+    from pipesim.studies.results import SimulationResult as SimulationResult
+    from pipesim.studies.results import find_plan as find_plan
+    from pipesim.studies.results import make_plan as make_plan
+    from pipesim.studies.results import make_setup as make_setup
+    from pipesim.studies.results import simulate as simulate
+    from pipesim.studies.simulation import Simulation as Simulation
     from pipesim.studies.sweep import load as load_sweep  # noqa: F401 - offered below under this name
-    from pipesim.studies.sweep import rows as sweep_rows  # noqa: F401 - as above
-    from pipesim.studies.sweep import run as run_sweep  # noqa: F401 - as above
+    from pipesim.studies.sweep import rows as sweep_rows  # noqa: F401 - offered below under this name
+    from pipesim.studies.sweep import run as run_sweep  # noqa: F401 - offered below under this name
 
-# The shop window: what `import pipesim as ps` offers, fetched when it is asked for.
-_WINDOW = {
+# The public API: what `import pipesim as ps` offers, imported when it is first used.
+_PUBLIC = {
+    "ComparisonRow": "pipesim.studies.comparison:ComparisonRow",
     "Cluster": "pipesim.core.cluster:Cluster",
-    "PipesimError": "pipesim.base.errors:PipesimError",
+    "Costs": "pipesim.core.costs:Costs",
+    "Device": "pipesim.core.cluster:Device",
+    "Link": "pipesim.core.cluster:Link",
+    "Model": "pipesim.core.model:Model",
     "Options": "pipesim.lowering:Options",
+    "PipesimError": "pipesim.base.errors:PipesimError",
     "Plan": "pipesim.core.plan:Plan",
+    "PlanResult": "pipesim.studies.results:PlanResult",
+    "Program": "pipesim.core.program:Program",
+    "Scenario": "pipesim.core.scenario:Scenario",
     "Schedule": "pipesim.core.schedule:Schedule",
     "Setup": "pipesim.lowering:Setup",
+    "Simulation": "pipesim.studies.simulation:Simulation",
+    "SimulationResult": "pipesim.studies.results:SimulationResult",
     "Stage": "pipesim.core.plan:Stage",
     "Timeline": "pipesim.core.timeline:Timeline",
     "Trace": "pipesim.core.trace:Trace",
+    "bound": "pipesim.studies.certified:bound",
     "compare": "pipesim.studies.comparison:compare",
     "costs_of": "pipesim.core.costs:costs_of",
     "export_timeline": "pipesim.display.timeline_files:export",
+    "find_plan": "pipesim.studies.results:find_plan",
     "gantt": "pipesim.display.figures:gantt",
-    "load_cluster": "pipesim.studies.experiment:load_cluster",
-    "load_plan": "pipesim.studies.experiment:load_plan",
+    "load_cluster": "pipesim.studies.loading:load_cluster",
+    "load_plan": "pipesim.studies.loading:load_plan",
+    "load_scenario": "pipesim.studies.loading:load_scenario",
     "load_sweep": "pipesim.studies.sweep:load",
-    "load_trace": "pipesim.studies.experiment:load_trace",
+    "load_trace": "pipesim.studies.loading:load_trace",
     "lower": "pipesim.lowering:lower",
-    "make_case": "pipesim.studies.experiment:make_case",
-    "make_plan": "pipesim.studies.experiment:make_plan",
-    "replay": "pipesim.studies.experiment:replay",
-    "replay_statistics": "pipesim.studies.experiment:replay_statistics",
-    "run": "pipesim.studies.experiment:run",
+    "make_plan": "pipesim.studies.results:make_plan",
+    "make_setup": "pipesim.studies.results:make_setup",
+    "metrics": "pipesim.analysis.metrics",
+    "plot": "pipesim.display.figures",
+    "replay": "pipesim.studies.replay:replay",
+    "replay_statistics": "pipesim.studies.replay:replay_statistics",
+    "run": "pipesim.engines.by_name:run",
     "run_sweep": "pipesim.studies.sweep:run",
-    "simulate": "pipesim.studies.experiment:simulate",
+    "simulate": "pipesim.studies.results:simulate",
     "summary": "pipesim.analysis.metrics:summary",
     "sweep_rows": "pipesim.studies.sweep:rows",
 }
 
 sys.meta_path.insert(0, Finder())  # before those that would load a second copy from the folder of a package
 
-__all__ = ["__version__", *_WINDOW]  # noqa: PLE0604 - the names are text, kept in one place
+__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604 - the names are text, kept in one place
+
+
+_RENAMED = renamed(__name__, {"make_case": "pipesim:make_setup"}, depth=3)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the names above
-    if name in MOVED:
-        return moved(name, depth=3)
-    if name not in _WINDOW:
-        raise AttributeError(f"module 'pipesim' has no attribute {name!r}")
-    module, _, attribute = _WINDOW[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    if name in _PUBLIC:
+        module, colon, attribute = _PUBLIC[name].partition(":")
+        found = importlib.import_module(module)
+        return getattr(found, attribute) if colon else found
+    return moved(name, depth=3) if name in MOVED else _RENAMED(name)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
     <!-- list: planners -->      all names in a paragraph
     <!-- table: planners -->     each name with the first line of its documentation
+    <!-- table: simulation -->   the fields of a simulation
     <!-- end -->                 ends either; what is between is replaced
 
 The output of `pipesim show` in a `console` block is updated too.
@@ -15,7 +16,9 @@ import textwrap
 from pathlib import Path
 
 from pipesim.base import lookup
+from pipesim.base.settings import defaults_of, settings_of
 from pipesim.cli import main, names
+from pipesim.studies.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
 WIDTH = 120
@@ -39,6 +42,8 @@ def updated(text: str) -> str:
 
 def listed(form: str, family: str) -> str:
     """The members of a family, in one of the forms."""
+    if family == "simulation":
+        return _fields()
     known = names.every()
     if family not in known:
         sys.exit(f"<!-- {form}: {family} --> found; {lookup.suggest(family, known)}")
@@ -47,6 +52,16 @@ def listed(form: str, family: str) -> str:
         return textwrap.fill(text, WIDTH, break_on_hyphens=False, break_long_words=False) + "\n"
     rows = "".join(f"| `{name}` | {about} |\n" for name, about in names.about(family).items())
     return f"| name | what it does |\n|---|---|\n{rows}"
+
+
+def _fields() -> str:
+    """The fields of a simulation, with default and help."""
+    defaults, rows = defaults_of(Simulation), []
+    for name, about in settings_of(Simulation).items():
+        default = "" if defaults[name] is None else f"`{defaults[name]}`"
+        choices = f" One of {', '.join(f'`{choice}`' for choice in about.choices)}." if about.choices else ""
+        rows.append(f"| `{name}` | {default} | {about.help}{choices} |\n")
+    return f"| field | default | what it is |\n|---|---|---|\n{''.join(rows)}"
 
 
 def _shown() -> str:

@@ -25,9 +25,10 @@ from pipesim.base.errors import PipesimError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, costs_of
 from pipesim.core.plan import Plan
+from pipesim.engines import by_name
 from pipesim.lowering import Setup, lower
 from pipesim.planners import PLANNERS
-from pipesim.studies import experiment
+from pipesim.studies import loading, ordering, setups
 from pipesim.studies.pricing import SCHEDULES
 
 HERE = Path(__file__).parent
@@ -64,7 +65,7 @@ Case = tuple[str, str, int]
 
 def cluster_of(name: str) -> Cluster:
     """The cluster of the suite; in one of them a server has a quarter of its bandwidth to the others."""
-    cluster = experiment.load_cluster(CLUSTERS[name])
+    cluster = loading.load_cluster(CLUSTERS[name])
     if name != "4x4, one slow link":
         return cluster
     links = (
@@ -93,7 +94,7 @@ def rows_of(case: Case, planners: Iterable[str]) -> tuple[float, list[dict[str, 
         }
         began = time.perf_counter()
         try:
-            plan = experiment.plan_with(planner, costs, cluster, microbatches)
+            plan = setups.plan_with(planner, costs, cluster, microbatches)
             row |= {"planning_s": round(time.perf_counter() - began, 3), "stages": len(plan.stages)}
             seconds, best = min(_timed(plan, costs, cluster))
             row |= {"iteration_time_s": seconds, "scheduler": best}
@@ -106,11 +107,11 @@ def rows_of(case: Case, planners: Iterable[str]) -> tuple[float, list[dict[str, 
 def _timed(plan: Plan, costs: Costs, cluster: Cluster) -> Iterator[tuple[float, str]]:
     for scheduler in SCHEDULES:
         try:
-            schedule = experiment.schedule_with(scheduler, plan, costs, cluster)
+            schedule = ordering.schedule_with(scheduler, plan, costs, cluster)
         except PipesimError:  # this scheduler does not order such plans
             continue
         case = Setup(plan, schedule, costs, cluster)
-        yield metrics.iteration_time(experiment.run(lower(case), "compiled")), scheduler
+        yield metrics.iteration_time(by_name.run(lower(case), "compiled")), scheduler
 
 
 def main() -> None:

@@ -8,8 +8,9 @@ from pipesim.analysis import metrics
 from pipesim.base.errors import PipesimError
 from pipesim.core.timeline import Timeline
 from pipesim.display import figures, text
+from pipesim.engines import by_name
 from pipesim.lowering import Options, lower
-from pipesim.studies import equal_stages, experiment
+from pipesim.studies import equal_stages
 from pipesim.studies.equal_stages import Times
 from pipesim.studies.ordering import schedule_with
 
@@ -45,14 +46,14 @@ def gaps() -> list[list[str]]:
 
 def _seconds(name: str, stages: int, microbatches: int, factor: float | None = None, times: Times = UNIT) -> str:
     try:
-        made = equal_stages.case(
+        made = equal_stages.setup(
             "one_f_one_b" if name == "auto" else name, stages, microbatches, times, None, Options(pair_factor=factor)
         )
         if name == "auto":  # with one stage per device, as `exact` has it
             made = replace(made, schedule=schedule_with(name, made.plan, made.costs, made.cluster))
     except PipesimError as error:
         return str(error)
-    return f"{metrics.iteration_time(experiment.run(lower(made))):g}"
+    return f"{metrics.iteration_time(by_name.run(lower(made))):g}"
 
 
 def pairs() -> list[list[str]]:

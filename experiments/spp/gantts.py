@@ -11,8 +11,9 @@ from pipesim.base import files, lookup
 from pipesim.core.costs import costs_of
 from pipesim.core.timeline import Timeline
 from pipesim.display import figures
+from pipesim.engines import by_name
 from pipesim.lowering import Setup, lower
-from pipesim.studies import experiment, sweep
+from pipesim.studies import loading, ordering, setups, sweep
 
 FOLDER = Path(__file__).parent / "gantts"
 SCHEDULERS = {"GPipe": "gpipe", "1F1B": "one_f_one_b", "eager 1F1B": "eager_1f1b", "PE": "pe"}
@@ -22,12 +23,12 @@ COLUMNS = ["schedule", "iteration_time_s", "idle_share", "peak_memory_bytes"]
 def timelines() -> dict[str, Timeline]:
     """SPP's plan for BERT-large on two servers of two GPUs, 8 microbatches."""
     costs = costs_of(roofline(lookup.call("bert-large(microbatch=4)", ARCHITECTURES, "architecture"), ["v100-16gb"]))
-    cluster = experiment.load_cluster('servers(2, 2, intra="25GB/s", inter="10 Gb/s")')
-    plan = experiment.plan_with("spp", costs, cluster, 8)
+    cluster = loading.load_cluster('servers(2, 2, intra="25GB/s", inter="10 Gb/s")')
+    plan = setups.plan_with("spp", costs, cluster, 8)
     found = {}
     for name, scheduler in SCHEDULERS.items():
-        made, schedule = experiment.ordered_with(scheduler, plan, costs, cluster)
-        found[name] = experiment.run(lower(Setup(made, schedule, costs, cluster)), "compiled")
+        made, schedule = ordering.ordered_with(scheduler, plan, costs, cluster)
+        found[name] = by_name.run(lower(Setup(made, schedule, costs, cluster)), "compiled")
     return found
 
 

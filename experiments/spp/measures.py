@@ -10,10 +10,11 @@ from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.scenario import CALM
 from pipesim.core.timeline import Timeline
+from pipesim.engines import by_name
 from pipesim.lowering import Setup, lower
 from pipesim.planners import PLANNERS
 from pipesim.planners.brute import brute
-from pipesim.studies import experiment
+from pipesim.studies import ordering, setups
 from pipesim.studies.pricing import SCHEDULES
 
 MANY = 2_000_000  # plans: a few hundred thousand is what four devices and a dozen layers come to
@@ -53,11 +54,11 @@ def replanned_s(case: Setup, timeline: Timeline) -> float:
     costs, cluster = known(case)
     name = next(name for name in PLANNERS if case.plan.planner in {name, name.replace("_", " ")})
     scheduler = OWN_SCHEDULE.get(name, "one_f_one_b")
-    plan = experiment.plan_with(name, costs, cluster, case.plan.microbatches)
+    plan = setups.plan_with(name, costs, cluster, case.plan.microbatches)
     # Planned on what is slow as a property of the cluster, replayed on the cluster that has it as a scenario.
-    plan, schedule = experiment.ordered_with(scheduler, plan, costs, cluster, case.options)
+    plan, schedule = ordering.ordered_with(scheduler, plan, costs, cluster, case.options)
     again = replace(case, plan=plan, schedule=schedule)
-    return min(metrics.iteration_time(experiment.run(lower(again), "compiled")), metrics.iteration_time(timeline))
+    return min(metrics.iteration_time(by_name.run(lower(again), "compiled")), metrics.iteration_time(timeline))
 
 
 def known(case: Setup) -> tuple[Costs, Cluster]:

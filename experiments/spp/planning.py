@@ -12,7 +12,7 @@ from pipesim.base import files, lookup
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, costs_of
 from pipesim.display import figures
-from pipesim.studies import experiment, sweep
+from pipesim.studies import loading, setups, sweep
 
 FOLDER = Path(__file__).parent / "planning"
 TIMES = FOLDER / "times.csv"
@@ -31,7 +31,7 @@ CHART = figures.Chart(
 def inputs(blocks: int, gpus: int) -> tuple[Costs, Cluster]:
     """A BERT of so many blocks, and servers of four GPUs; new ones, of which no planner knows anything yet."""
     model = lookup.call(f"bert({blocks}, 1024, 16, microbatch=4)", ARCHITECTURES, "architecture")
-    cluster = experiment.load_cluster(f'servers({gpus // 4}, 4, intra="25GB/s", inter="25 Gb/s")')
+    cluster = loading.load_cluster(f'servers({gpus // 4}, 4, intra="25GB/s", inter="25 Gb/s")')
     return costs_of(roofline(model, ["v100-16gb"])), cluster
 
 
@@ -43,9 +43,9 @@ def seconds(planner: str, blocks: int, gpus: int) -> float:
     found: list[float] = []
     while not found or (found[-1] < AGAIN_S and len(found) < TRIES):
         costs, cluster = inputs(blocks, gpus)
-        experiment.plan_with("data_parallel", inputs(2, 4)[0], cluster, MICROBATCHES)
+        setups.plan_with("data_parallel", inputs(2, 4)[0], cluster, MICROBATCHES)
         began = time.process_time()
-        experiment.plan_with(planner, costs, cluster, MICROBATCHES)
+        setups.plan_with(planner, costs, cluster, MICROBATCHES)
         found.append(time.process_time() - began)
     return min(found)
 
@@ -58,7 +58,7 @@ def measure() -> None:
         row["planner"] for row in rows
     ):  # what is compiled when it is first called is compiled
         for blocks, gpus in ((8, 16), (2, 4)):
-            experiment.plan_with(planner, *inputs(blocks, gpus), MICROBATCHES)
+            setups.plan_with(planner, *inputs(blocks, gpus), MICROBATCHES)
     machine = os.cpu_count(), platform.python_version()
     made = [
         [

@@ -14,9 +14,11 @@ _NOW_IN = {
     "core": "devices trace model cluster costs plan schedule scenario background legality limits rates "
     "recording program timeline widths",
     "analysis": "metrics curves channels spread trace_diff bounds",
-    "studies": "pricing ordering experiment comparison documents whatif rebuilding store sweep",
+    "studies": "pricing ordering comparison whatif rebuilding store sweep",
 }
 _RENAMED = {
+    "documents": "studies.results",
+    "experiment": "studies.results",
     "export": "display.timeline_files",
     "keeping": "core.completion",
     "plot": "display.figures",
@@ -57,7 +59,7 @@ def moved(name: str, depth: int) -> ModuleType:
     return importlib.import_module(now)
 
 
-def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+def renamed(module: str, names: Mapping[str, str], depth: int = 2) -> Callable[[str], Any]:
     """A module's `__getattr__` for names that it had, each with the module and name that it has now.
 
     __getattr__ = moved.renamed(__name__, {"make_plan": "pipesim.studies.simulation:plan_of"})
@@ -67,10 +69,15 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         place, _, new = names[name].partition(":")
-        _warn(f"{module}.{name}", f"{place}.{new}", depth=2)
+        _warn(f"{module}.{name}", f"{place}.{new}", depth)
         return getattr(importlib.import_module(place), new)
 
     return get
+
+
+def warn_renamed(old: str, now: str) -> None:
+    """Warn where the function that calls this was called: the old name works for one release."""
+    _warn(old, now, depth=2)
 
 
 def _warn(old: str, now: str, depth: int) -> None:

@@ -138,6 +138,11 @@ def from_data(cls: type[T], data: Any, path: str = "") -> T:  # noqa: ANN401 - f
         return cls(**values)
 
 
+def checked(kind: Any, value: Any, path: str) -> Any:  # noqa: ANN401 - any annotation, what a file holds is anything
+    """A value from a file as a field of this type has it; refused with its path where it cannot have it."""
+    return _value(kind, value, path)
+
+
 def _value(kind: Any, value: Any, path: str, parse: Any = None) -> Any:  # noqa: ANN401, PLR0911 - one return per kind
     if parse is not None and not (value is None and type(None) in typing.get_args(kind)):
         return _parsed(kind, value, path, parse)

@@ -1,4 +1,4 @@
-"""The command line: it reads names and files, calls one function of `experiment`, and shows what comes back.
+"""The command line: it reads names and files, calls functions of `studies`, and shows what they return.
 
 Each command is a module, imported when it is called, and imports what it needs inside: --help must not pay for numpy,
 matplotlib or SimPy.
@@ -21,21 +21,21 @@ from pipesim.cli import failures, parameters, renamed, streams
 
 # What `pipesim --help` says of each command, so that none need be imported to say it.
 COMMANDS = {
-    "demo": "Plan, replay, draw and compare a model on two servers.",
+    "demo": "Plan, simulate, draw and compare a model on two servers.",
     "trace": "Make a trace of a model from the data sheets of devices.",
     "show": "What a cluster, a trace or a family holds; all names.",
     "import": "Read files that others wrote, and write the trace in them.",
     "diff": "What changed from one trace to another.",
     "plan": "Split a model over a cluster.",
-    "simulate": "Plan, order and replay one iteration, or many.",
+    "simulate": "Plan, order and simulate one iteration, or many.",
     "compare": "Several planners and schedulers side by side.",
     "whatif": "What would help most: devices, links, layers a little faster.",
     "schedule": "Explore a schedule without a trace.",
     "schedules": "All schedulers, with one line each.",
     "gallery": "Draw schedules side by side.",
-    "replay": "Rebuild a recorded pipelined iteration, and replay it.",
+    "rebuild": "Rebuild a recorded pipelined iteration, and simulate it.",
     "export": "Write a timeline for Perfetto, pandas and others.",
-    "run": "Replay the very run that execution traces describe.",
+    "run": "Simulate the run that execution traces describe.",
     "record": "Time the layers of a PyTorch model; writes a trace.",
     "record-links": "Time transfers between processes; writes a cluster.",
     "sweep": "Simulate every point of a grid, on all cores or a cluster.",
@@ -81,7 +81,7 @@ class _Group(click.Group):
             return None
         plain = cmd_name.replace("-", "_")
         name = f"{plain}_" if keyword.iskeyword(plain) else plain  # `import_`, since `import` is taken
-        command: click.Command = getattr(importlib.import_module(f"pipesim.cli.{name}"), name)
+        command: click.Command = getattr(importlib.import_module(f"pipesim.cli.commands.{plain}_command"), name)
         parameters.read_numbers(command)
         return command
 

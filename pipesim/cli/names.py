@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from pipesim.architectures import ARCHITECTURES
-from pipesim.cli import options
+from pipesim.cli import options, setting_options
 from pipesim.core.devices import DEVICE_KINDS, TFLOPS
 from pipesim.engines import ENGINES
 from pipesim.importers import IMPORTERS
@@ -40,7 +40,7 @@ def every() -> dict[str, list[str]]:
     for name, target in ARCHITECTURES.items():
         first.setdefault(target, name)
     return {
-        "traces": options.bundled_names(),
+        "traces": list(setting_options.names_of("traces")),
         "models": list(first.values()),
         "devices": list(DEVICE_KINDS),
         **{noun: list(family) for noun, (family, _) in _FAMILIES.items()},
@@ -91,9 +91,9 @@ def _brief(value: str, most: int = 24) -> str:
 
 
 def _traces(_: str) -> dict[str, Any]:
-    from pipesim.studies import experiment
+    from pipesim.studies import loading
 
-    traces = {name: experiment.load_trace(name) for name in options.bundled_names()}
+    traces = {name: loading.load_trace(name) for name in setting_options.names_of("traces")}
     return {
         name: {
             "model": trace.model,

@@ -1,33 +1,26 @@
 """What several commands take, and how they show what they do."""
 
+import functools
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
-from pipesim.base.errors import InputError
-from pipesim.cli import parameters, streams
-from pipesim.planners import PLANNERS
-from pipesim.schedulers import SCHEDULERS
-from pipesim.topologies import TOPOLOGIES
+from pipesim.base.errors import InputError, within
+from pipesim.base.settings import settings_of
+from pipesim.cli import parameters, setting_options, streams
+from pipesim.studies.simulation import FIELDS, Simulation, efficiency_of
 
 if TYPE_CHECKING:
     from pipesim.core.program import Program
-    from pipesim.core.scenario import Scenario
     from pipesim.core.timeline import Timeline
-    from pipesim.lowering import Options, Setup
-
-# As in `pipesim.core.program`, which is not imported here because --help must be quick; a test compares them.
-SHARINGS = ("none", "fifo", "fair", "channel")
-TRANSFERS = ("eager", "rendezvous", "blocking")
-RECOMPUTES = ("none", "full", "selective")
-# As in `pipesim.core.costs`, likewise.
-SCALINGS = ("recorded", "linear")
+    from pipesim.lowering import Setup
+    from pipesim.studies.results import SimulationResult
 
 PATIENCE = 1.0  # seconds; what takes longer says that it is at work
 LONG = 100_000  # tasks; a simulation of more may take over a second and shows a progress bar
@@ -36,180 +29,100 @@ T = TypeVar("T")
 Command = Callable[..., Any]
 
 
-def complete(names: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
-    """Tab completion from names, and from files where no name fits."""
+FAMILIES_COMPARED = ("planner", "plan", "scheduler")
+DRAWS = ("iterations", "seed", "jitter")
+PLANNING = (
+    "architecture", "efficiency", "device", "planner", "microbatches", "microbatch_size", "scaling", "weight_share",
+    "host_memory",
+)  # fmt: skip
 
-    def completed(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        found = [CompletionItem(name) for name in names() if name.startswith(incomplete)]
-        return found or [CompletionItem(incomplete, type="file")]
-
-    return completed
-
-
-def bundled_names() -> list[str]:
-    """The traces that come with pipesim."""
-    from pipesim.studies.experiment import bundled_traces
-
-    return list(bundled_traces())
+force = click.option("--force", is_flag=True, help="Replace what exists already.")
+require_fit = click.option(
+    "--require-fit", is_flag=True, help="Exit with code 3 if the memory of the devices does not suffice."
+)
+with_bound = click.option(
+    "--bound", is_flag=True, help="Also search for the certified lower bounds, which may take longer than simulating."
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")
+host_memory = setting_options.option("host_memory", settings_of(Simulation)["host_memory"], None)
 
 
-def _stack(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def simulation(*, fields: Iterable[str] = (), without: Iterable[str] = ()) -> Callable[[Command], Command]:
+    """TRACE, CLUSTER and options for the fields of a simulation, handed to the command as `simulation`."""
+    chosen = [name for name in fields or FIELDS if name not in {*without, "trace", "cluster"}]
+
     def decorate(command: Command) -> Command:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
+        @functools.wraps(command)
+        def call(trace: str | None, cluster: str | None, simulation: Simulation, **given: Any) -> Any:
+            return command(simulation=_with_inputs(simulation, trace, cluster), **given)
+
+        with_options = setting_options.options(Simulation, "simulation", fields=chosen, make=_simulation)(call)
+        with_cluster = click.argument("cluster", required=False, shell_complete=setting_options.complete("topologies"))
+        with_trace = click.argument("trace", required=False, shell_complete=setting_options.complete("traces"))
+        return with_trace(with_cluster(with_options))
 
     return decorate
 
 
-inputs = _stack(
-    click.argument("trace", shell_complete=complete(bundled_names)),
-    click.argument("cluster", shell_complete=complete(lambda: TOPOLOGIES)),
-)
-sizes = _stack(
-    click.option("--microbatches", "-m", type=int, default=8, show_default=True, help="Microbatches in one iteration."),
-    click.option("--microbatch-size", type=int, help="Samples in a microbatch; default: as in the trace."),
-    click.option(
-        "--scaling",
-        type=click.Choice(SCALINGS),
-        default="recorded",
-        show_default=True,
-        help="What a share of a microbatch takes: as recorded of smaller ones, or its share of the time (SPP).",
-    ),
-)
-planner = click.option(
-    "--planner",
-    "-p",
-    default="balanced",
-    show_default=True,
-    shell_complete=complete(lambda: PLANNERS),
-    help="Who splits the model: a name, name(option=value), or module:function.",
-)
-host_memory = click.option(
-    "--host-memory",
-    metavar="SIZE",
-    help="Refuse what would take more of this machine's memory (8GB); default: half of it. Devices have their own.",
-)
-network = _stack(
-    click.option(
-        "--sharing", type=click.Choice(SHARINGS), default="fair", show_default=True, help="How transfers use links."
-    ),
-    click.option(
-        "--transfers", type=click.Choice(TRANSFERS), default="eager", show_default=True, help="When transfers start."
-    ),
-    click.option("--optimizer", help="Optimizer step and state as recorded in the trace: sgd, adamw, ..."),
-    click.option("--optimizer-s-per-byte", type=float, default=0.0, help="Optimizer step: seconds per parameter byte."),
-    click.option("--optimizer-state", type=float, help="Optimizer state: bytes per parameter byte; default: Adam's."),
-    click.option(
-        "--recompute",
-        type=click.Choice(RECOMPUTES),
-        default="none",
-        show_default=True,
-        help="Which layers compute their activations once more in the backward in place of keeping them.",
-    ),
-    click.option(
-        "--pair-overlap",
-        type=float,
-        default=0.0,
-        help="Of a forward and a backward done as one, the part of the shorter that hides in the longer.",
-    ),
-    click.option("--pair-factor", type=float, help="In place of that: what such a pair takes, as a factor on the sum."),
-    click.option("--scenario", type=click.Path(), help="TOML file with slow devices and degraded links."),
-    click.option(
-        "--background",
-        type=click.Path(),
-        help="CSV file of what others use of links over time: link (a->b, a<->b), time (20ms), share (0.3).",
-    ),
-    click.option("--engine", default="auto", show_default=True, help="Who replays: auto, event (SimPy) or compiled."),
-    host_memory,
-)
-case = _stack(
-    inputs,
-    planner,
-    click.option("--plan", "plan_file", type=click.Path(), help="A plan from a file, in place of a planner."),
-    click.option(
-        "--scheduler",
-        "-s",
-        default="one_f_one_b",
-        show_default=True,
-        shell_complete=complete(lambda: SCHEDULERS),
-        help="Who orders the microbatches: a name, module:function, or a schedule file (.csv, .json).",
-    ),
-    click.option(
-        "--weight-share",
-        type=float,
-        default=0.5,
-        show_default=True,
-        help="Where a trace has only whole backwards: the part of one that is the weights' gradient.",
-    ),
-    sizes,
-    network,
-)
-force = click.option("--force", is_flag=True, help="Replace what is there already.")
-require_fit = click.option(
-    "--require-fit", is_flag=True, help="Exit with code 3 if the memory of the devices does not suffice."
-)
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")
+def _simulation(values: Mapping[str, Any]) -> Simulation:
+    """The simulation that options describe, but for TRACE and CLUSTER; refuses options without effect."""
+    given = {name for name, value in values.items() if value is not None}
+    check_given("beside --plan", is_there="plan" not in given, without=("planner", "microbatches"))
+    check_given("beside --optimizer", is_there="optimizer" not in given, without=OPTIMIZER)
+    check_given("without --iterations", is_there="iterations" in given, without=("seed", "jitter"))
+    check_given("without --architecture", is_there="architecture" in given, without=("efficiency",))
+    found = dict(values)
+    if "efficiency" in found:
+        with within("--efficiency"):
+            found["efficiency"] = efficiency_of(found["efficiency"])
+    return Simulation(**found)
 
 
-def lowering_options(given: dict[str, Any]) -> "tuple[Options, Scenario]":
-    """What the options of `network` say."""
-    from pipesim.core.scenario import CALM
-    from pipesim.lowering import Options
-    from pipesim.studies import experiment
-
-    step, state = _optimizer(given)
-    names = ("recompute", "pair_overlap", "pair_factor")
-    options = Options(given["sharing"], given["transfers"], step, state, *(given[name] for name in names))
-    scenario = experiment.load_scenario(given["scenario"]) if given["scenario"] else CALM
-    if given["background"]:
-        from pipesim.core import background
-
-        scenario = scenario.beside(background.read(given["background"], experiment.load_cluster(given["cluster"])))
-    return options, scenario
+OPTIMIZER = ("optimizer_s_per_byte", "optimizer_state")
 
 
-def _optimizer(given: dict[str, Any]) -> tuple[float, float | None]:
-    """Seconds of a step and bytes of state, per byte of parameters: as stated, or as recorded."""
-    if not given["optimizer"]:
-        return given["optimizer_s_per_byte"], given["optimizer_state"]
-    from pipesim.studies import experiment
+def _with_inputs(found: Simulation, trace: str | None, cluster: str | None) -> Simulation:
+    """The simulation with its TRACE and CLUSTER; with --architecture there is only CLUSTER."""
+    context = click.get_current_context()
+    if found.architecture is not None:
+        if cluster is not None:
+            raise click.UsageError(f"{trace!r} is one argument too many beside --architecture", context)
+        trace, cluster = None, trace
+    missing = "TRACE" if trace is None and found.architecture is None else "CLUSTER"
+    if cluster is None or missing == "TRACE":
+        raise click.MissingParameter(ctx=context, param_hint=f"'{missing}'", param_type="argument")
+    return replace(found, trace=trace, cluster=cluster)
 
-    check_given("beside --optimizer", is_there=False, without=("optimizer_s_per_byte", "optimizer_state"))
-    recorded = experiment.load_trace(given["trace"]).optimizer(given["optimizer"])
-    return recorded.s_per_byte, recorded.state_per_byte
+
+def make_setup(simulation: Simulation, *, quiet: bool) -> "Setup":
+    """Load, plan and order what a simulation describes."""
+    from pipesim.studies import setups
+
+    with busy("planning", quiet=quiet):
+        return setups.setup_of(simulation)
 
 
-def make_case(given: dict[str, Any]) -> "Setup":
-    """What the options of `case` say."""
-    from pipesim.studies import experiment
+def simulate(setup: "Setup", simulation: Simulation, *, quiet: bool, verify: bool = False) -> "SimulationResult":
+    """The result of a setup, with progress bars for what takes long."""
+    from pipesim.lowering import lower
+    from pipesim.studies import results
 
-    plan_file = given["plan_file"]
-    check_given("beside --plan", is_there=not plan_file, without=("planner", "microbatches"))
-    plan = experiment.load_plan(plan_file) if plan_file else given["planner"]
-    options, scenario = lowering_options(given)
-    with busy("planning", quiet=bool(given.get("as_json"))):
-        return experiment.make_case(
-            given["trace"],
-            given["cluster"],
-            plan,
-            given["scheduler"],
-            given["microbatches"],
-            given["microbatch_size"],
-            options,
-            scenario,
-            given["scaling"],
-            given["weight_share"],
-            given["host_memory"],
-        )
+    times = results.drawn_times(setup, simulation)  # refused before anything is simulated
+    timeline = run(lower(setup), simulation.engine, quiet=quiet)
+    if verify:
+        timeline.verify()
+    if times is None or simulation.iterations is None:
+        return results.simulated(setup, simulation, timeline)
+    with progress(times, simulation.iterations, "replaying", quiet=quiet) as shown:
+        return results.simulated(setup, simulation, timeline, shown)
 
 
 def check_given(needed: str, *, is_there: bool, without: tuple[str, ...]) -> None:
     """Refuse options that would have no effect: those in `without` mean nothing where `needed` is not given."""
-    context = click.get_current_context()
+    given = setting_options.given_names()
     for name in without:
-        if not is_there and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name.replace('_', '-')} has no effect {needed}", context)
+        if not is_there and name in given:
+            raise click.UsageError(f"--{name.replace('_', '-')} has no effect {needed}", click.get_current_context())
 
 
 def check_outputs(*, pictures: list[str | None], exports: str | None = None, file_format: str | None = None) -> None:
@@ -242,12 +155,12 @@ def check_free(folder: str, *, force: bool) -> None:
 
 def run(program: "Program", engine: str, *, quiet: bool) -> "Timeline":
     """Replay, with a progress bar if it takes long and somebody looks."""
-    from pipesim.studies import experiment
+    from pipesim.engines import by_name
 
     if len(program) < LONG or quiet or not streams.is_watched():
-        return experiment.run(program, engine)
+        return by_name.run(program, engine)
     with click.progressbar(length=len(program), label="simulating", file=sys.stderr) as bar:
-        return experiment.run(program, engine, watch=lambda ended: bar.update(ended - bar.pos))
+        return by_name.run(program, engine, watch=lambda ended: bar.update(ended - bar.pos))
 
 
 @contextmanager

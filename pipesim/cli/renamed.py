@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-COMMANDS: Mapping[str, str] = {}
+COMMANDS: Mapping[str, str] = {"replay": "rebuild"}
 OPTIONS: Mapping[str, Mapping[str, str]] = {}
 
 

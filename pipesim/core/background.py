@@ -16,8 +16,9 @@ The load has priority: simulated transfers share the remaining bandwidth, as wit
 
 import csv
 import io
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from pipesim.base import files, units
 from pipesim.base.errors import FormatError, InputError, shown, within
@@ -43,16 +44,32 @@ class _Load(NamedTuple):
     share: float
 
 
+@dataclass(frozen=True, slots=True)
+class Background:
+    """The text of such a file, and its name for messages."""
+
+    name: str
+    text: str
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """The text of a file; what it says is checked against a cluster by `on`."""
+        return cls(str(path), files.read_text(Path(path)))
+
+    def on(self, cluster: Cluster) -> Scenario:
+        """The links of a cluster degraded by what others use of them."""
+        with within(self.name):
+            known = _known(cluster)
+            loads = _loads(self.text, known)
+            _check_distinct(loads, known)
+            return Scenario(
+                degraded=tuple(window for link, rows in loads.items() for window in _windows(known[link], rows))
+            )
+
+
 def read(path: Path | str, cluster: Cluster) -> Scenario:
     """The scenario of a cluster with the load in a CSV."""
-    text = files.read_text(Path(path))
-    with within(str(path)):
-        known = _known(cluster)
-        loads = _loads(text, known)
-        _check_distinct(loads, known)
-        return Scenario(
-            degraded=tuple(window for link, rows in loads.items() for window in _windows(known[link], rows))
-        )
+    return Background.load(path).on(cluster)
 
 
 def _known(cluster: Cluster) -> dict[str, _Ends]:

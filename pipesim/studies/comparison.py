@@ -1,8 +1,7 @@
 """Planners and schedulers side by side: a row for each pair, and which of them is the best."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipesim.analysis import metrics
@@ -10,114 +9,112 @@ from pipesim.base import lookup
 from pipesim.base.errors import PipesimError
 from pipesim.core import limits
 from pipesim.core import plan as plans
-from pipesim.core.cluster import Cluster
-from pipesim.core.costs import Scaling, costs_of
-from pipesim.core.limits import HostMemory
-from pipesim.core.scenario import CALM, Scenario
 from pipesim.core.timeline import Timeline
-from pipesim.core.trace import Trace
-from pipesim.lowering import DEFAULTS, Options, Setup, lower
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
-from pipesim.studies import experiment
-from pipesim.studies.ordering import ordered_with
+from pipesim.studies import setups
+from pipesim.studies.results import SimulationResult, simulated
+from pipesim.studies.simulation import Simulation, simulation_of
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One line of a comparison: a planner with a scheduler, and what came of it or why nothing did."""
+class ComparisonRow:
+    """One line of a comparison: a planner with a scheduler, and their result or the error that they ended with."""
 
     planner: str
     scheduler: str
-    timeline: Timeline | None = None
-    schedule_bound_s: float | None = None
-    bound_s: float | None = None
-    by_scaling_s: Mapping[str, float] | None = None
-    scaling: Scaling = "recorded"
+    result: SimulationResult | None = None
     error: str = ""
 
-    def as_data(self) -> dict[str, Any]:
-        """Plain numbers and text."""
+    @property
+    def timeline(self) -> Timeline | None:
+        """The timeline, if there is one."""
+        return None if self.result is None else self.result.timeline
+
+    def as_data(self, *, bound: bool = True) -> dict[str, Any]:
+        """Plain numbers and text; without `bound` no certified bound is searched for."""
         head: dict[str, Any] = {"planner": self.planner, "scheduler": self.scheduler}
-        if self.timeline is None:
+        if self.result is None:
             return head | {"error": self.error}
-        peak = metrics.peak_memory(self.timeline)
+        result, timeline = self.result, self.result.timeline
+        bounds = {"schedule_bound_s": result.schedule_bound, "bound_s": result.bound} if bound else {}
         return head | {
-            "iteration_time_s": metrics.iteration_time(self.timeline),
-            "scaling": self.scaling,
-            "iteration_time_by_scaling_s": self.by_scaling_s,
-            "throughput_samples_per_s": metrics.throughput(self.timeline),
-            "bubble": metrics.bubble(self.timeline),
-            "schedule_bound_s": self.schedule_bound_s,
-            "bound_s": self.bound_s,
-            "peak_memory_bytes": int(peak.max()),
-            "fits_memory": metrics.fits_memory(self.timeline),
-            "devices": len(self.timeline.program.devices),
-            "tasks": len(self.timeline.program),
-            "engine": self.timeline.engine,
+            "iteration_time_s": result.iteration_time,
+            "scaling": result.setup.costs.scaling,
+            "iteration_time_by_scaling_s": result.times_by_scaling,
+            "throughput_samples_per_s": metrics.throughput(timeline),
+            "bubble": metrics.bubble(timeline),
+            **bounds,
+            "peak_memory_bytes": int(metrics.peak_memory(timeline).max()),
+            "fits_memory": result.fits_memory,
+            "devices": len(timeline.program.devices),
+            "tasks": len(timeline.program),
+            "engine": timeline.engine,
         }
 
 
-def compare(  # noqa: PLR0917 - as `experiment.make_case`
-    trace: Trace | Path | str,
-    cluster: Cluster | Path | str,
+def compare(
+    *values: Any,  # noqa: ANN401 - fields of Simulation
     planners: Sequence[str] = tuple(PLANNERS),
     schedulers: Sequence[str] = COMPARED,
-    microbatches: int = 8,
-    microbatch_size: int | None = None,
-    options: Options = DEFAULTS,
-    scenario: Scenario = CALM,
-    engine: str = "auto",
-    scaling: Scaling = "recorded",
-    host_memory: HostMemory = None,
-) -> Iterator[Row]:
-    """Every planner with every scheduler, one row after the other. What fails is a row that says why."""
-    for name in planners:  # a name that nobody has is a slip of the pen, not a result
+    **fields: Any,  # noqa: ANN401 - as above
+) -> Iterator[ComparisonRow]:
+    """Every planner with every scheduler, one row after the other. What fails is a row that says why.
+
+    Takes what `simulate` takes, but for planner, plan and scheduler; the third and fourth value are the lists of them.
+    """
+    if len(values) > 2:
+        planners, schedulers = values[2], values[3] if len(values) > 3 else schedulers
+        values = (*values[:2], Simulation().planner, Simulation().scheduler, *values[4:])
+    return compared(simulation_of(*values, **fields), planners, schedulers)
+
+
+def compared(
+    simulation: Simulation, planners: Sequence[str] = tuple(PLANNERS), schedulers: Sequence[str] = COMPARED
+) -> Iterator[ComparisonRow]:
+    """`compare` for a simulation whose planner and scheduler are replaced by each of these."""
+    for name in planners:  # an unknown name is a user error: fail before running
         lookup.resolve(name, PLANNERS, "planner")
     for name in schedulers:
         lookup.resolve(name, SCHEDULERS, "scheduler")
-    trace, cluster = experiment.load_trace(trace), experiment.load_cluster(cluster)
-    costs = costs_of(trace, microbatch_size, scaling=scaling)
-    experiment.check_kinds(costs, cluster)
-    plans.check_microbatches(microbatches)
-    limits.check_microbatches(host_memory, microbatches)
+    cluster = setups.cluster_of(simulation)
+    trace = setups.trace_of(simulation, cluster)
+    costs = setups.costs_in(simulation, trace)
+    options, scenario = setups.options_of(simulation, trace), setups.scenario_of(simulation, cluster)
+    setups.check_kinds(costs, cluster)
+    plans.check_microbatches(simulation.microbatches)
+    limits.check_microbatches(simulation.host_memory, simulation.microbatches)
     for planner in planners:
         try:
-            plan = experiment.plan_with(planner, costs, cluster, microbatches, host_memory)
+            plan = setups.plan_of(replace(simulation, planner=planner), costs, cluster)
         except PipesimError as error:
-            yield from (Row(planner, scheduler, error=str(error)) for scheduler in schedulers)
+            yield from (ComparisonRow(planner, scheduler, error=str(error)) for scheduler in schedulers)
             continue
         for scheduler in schedulers:
+            one = replace(simulation, planner=planner, scheduler=scheduler)
             try:
-                ordered = ordered_with(scheduler, plan, costs, cluster, options, host_memory)
-                case = Setup(*ordered, costs, cluster, options, scenario)
-                yield _row(planner, scheduler, case, engine)
+                setup = setups.assembled(one, plan, costs, cluster, options, scenario)
+                yield ComparisonRow(planner, scheduler, simulated(setup, one))
             except PipesimError as error:
-                yield Row(planner, scheduler, error=str(error))
+                yield ComparisonRow(planner, scheduler, error=str(error))
 
 
-def _row(planner: str, scheduler: str, case: Setup, engine: str) -> Row:
-    timeline = experiment.run(lower(case), engine)
-    limits = experiment.schedule_bound(case), experiment.bound(case)
-    return Row(planner, scheduler, timeline, *limits, experiment.seconds_by_scaling(case, timeline), case.costs.scaling)
-
-
-def best(rows: Sequence[Row]) -> Row | None:
+def best(rows: Sequence[ComparisonRow]) -> ComparisonRow | None:
     """The fastest row that fits in memory, else the fastest."""
-    done = [row for row in rows if row.timeline is not None]
+    done = [row for row in rows if row.result is not None]
     return min(done, key=_rank, default=None)
 
 
-def starred(rows: Sequence[Row]) -> list[bool]:
+def starred(rows: Sequence[ComparisonRow]) -> list[bool]:
     """Which rows are the best of their planner; none is, where nothing of it fits in memory."""
-    by_planner: dict[str, list[Row]] = {}
+    by_planner: dict[str, list[ComparisonRow]] = {}
     for row in rows:
         by_planner.setdefault(row.planner, []).append(row)
     stars = [best(mine) for mine in by_planner.values()]
-    fitting = [star for star in stars if star and star.timeline and metrics.fits_memory(star.timeline)]
+    fitting = [star for star in stars if star and star.result and star.result.fits_memory]
     return [any(row is star for star in fitting) for row in rows]
 
 
-def _rank(row: Row) -> tuple[bool, int]:
-    timeline = row.timeline
-    return (True, 0) if timeline is None else (not metrics.fits_memory(timeline), timeline.makespan)
+def _rank(row: ComparisonRow) -> tuple[bool, int]:
+    result = row.result
+    return (True, 0) if result is None else (not result.fits_memory, result.timeline.makespan)

@@ -20,10 +20,10 @@ from pipesim.core.plan import Plan, Stage
 from pipesim.core.schedule import text_of
 from pipesim.core.timeline import Timeline
 from pipesim.core.trace import ANY_KIND
+from pipesim.engines import by_name
 from pipesim.lowering import DEFAULTS, Options, Setup, lower
 from pipesim.schedulers import SCHEDULERS
 from pipesim.schedulers.layouts import laid_out
-from pipesim.studies import experiment
 from pipesim.studies.ordering import ordered_with
 
 MOST_STAGES = 4096
@@ -67,7 +67,7 @@ class Times:
         return cls(forward, input_grad + weight_grad if backward is None else backward, input_grad, weight_grad, hop)
 
 
-def case(  # noqa: PLR0917 - what is explored, in the order in which one asks
+def setup(  # noqa: PLR0917 - what is explored, in the order in which one asks
     scheduler: str,
     stages: int,
     microbatches: int,
@@ -184,7 +184,7 @@ def gallery_rows(found: dict[str, Timeline | str]) -> list[dict[str, Any]]:
     return rows
 
 
-def gallery(  # noqa: PLR0917 - as `case`
+def gallery(  # noqa: PLR0917 - as `setup`
     stages: int,
     microbatches: int,
     times: Times,
@@ -207,7 +207,7 @@ def gallery(  # noqa: PLR0917 - as `case`
                 input_grad=times.input_grad / count,
                 weight_grad=times.weight_grad / count,
             )
-            found[name] = experiment.run(lower(case(name, stages, microbatches, part, None, options, host_memory)))
+            found[name] = by_name.run(lower(setup(name, stages, microbatches, part, None, options, host_memory)))
         except PipesimError as error:
             found[name] = str(error)
     return found

@@ -29,8 +29,8 @@ from pipesim.core.program import BACKWARD, FORWARD, INPUT, WEIGHT, Program
 from pipesim.core.recording import Recording, handed_over
 from pipesim.core.schedule import Schedule
 from pipesim.core.timeline import Timeline
+from pipesim.engines import by_name
 from pipesim.lowering import DEFAULTS, Options, Setup, lower
-from pipesim.studies import experiment
 
 PHASES = ("forward", "backward", "weight", "communication", "idle")
 _KINDS = {"forward": (FORWARD,), "backward": (BACKWARD, INPUT), "weight": (WEIGHT,)}
@@ -47,7 +47,7 @@ class Rebuilt:
     costs: Costs
     cluster: Cluster
     recorded: Timeline
-    replayed: Timeline
+    simulated: Timeline
 
 
 def rebuilt(
@@ -61,7 +61,7 @@ def rebuilt(
     rows = _rows(recording, plan, on)
     recorded = _recorded(lower(Setup(plan, schedule, costs, on)), recording, rows)
     program = _as_recorded(lower(Setup(plan, schedule, costs, on, options)), recording, rows)
-    return Rebuilt(recording, plan, schedule, costs, on, recorded, experiment.run(program, engine))
+    return Rebuilt(recording, plan, schedule, costs, on, recorded, by_name.run(program, engine))
 
 
 # --- core types ------------------------------------------------------------------------------------------------------
@@ -196,8 +196,8 @@ def spent(timeline: Timeline) -> dict[str, dict[str, float]]:
 def comparison(made: Rebuilt) -> dict[str, Any]:
     """Recorded against replayed, as `pipesim replay --json` prints it."""
     recording = made.recording
-    recorded, replayed = (metrics.iteration_time(timeline) for timeline in (made.recorded, made.replayed))
-    before, after = spent(made.recorded), spent(made.replayed)
+    recorded, replayed = (metrics.iteration_time(timeline) for timeline in (made.recorded, made.simulated))
+    before, after = spent(made.recorded), spent(made.simulated)
     place = {made.cluster.devices[position].name: position for position in range(len(recording.ranks))}
     ranks = [
         {
@@ -227,5 +227,5 @@ def comparison(made: Rebuilt) -> dict[str, Any]:
             for link in made.cluster.links
         ],
         "schedule": str(made.schedule).split("\n"),
-        "engine": made.replayed.engine,
+        "engine": made.simulated.engine,
     }

@@ -27,8 +27,8 @@ from pipesim.engines.event import run
 from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
-from pipesim.studies import experiment
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies import certified
+from pipesim.studies.loading import load_cluster
 
 
 @settings(max_examples=300)
@@ -415,17 +415,17 @@ def test_in_a_scenario_the_bound_is_less():
     for factor, expected in [(2.0, 1.0), (0.5, 0.5)]:
         scenario = Scenario(slow=(Slow("node0.gpu0", factor),))
         case = Setup(plan, schedule, costs, cluster, scenario=scenario)
-        assert experiment.bound(case) == expected * plan_bound(costs, cluster, 4, in_step=False)
-        assert experiment.schedule_bound(case) == expected * schedule_bound(plan, costs, cluster)
-        assert metrics.iteration_time(run(lower(case))) >= max(experiment.bound(case), experiment.schedule_bound(case))
+        assert certified.bound(case) == expected * plan_bound(costs, cluster, 4, in_step=False)
+        assert certified.schedule_bound(case) == expected * schedule_bound(plan, costs, cluster)
+        assert metrics.iteration_time(run(lower(case))) >= max(certified.bound(case), certified.schedule_bound(case))
 
 
 @pytest.mark.parametrize("transfers", ["rendezvous", "blocking"])
 def test_where_transfers_wait_for_their_turn_the_bound_is_less(transfers):
     costs, cluster, plan, schedule = crossing()
     case = Setup(plan, schedule, costs, cluster, Options("fair", transfers))
-    assert experiment.bound(case) == plan_bound(costs, cluster, 4, in_step=False) < plan_bound(costs, cluster, 4)
-    assert metrics.iteration_time(run(lower(case))) >= experiment.bound(case)
+    assert certified.bound(case) == plan_bound(costs, cluster, 4, in_step=False) < plan_bound(costs, cluster, 4)
+    assert metrics.iteration_time(run(lower(case))) >= certified.bound(case)
 
 
 def test_a_stage_on_two_servers_crosses_once_though_both_its_channels_leave_a_server():
@@ -516,9 +516,9 @@ def test_actions_that_are_one_are_held_against_what_they_take(options, part):
     paired[[3, 11]] = True  # 0F2 and 0B1, on both replicas
     alone = Setup(plan, schedule, costs, cluster)
     case = replace(alone, schedule=replace(schedule, paired=paired), options=Options(**options))
-    assert experiment.bound(case) == part * experiment.bound(alone)
-    assert experiment.schedule_bound(case) == part * experiment.schedule_bound(alone)
-    assert metrics.iteration_time(run(lower(case))) >= experiment.bound(case)
+    assert certified.bound(case) == part * certified.bound(alone)
+    assert certified.schedule_bound(case) == part * certified.schedule_bound(alone)
+    assert metrics.iteration_time(run(lower(case))) >= certified.bound(case)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,10 +10,12 @@ from pipesim.analysis import channels, metrics
 from pipesim.analysis.channels import Pipeline, cycle_order, execute, pipeline_of, theorem_bound, work_bound
 from pipesim.base.kernels import compiled
 from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
 from pipesim.core.schedule import FORWARD
+from pipesim.engines import by_name
 from pipesim.lowering import lower
 from pipesim.schedulers.pe import pe
-from pipesim.studies import experiment
+from pipesim.studies import certified, loading, results
 
 CLUSTER = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
 
@@ -81,11 +83,11 @@ def test_two_stages_by_hand():
 @pytest.mark.parametrize("planner", ["balanced", "spp"])
 def test_on_real_models_the_bounds_hold_and_the_channel_network_agrees(name, planner):
     """First come first served on channels is close to cycle order: within 2 % here."""
-    case = experiment.make_case(name, CLUSTER, planner, "pe", 12)
+    case = results.make_setup(name, CLUSTER, planner, "pe", 12)
     pipeline = pipeline_of(case.plan, case.costs, case.cluster)
     time = execute(pipeline).time(pipeline)
     assert work_bound(pipeline) <= time <= theorem_bound(pipeline)
-    replayed = experiment.channel_seconds(case, experiment.run(lower(case)))
+    replayed = certified.channel_time(case, by_name.run(lower(case)))
     assert replayed * 1e9 == pytest.approx(time, rel=0.02)
 
 
@@ -98,12 +100,12 @@ def test_the_abstract_pipeline_of_any_plan_keeps_the_bounds(job):
 
 def test_a_group_goes_at_the_pace_of_its_slowest_member_and_splits_the_work():
     costs = costs_of(even_trace(2, 60e-9, 120e-9, output_bytes=600, parameter_bytes=900))
-    cluster = experiment.load_cluster("flat(5, bandwidth=1e9, latency=0)")
-    plan = experiment.Plan(
+    cluster = loading.load_cluster("flat(5, bandwidth=1e9, latency=0)")
+    plan = Plan(
         "even",
         2,
         4,
-        (experiment.plans.Stage(0, 1, ("gpu0", "gpu1", "gpu2")), experiment.plans.Stage(1, 2, ("gpu3", "gpu4"))),
+        (Stage(0, 1, ("gpu0", "gpu1", "gpu2")), Stage(1, 2, ("gpu3", "gpu4"))),
     )
     pipeline = pipeline_of(plan, costs, cluster)
     assert pipeline.forward.tolist() == [20, 30]
@@ -113,11 +115,11 @@ def test_a_group_goes_at_the_pace_of_its_slowest_member_and_splits_the_work():
 
 
 def test_the_pe_schedule_is_the_order_of_the_execution():
-    case = experiment.make_case("bert-large", CLUSTER, "balanced", "pe", 6)
+    case = results.make_setup("bert-large", CLUSTER, "balanced", "pe", 6)
     order = execute(pipeline_of(case.plan, case.costs, case.cluster)).order
     for n, row in enumerate(pe(case.plan, case.costs, case.cluster).rows):
         assert [2 * cell.microbatch + (cell.kind != FORWARD) for cell in row] == order[n].tolist()
-    assert metrics.iteration_time(experiment.run(lower(case))) > 0
+    assert metrics.iteration_time(by_name.run(lower(case))) > 0
 
 
 def test_the_size_from_which_compiling_pays_changes_nothing(monkeypatch):

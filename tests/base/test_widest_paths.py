@@ -7,7 +7,7 @@ import pytest
 
 from pipesim.base import widest_paths
 from pipesim.base.kernels import compiled
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 # 0 -> 1 -> 3 (bottleneck 2), 0 -> 2 -> 3 (bottleneck 4), and 3 -> 0
 FIRST = np.array([0, 2, 3, 4, 5])

@@ -232,7 +232,7 @@ def test_run_replays_what_was_recorded(files, run):
         ("run.0.et cluster.json", "rank 1 has no file"),
         ("net.txt cluster.json", "net.txt: "),
         ("run.0.et cluster.json --format kineto", "unknown format 'kineto'"),
-        ("run.0.et cluster.json --format 'chakra(sharing=\"fifo\")'", "sharing is said with --sharing"),
+        ("run.0.et cluster.json --format 'chakra(sharing=\"fifo\")'", "sharing is given with --sharing"),
         ("run.0.et cluster.json --links", "--links has no effect without --gantt"),
     ],
 )

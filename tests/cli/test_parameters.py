@@ -7,7 +7,8 @@ import pytest
 
 from pipesim.base import serialisation
 from pipesim.cli import COMMANDS, cli, parameters
-from pipesim.studies import experiment
+from pipesim.core.scenario import CALM
+from pipesim.studies import loading, results
 
 FLAT = 'flat(2, bandwidth="1GB/s")'
 SMALL = ["bert-large", FLAT, "-p", "uniform", "-m", "2"]
@@ -41,7 +42,7 @@ def test_numbers_are_written_in_ascii_digits(words, found, run):
 @pytest.mark.parametrize("cell", ["1_0", "\u0661", "\uff11.5"])
 @pytest.mark.parametrize("column", ["forward_s", "output_bytes", "inputs"])
 def test_tables_are_read_with_the_same_numbers(cell, column, tmp_path, run):
-    experiment.load_trace("vgg-19").save(tmp_path / "trace")
+    loading.load_trace("vgg-19").save(tmp_path / "trace")
     table = tmp_path / "trace/layers.csv"
     header, *lines = table.read_text(encoding="utf-8").split("\n")
     cells = lines[1].split(",")
@@ -67,12 +68,12 @@ def test_every_number_on_the_command_line_is_read_so():
 def folder(tmp_path, monkeypatch):
     """A folder with one of each input, in which the command is run."""
     monkeypatch.chdir(tmp_path)
-    experiment.load_trace("bert-large").save(tmp_path / "inp")
-    serialisation.save(experiment.load_cluster(FLAT), tmp_path / "c.toml")
-    serialisation.save(experiment.make_plan("bert-large", FLAT, "uniform", 2), tmp_path / "p.json")
-    serialisation.save(experiment.CALM, tmp_path / "s.toml")
+    loading.load_trace("bert-large").save(tmp_path / "inp")
+    serialisation.save(loading.load_cluster(FLAT), tmp_path / "c.toml")
+    serialisation.save(results.make_plan("bert-large", FLAT, "uniform", 2), tmp_path / "p.json")
+    serialisation.save(CALM, tmp_path / "s.toml")
     (tmp_path / "bg.csv").write_text("link,time,share\ngpu0->switch,0s,0.5\n")
-    experiment.make_case("bert-large", FLAT, "uniform").schedule.save(tmp_path / "order.csv")
+    results.make_setup("bert-large", FLAT, "uniform").schedule.save(tmp_path / "order.csv")
     (tmp_path / "topo.txt").write_text("GPU0\n")
     (tmp_path / "link.csv").symlink_to("inp/layers.csv")
     return tmp_path
@@ -117,7 +118,7 @@ def test_outputs_may_lie_beside_what_is_read_and_replace_older_ones(folder, run)
 
 
 INPUTS = {
-    "files", "file", "rows_file", "store", "folder", "scenario", "background", "plan_file",
+    "files", "file", "rows_file", "store", "folder", "scenario", "background", "plan",
 }  # fmt: skip
 
 

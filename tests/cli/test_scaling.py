@@ -12,7 +12,7 @@ import pytest
 
 from pipesim.core.costs import costs_of
 from pipesim.core.trace import Trace
-from pipesim.studies import experiment
+from pipesim.studies import certified, loading, results
 
 SIZES, LAYERS = (1, 2, 4, 8), 4
 PAIR = 'flat(2, bandwidth="1000 GB/s", latency=0)'
@@ -112,12 +112,12 @@ def test_where_times_are_linear_or_one_size_was_recorded_nothing_is_said_of_it(r
 
 def test_replicas_that_take_whole_microbatches_make_no_difference():
     """`whole` replication gives each replica microbatches as they were recorded."""
-    trace, cluster = trace_of(SIZES), experiment.load_cluster(PAIR)
-    split = experiment.make_plan(trace, cluster, "data_parallel", 4)
+    trace, cluster = trace_of(SIZES), loading.load_cluster(PAIR)
+    split = results.make_plan(trace, cluster, "data_parallel", 4)
     costs = costs_of(trace)
     whole = replace(split, replicas="whole")
-    assert experiment.plan_seconds_by_scaling(whole, costs, cluster) is None
-    assert experiment.plan_seconds_by_scaling(split, costs, cluster) is not None
+    assert certified.plan_times_by_scaling(whole, costs, cluster) is None
+    assert certified.plan_times_by_scaling(split, costs, cluster) is not None
 
 
 def test_plan_says_what_its_plan_takes_under_both_and_the_file_can_be_read_again(run, traces, tmp_path):
@@ -125,7 +125,7 @@ def test_plan_says_what_its_plan_takes_under_both_and_the_file_can_be_read_again
     assert data["scaling"] == "linear"
     assert data["seconds_by_scaling"] == pytest.approx({"recorded": RECORDED, "linear": LINEAR}, rel=1e-6)
     (tmp_path / "plan.json").write_text(json.dumps(data))
-    assert experiment.load_plan(tmp_path / "plan.json").devices == ("gpu0", "gpu1")
+    assert loading.load_plan(tmp_path / "plan.json").devices == ("gpu0", "gpu1")
     _, out, _ = run("plan", traces["curved"], PAIR, *SPLIT)
     assert "192.0 ms (as recorded for smaller microbatches), 144.0 ms (linear in the share" in out
     assert "shares" not in run("plan", traces["single"], PAIR, *SPLIT)[1]
@@ -143,8 +143,8 @@ def test_planners_plan_under_the_scaling_that_is_asked_for(run, traces):
 
 def test_the_same_is_offered_in_python():
     trace = trace_of(SIZES)
-    linear = experiment.simulate(trace, PAIR, "data_parallel", "gpipe", 4, scaling="linear")
-    recorded = experiment.simulate(trace, PAIR, "data_parallel", "gpipe", 4)
+    linear = results.simulate(trace, PAIR, "data_parallel", "gpipe", 4, scaling="linear").timeline
+    recorded = results.simulate(trace, PAIR, "data_parallel", "gpipe", 4).timeline
     assert linear.makespan / 1e9 == pytest.approx(LINEAR, rel=1e-6)
     assert recorded.makespan / 1e9 == pytest.approx(RECORDED, rel=1e-6)
 

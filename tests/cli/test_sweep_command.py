@@ -16,7 +16,7 @@ import pytest
 from helpers import sweeps
 from helpers.mutations import mutations
 from helpers.places import ROOT
-from pipesim.cli.plot import plot as plot_command
+from pipesim.cli.commands.plot_command import plot as plot_command
 from pipesim.display.figures import Chart
 
 EXPERIMENT = (

@@ -17,7 +17,7 @@ from pipesim.base.errors import InputError, UnknownNameError
 from pipesim.core.costs import costs_of
 from pipesim.core.devices import DEVICE_KINDS
 from pipesim.core.trace import Trace
-from pipesim.studies import experiment
+from pipesim.studies import results
 
 
 @pytest.fixture
@@ -91,13 +91,13 @@ def test_a_trace_with_several_microbatch_sizes_is_about_the_first_and_calculates
 
 def test_a_made_trace_can_be_planned_and_replayed_on_a_cluster_of_its_devices(run, tmp_path):
     run("llama(4, 256, 8, inner=512)", "-d", "h100", "--sequence", 128, "-o", tmp_path / "made")
-    timeline = experiment.simulate(tmp_path / "made", 'flat(2, bandwidth="25GB/s", device="h100")')
+    timeline = results.simulate(tmp_path / "made", 'flat(2, bandwidth="25GB/s", device="h100")').timeline
     assert timeline.makespan > 0
 
 
 def test_an_encoder_and_a_decoder_can_be_planned_and_replayed(run, tmp_path):
     run("t5(2, 64, 4)", "-d", "h100", "--sequence", 32, "-o", tmp_path / "made")
-    timeline = experiment.simulate(tmp_path / "made", 'flat(3, bandwidth="25GB/s", device="h100")')
+    timeline = results.simulate(tmp_path / "made", 'flat(3, bandwidth="25GB/s", device="h100")').timeline
     assert timeline.makespan > 0
 
 

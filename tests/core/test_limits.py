@@ -25,7 +25,7 @@ from pipesim.core.schedule import INPUT, WEIGHT
 from pipesim.lowering import Setup, lower
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
-from pipesim.studies import equal_stages, experiment, sweep, whatif
+from pipesim.studies import equal_stages, loading, ordering, pricing, replay, results, setups, sweep, whatif
 
 DECLARED = infos(SCHEDULERS, "scheduler", SchedulerInfo)
 PAIR = 'flat(2, bandwidth="1GB/s")'
@@ -47,7 +47,7 @@ def test_tasks_are_counted_before_they_are_made(job):
 
 @pytest.mark.parametrize("name", [name for name, info in DECLARED.items() if name != "auto" and not info.requires])
 def test_schedulers_declare_whether_they_do_backwards_in_two_parts(name):
-    made, splits = equal_stages.case(name, 4, 16, equal_stages.Times()), DECLARED[name].splits_backward
+    made, splits = equal_stages.setup(name, 4, 16, equal_stages.Times()), DECLARED[name].splits_backward
     assert bool(np.isin(made.schedule.kind, [INPUT, WEIGHT]).any()) == splits
     parts = 3 if splits else 2
     assert limits.tasks_of(made.plan, parts=parts) >= len(lower(made))
@@ -58,7 +58,7 @@ import gc, json, os, re, sys
 from pathlib import Path
 import numba
 import numpy as np
-from pipesim.studies import experiment
+from pipesim.studies import loading, ordering, pricing, replay, results, setups
 from pipesim.cli import main
 from pipesim.core.costs import costs_of
 from helpers.strategies import even_trace
@@ -70,7 +70,7 @@ def work(size, what, *arguments):
     if what == "plan":
         name, devices = arguments
         costs = costs_of(even_trace(size))
-        experiment.plan_with(name, costs, experiment.load_cluster(devices), 8)
+        setups.plan_with(name, costs, loading.load_cluster(devices), 8)
     elif what == "show":
         main(["show", f'flat({size}, bandwidth="1GB/s")', *arguments])
     else:
@@ -121,9 +121,9 @@ def peak_of():
 @pytest.mark.parametrize(
     ("arguments", "microbatches"),
     [
-        (["simulate", "bert-large", 'flat(8, bandwidth="1GB/s")', "--json"], 8_000),
-        (["simulate", "bert-large", 'flat(8, bandwidth="1GB/s")', "--json", "-s", "zb_h1"], 8_000),
-        (["simulate", "bert-large", 'flat(4, bandwidth="9GB/s")', "--json", "-p", "data_parallel"], 40_000),
+        (["simulate", "bert-large", 'flat(8, bandwidth="1GB/s")', "--json", "--bound"], 8_000),
+        (["simulate", "bert-large", 'flat(8, bandwidth="1GB/s")', "--json", "--bound", "-s", "zb_h1"], 8_000),
+        (["simulate", "bert-large", 'flat(4, bandwidth="9GB/s")', "--json", "--bound", "-p", "data_parallel"], 40_000),
         (["schedule", "one_f_one_b", "--stages", "64", "--json"], 1_600),
     ],
     ids=["one_f_one_b", "zb_h1", "replicas", "schedule"],
@@ -228,7 +228,7 @@ def test_a_limit_is_stated_as_other_sizes_are():
 COMMAND = """
 import resource, sys
 from pipesim.cli import main
-import pipesim.studies.experiment
+import pipesim.studies.results
 resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000,) * 2)
 main(sys.argv[1:])
 """
@@ -297,32 +297,32 @@ def test_a_comparison_shows_whether_each_planner_fits(run):
 
 
 def test_chunks_of_very_many_layers_are_refused_before_they_are_cut():
-    costs, cluster = costs_of(even_trace(3000)), experiment.load_cluster(PAIR)
-    plan = experiment.plan_with("balanced", costs, cluster, 8)
+    costs, cluster = costs_of(even_trace(3000)), loading.load_cluster(PAIR)
+    plan = setups.plan_with("balanced", costs, cluster, 8)
     with pytest.raises(RefusedError, match=r"3,000 layers cut into 2,000 stages, about 49 MB .* use fewer chunks"):
-        experiment.ordered_with("interleaved(chunks=1000)", plan, costs, cluster, host_memory="10MB")
+        ordering.ordered_with("interleaved(chunks=1000)", plan, costs, cluster, host_memory="10MB")
 
 
 def test_planners_that_simulate_are_held_to_it_too():
-    costs, cluster = costs_of(even_trace(4)), experiment.load_cluster(PAIR)
-    plan = experiment.plan_with("uniform", costs, cluster, 30_000)
+    costs, cluster = costs_of(even_trace(4)), loading.load_cluster(PAIR)
+    plan = setups.plan_with("uniform", costs, cluster, 30_000)
     with pytest.raises(RefusedError, match="make 180,000 tasks, about 135 MB"):
-        experiment.simulated_seconds(costs, cluster, plan, host_memory="100MB")
+        pricing.simulated_seconds(costs, cluster, plan, host_memory="100MB")
 
 
 def test_what_if_and_replays_are_held_to_it():
-    case = experiment.make_case(even_trace(50), PAIR, microbatches=1000)
+    case = results.make_setup(even_trace(50), PAIR, microbatches=1000)
     with pytest.raises(RefusedError, match="53 devices and layers, each made faster in 6,000 tasks"):
         whatif.gains(case, host_memory="3MB")
     with pytest.raises(RefusedError, match="50 layers drawn for each of 1,000 microbatches make 50,000 times"):
-        experiment.check_replay(case, 3, 0, 0.1, "2MB")
+        replay.check_replay(case, 3, 0, 0.1, "2MB")
 
 
 def test_replays_are_drawn_one_by_one():
     """All generators were made beforehand: 10^12 iterations took all memory before the first."""
-    case = experiment.make_case(even_trace(4), PAIR)
-    first = next(experiment.replay(case, 10**12, seed=3, jitter=0.1))
-    assert first == next(experiment.replay(case, 1, seed=3, jitter=0.1))
+    case = results.make_setup(even_trace(4), PAIR)
+    first = next(replay.replay(case, 10**12, seed=3, jitter=0.1))
+    assert first == next(replay.replay(case, 1, seed=3, jitter=0.1))
     spawned = np.random.SeedSequence(3).spawn(5)[4]
     assert np.random.SeedSequence(3, spawn_key=(4,)).generate_state(8).tolist() == spawned.generate_state(8).tolist()
 
@@ -347,10 +347,10 @@ def test_counts_fit_64_bits():
 
 def test_python_takes_it_as_a_keyword():
     with pytest.raises(RefusedError, match="the limit is 1 MB"):
-        experiment.simulate("bert-large", PAIR, microbatches=100_000, host_memory=1e6)
+        results.simulate("bert-large", PAIR, microbatches=100_000, host_memory=1e6)
     with pytest.raises(RefusedError, match="makes tables"):
-        experiment.make_plan("bert-large", PAIR, "pipedream", host_memory=1e4)
-    assert json.dumps(experiment.simulate("bert-large", PAIR, host_memory="1GB").makespan)
+        results.make_plan("bert-large", PAIR, "pipedream", host_memory=1e4)
+    assert json.dumps(results.simulate("bert-large", PAIR, host_memory="1GB").iteration_time)
 
 
 # --- bounds ----------------------------------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ def test_python_takes_it_as_a_keyword():
 @pytest.mark.parametrize("name", ["MOST_DEVICES", "MOST_FORMS", "MOST_CELLS"])
 def test_a_bound_whose_tables_are_too_large_is_a_lesser_one(monkeypatch, name):
     """`simulate bert-large flat(256)` asked for 64.5 GiB to say what no plan can beat."""
-    costs, cluster = costs_of(even_trace(6)), experiment.load_cluster('flat(6, bandwidth="1GB/s")')
+    costs, cluster = costs_of(even_trace(6)), loading.load_cluster('flat(6, bandwidth="1GB/s")')
     exact = bounds.plan_bound.__wrapped__(costs, cluster, 8)
     monkeypatch.setattr(bounds, "MOST_MOVES", 0)
     monkeypatch.setattr(bounds, name, 1)
@@ -369,6 +369,6 @@ def test_a_bound_whose_tables_are_too_large_is_a_lesser_one(monkeypatch, name):
 
 def test_132_devices_on_one_switch_have_a_bound():
     """The channels between all forms of their stages took 4.9 GB and many minutes."""
-    costs, cluster = costs_of(even_trace(6)), experiment.load_cluster('flat(132, bandwidth="1GB/s")')
+    costs, cluster = costs_of(even_trace(6)), loading.load_cluster('flat(132, bandwidth="1GB/s")')
     assert bounds._forms(bounds.island_model(bounds.Network(cluster), np.zeros(132, np.int64))) > bounds.MOST_FORMS
     assert bounds.plan_bound(costs, cluster, 8) >= bounds.total_work(costs, cluster, 8) - 1e-5

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipesim.core import widths
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.display import text
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 from pipesim.topologies.flat import flat
 from pipesim.topologies.servers import servers
 from pipesim.topologies.torus2d import torus2d

@@ -22,7 +22,7 @@ from pipesim.core.sharing import SHARINGS
 from pipesim.engines import ENGINES, compiled, event, selection
 from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers.gpipe import gpipe
-from pipesim.studies import equal_stages, experiment
+from pipesim.studies import equal_stages, loading, results
 
 
 @settings(max_examples=200)
@@ -40,7 +40,7 @@ def test_every_engine_obeys_the_rules_and_agrees_with_the_reference(program):
 @pytest.mark.parametrize("sharing", ["fifo", "none"])
 def test_a_pipeline_is_played_in_fixed_order(sharing):
     times = equal_stages.Times.of(1, 2, hop=0.25)
-    program = lower(equal_stages.case("one_f_one_b", 4, 8, times, None, Options(sharing)))
+    program = lower(equal_stages.setup("one_f_one_b", 4, 8, times, None, Options(sharing)))
     timeline = compiled.in_fixed_order(program)
     assert timeline is not None
     assert timeline.same_as(event.run(program))
@@ -52,11 +52,11 @@ def test_a_pipeline_is_played_in_fixed_order(sharing):
 )
 @pytest.mark.parametrize("trace", ["bert-large", "resnet-152"])
 def test_engines_agree_on_bundled_traces(trace, cluster, sharing):
-    cluster = experiment.load_cluster(cluster)
+    cluster = loading.load_cluster(cluster)
     planner = "balanced(stages=4)" if sharing == "channel" else "megatron"
     for scheduler, transfers in (("one_f_one_b", "eager"), ("interleaved", "rendezvous"), ("dualpipe", "eager")):
         try:
-            case = experiment.make_case(
+            case = results.make_setup(
                 trace, cluster, planner, scheduler, 16, options=Options(sharing, transfers, optimizer_s_per_byte=1e-12)
             )
         except ScheduleError:
@@ -68,7 +68,7 @@ def test_engines_agree_on_bundled_traces(trace, cluster, sharing):
 @pytest.mark.parametrize("sharing", ["fifo", "fair"])
 def test_engines_agree_on_a_hundred_thousand_tasks(sharing):
     """128 stages, 256 microbatches, one link from each stage to the next; on a shared switch: test_benchmarks."""
-    made = equal_stages.case("one_f_one_b", 128, 256, equal_stages.Times.of(1, 2, hop=0.25), None, Options(sharing))
+    made = equal_stages.setup("one_f_one_b", 128, 256, equal_stages.Times.of(1, 2, hop=0.25), None, Options(sharing))
     program = lower(made)
     assert len(program) >= selection.LARGE
     timeline = selection.run(program)
@@ -106,7 +106,7 @@ def test_what_waits_has_room_however_often_rates_change(seed):
     The 17th draw once wrote beyond the end of what waits: it was full when 48 transfers became ready at one moment.
     """
     rng = np.random.default_rng(seed)
-    cluster = experiment.load_cluster('servers(4, 4, intra="25GB/s", inter="1GB/s")')
+    cluster = loading.load_cluster('servers(4, 4, intra="25GB/s", inter="1GB/s")')
     microbatches, stages = int(rng.integers(8, 20)), []
     forward, backward = (rng.integers(1, 3_000_000, 3).tolist() for _ in range(2))
     costs = costs_of(pipeline_trace(forward, backward, rng.integers(1, 9_000_000, 2).tolist(), 1000))

@@ -19,7 +19,7 @@ from pipesim.core.program import SHARINGS, TRANSFERS
 from pipesim.engines import compiled, event
 from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers import SCHEDULERS
-from pipesim.studies import experiment
+from pipesim.studies import loading
 from pipesim.studies.ordering import ordered_with
 from pipesim.topologies import TOPOLOGIES
 
@@ -88,12 +88,12 @@ def needs(schedule):
 
 @functools.cache
 def costs(trace):
-    return costs_of(experiment.load_trace(TRACES[trace]))
+    return costs_of(loading.load_trace(TRACES[trace]))
 
 
 @functools.cache
 def cluster(topology):
-    return experiment.load_cluster(CLUSTERS[topology])
+    return loading.load_cluster(CLUSTERS[topology])
 
 
 @functools.cache

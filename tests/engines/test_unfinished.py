@@ -15,7 +15,7 @@ from pipesim.studies import equal_stages
 
 
 def test_both_engines_give_the_same_message():
-    program = lower(equal_stages.case("one_f_one_b", 2, 2, equal_stages.Times()))
+    program = lower(equal_stages.setup("one_f_one_b", 2, 2, equal_stages.Times()))
     last = len(program) - 1
     needs = Ragged.of(
         [[*need.tolist(), last] if task == 0 else need.tolist() for task, need in enumerate(program.needs)]

@@ -204,6 +204,8 @@ def one(line: list[str]) -> list[Any]:
         out = here / "timeline.csv"
         if line[0] == "export":
             call += ["-o", str(out)]
+        if line[0] == "simulate":
+            call.append("--bound")  # without it, bounds and the time without contention are no longer computed
         text, code = io.StringIO(), 0
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(io.StringIO()):
             try:

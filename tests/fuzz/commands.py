@@ -29,12 +29,12 @@ from helpers import chakra_files as et
 from helpers import profiles
 from pipesim.base import serialisation
 from pipesim.cli import COMMANDS, cli, main, parameters
-from pipesim.core.scenario import Degraded, Scenario, Slow
+from pipesim.core.scenario import CALM, Degraded, Scenario, Slow
 from pipesim.core.trace import Trace
 from pipesim.importers import IMPORTERS
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
-from pipesim.studies import experiment
+from pipesim.studies import loading, results
 
 SECONDS = 60  # no command here may take longer
 
@@ -355,10 +355,10 @@ def _write_inputs() -> None:
     """One small file of each kind."""
     folder, trace = Path(), _trace()
     trace.save(folder / "trace")
-    cluster = experiment.load_cluster(_CLUSTER)
-    case = experiment.make_case(trace, cluster, "uniform", microbatches=4)
+    cluster = loading.load_cluster(_CLUSTER)
+    case = results.make_setup(trace, cluster, "uniform", microbatches=4)
     slow = Scenario((Slow("gpu0", 2.0, 0.0, 1e-3),), (Degraded("gpu1", "switch", 0.5),))
-    for name, value in {"c": cluster, "plan": case.plan, "slow": slow, "calm": experiment.CALM}.items():
+    for name, value in {"c": cluster, "plan": case.plan, "slow": slow, "calm": CALM}.items():
         for suffix in (".toml", ".json"):
             serialisation.save(value, folder / f"{name}{suffix}")
     case.schedule.save(folder / "order.csv")

@@ -21,11 +21,12 @@ from pipesim.core.cluster import Cluster
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan
 from pipesim.core.trace import Trace
+from pipesim.engines import by_name
 from pipesim.importers import IMPORTERS
 from pipesim.lowering import lower
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
-from pipesim.studies import equal_stages, experiment
+from pipesim.studies import equal_stages, loading, setups
 from pipesim.topologies import TOPOLOGIES
 
 SECONDS = 30  # nothing here may take longer
@@ -189,22 +190,22 @@ def _small() -> Trace:
 
 @functools.cache
 def _flat() -> Cluster:
-    return experiment.load_cluster('flat(3, bandwidth="1GB/s")')
+    return loading.load_cluster('flat(3, bandwidth="1GB/s")')
 
 
 def _cluster(text: str) -> None:
-    cluster = experiment.load_cluster(text)
+    cluster = loading.load_cluster(text)
     assert cluster.bandwidth_matrix.shape == (len(cluster.devices),) * 2
 
 
 def _planner(text: str) -> None:
-    plan = experiment.plan_with(text, costs_of(_small()), _flat(), 2)
+    plan = setups.plan_with(text, costs_of(_small()), _flat(), 2)
     assert isinstance(plan, Plan)
 
 
 def _scheduler(text: str) -> None:
-    made = equal_stages.case(text, 2, 3, equal_stages.Times.of(1.0, None, None, None, 0.0))
-    assert experiment.run(lower(made)).makespan > 0
+    made = equal_stages.setup(text, 2, 3, equal_stages.Times.of(1.0, None, None, None, 0.0))
+    assert by_name.run(lower(made)).makespan > 0
 
 
 def _architecture(text: str) -> None:

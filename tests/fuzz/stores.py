@@ -32,7 +32,7 @@ from pipesim.base.errors import InputError
 from pipesim.studies import sweep as sweeps
 from pipesim.studies.store import Clock, Store
 from pipesim.studies.sweep import Sweep, System
-from pipesim.studies.sweep.worker import Order, Outcome
+from pipesim.studies.sweep.worker import Outcome, WorkerConfig
 from pipesim.studies.sweep.workers import Chunk, Crew, NotStartedError
 
 DIED = "the worker died"
@@ -133,7 +133,7 @@ class World:
         return System(self.clock(), self.connect, self.crew)
 
     @contextmanager
-    def crew(self, order: Order, count: int) -> Iterator[Crew]:
+    def crew(self, order: WorkerConfig, count: int) -> Iterator[Crew]:
         workers = _Workers(self, order, count)
         yield Crew(workers.count, workers.submit, workers.remake, workers.wait)
 
@@ -178,7 +178,7 @@ class _Connection(sqlite3.Connection):
 class _Workers:
     """Workers of whom the world decides who is done, and how."""
 
-    def __init__(self, world: World, order: Order, count: int) -> None:
+    def __init__(self, world: World, order: WorkerConfig, count: int) -> None:
         self.world, self.order, self.number = world, order, count
         self.chunks: dict[Future[list[Outcome]], Chunk] = {}
         self.silences = 0
@@ -250,7 +250,7 @@ class _Workers:
                 meanwhile(world, fault)
 
 
-def outcome_of(key: bytes, order: Order, seconds: float) -> Outcome:
+def outcome_of(key: bytes, order: WorkerConfig, seconds: float) -> Outcome:
     """What comes of a point: numbers that its key draws, or a failure."""
     rng = random.Random(key)
     if rng.random() < 0.1:

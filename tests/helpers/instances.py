@@ -27,7 +27,7 @@ from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 from pipesim.schedulers.pe import pe
 from pipesim.schedulers.zb_h1 import zb_h1
-from pipesim.studies import experiment
+from pipesim.studies import certified
 
 SHAPES = ("switch", "servers", "chain", "pairs", "bus")
 
@@ -254,7 +254,7 @@ def _timed(instance: Instance, plan: Plan, make, rng: random.Random) -> list[tup
 
 def check(time: float, case: Setup) -> float:
     """Time over the bound of all plans; neither that bound nor the plan's own may lie above the time."""
-    bound, own = experiment.bound(case), experiment.schedule_bound(case)
+    bound, own = certified.bound(case), certified.schedule_bound(case)
     what = f"{time:.9f} s, {case.plan}, {case.options}, {case.scenario}, {case.schedule}"
     assert time >= bound, f"the bound of all plans, {bound:.9f} s, lies above {what}"
     rounded = 1e-9 * len(case.schedule.kind)  # each action is rounded to a nanosecond

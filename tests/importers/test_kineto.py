@@ -26,7 +26,7 @@ from pipesim.importers.kineto import kineto
 from pipesim.importers.kineto.nesting import outermost, owners
 from pipesim.importers.kineto.pipelined import recording
 from pipesim.importers.kineto.reading import read
-from pipesim.studies import experiment
+from pipesim.studies import loading
 
 RECORDED = PROFILES / "kineto"
 
@@ -522,8 +522,8 @@ def test_a_folder_of_files_is_a_trace_and_so_is_a_file_whether_compressed_or_not
     training(1, layers=2).write(folder / "rank1.json.gz")
     for path in (folder, folder / "rank0.json", folder / "rank1.json.gz"):
         assert importer_for(path) == "kineto"
-        assert names(experiment.load_trace(path)) == ["layer0", "layer1"]
-    assert experiment.load_trace(folder).model == "run"
+        assert names(loading.load_trace(path)) == ["layer0", "layer1"]
+    assert loading.load_trace(folder).model == "run"
     (folder / "notes.json").write_text("{}")
     with pytest.raises(
         InputError, match=r"is a folder of no known format; .* found notes\.json, rank0\.json, rank1\.json\.gz"

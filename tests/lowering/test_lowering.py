@@ -19,7 +19,7 @@ from pipesim.lowering import Options, Setup, lower, redraw
 from pipesim.lowering.rings import in_ring
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 
 def star(count, latency=0.0):

@@ -3,7 +3,7 @@
 import itertools
 
 from pipesim.core.cluster import Cluster, Device, Link
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 SHAPES = ("chain", "ring", "star", "bus", "nodes", "spines", "mesh", "any", "segments")
 KINDS = ("v100-16gb", "a100-80gb")

@@ -7,15 +7,15 @@ from pipesim.analysis.channels import execute, pipeline_of
 from pipesim.base import kernels
 from pipesim.core.costs import costs_of
 from pipesim.planners.abstract_cost import abstract_cost
-from pipesim.studies import experiment
+from pipesim.studies import loading, setups
 
 CLUSTER = 'servers(2, 2, intra="25GB/s", inter="10Gb/s")'
 
 
 @pytest.mark.parametrize("planner", ["uniform", "balanced", "data_parallel", "spp"])
 def test_it_is_the_time_of_cycle_order_whether_compiled_or_not(planner):
-    costs, cluster = costs_of(even_trace(6)), experiment.load_cluster(CLUSTER)
-    plan = experiment.plan_with(planner, costs, cluster, 5)
+    costs, cluster = costs_of(even_trace(6)), loading.load_cluster(CLUSTER)
+    plan = setups.plan_with(planner, costs, cluster, 5)
     pipeline = pipeline_of(plan, costs, cluster)
     expected = execute(pipeline).time(pipeline) / 1e9
     assert abstract_cost(costs, cluster, 1)(plan) == abstract_cost(costs, cluster, 1000)(plan) == expected
@@ -24,8 +24,8 @@ def test_it_is_the_time_of_cycle_order_whether_compiled_or_not(planner):
 def test_a_stage_alone_takes_its_work_and_its_all_reduce():
     """Four microbatches of 3 ms on two replicas of half a microbatch each, then 2 x 1/2 of 2 MB at 1 GB/s."""
     costs = costs_of(even_trace(1, 1e-3, 2e-3, parameter_bytes=2_000_000))
-    cluster = experiment.load_cluster("flat(2, bandwidth=1e9, latency=0)")
-    plan = experiment.plan_with("data_parallel", costs, cluster, 4)
+    cluster = loading.load_cluster("flat(2, bandwidth=1e9, latency=0)")
+    plan = setups.plan_with("data_parallel", costs, cluster, 4)
     assert abstract_cost(costs, cluster, 1)(plan) == pytest.approx(4 * 1.5e-3 + 2e-3)
 
 
@@ -33,5 +33,5 @@ def test_a_stage_alone_takes_its_work_and_its_all_reduce():
 def test_the_compiler_is_imported_for_many_evaluations_only(monkeypatch, evaluations, pays):
     imported = []
     monkeypatch.setattr(kernels, "import_compiler", lambda: imported.append(True))
-    abstract_cost(costs_of(even_trace(2)), experiment.load_cluster(CLUSTER), evaluations)
+    abstract_cost(costs_of(even_trace(2)), loading.load_cluster(CLUSTER), evaluations)
     assert bool(imported) == pays

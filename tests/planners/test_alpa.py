@@ -13,7 +13,7 @@ from pipesim.base.kernels import compiled
 from pipesim.core.costs import costs_of
 from pipesim.planners import alpa as module
 from pipesim.planners.alpa import alpa, sliced
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 
 def plan_of(trace, cluster, microbatches):

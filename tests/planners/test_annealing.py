@@ -15,7 +15,7 @@ from pipesim.planners.abstract_cost import abstract_cost
 from pipesim.planners.annealing import State, annealing
 from pipesim.planners.balanced import balanced
 from pipesim.planners.brute import brute
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 SERVERS = 'servers(2, 2, intra="10GB/s", inter="1GB/s")'
 

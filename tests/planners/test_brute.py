@@ -13,7 +13,7 @@ from pipesim.base.errors import InputError, RefusedError
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.planners.brute import brute, plan_count
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 
 def seen_by(layers, devices, orders):

@@ -9,7 +9,7 @@ from helpers.rivals import drawn_costs
 from pipesim.planners.dapple import candidates, dapple, least_blocks, problem_of, two_stages
 from pipesim.planners.dapple_placement import after, placements, placements_of_each, size_of
 from pipesim.planners.groups import cut_bytes
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 CLUSTERS = [
     'servers(2, 2, intra="1GB/s", inter="100MB/s")',

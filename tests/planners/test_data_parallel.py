@@ -5,7 +5,7 @@ import pytest
 
 from helpers.rivals import drawn_costs
 from pipesim.planners.data_parallel import data_parallel
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 
 def planned(costs, cluster, microbatches=8):

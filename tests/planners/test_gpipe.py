@@ -11,7 +11,7 @@ from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.core.trace import Trace
 from pipesim.planners.gpipe import gpipe
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 
 def largest(sizes, cuts):

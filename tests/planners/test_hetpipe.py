@@ -13,7 +13,7 @@ from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.planners.hetpipe import hetpipe, virtual_workers
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 TWO_BY_FOUR = 'servers(2, 4, intra="10GB/s", inter="1GB/s")'
 allocations = st.sampled_from(["node", "equal"])

@@ -12,7 +12,7 @@ from helpers.strategies import KINDS, clusters, even_trace, traces
 from pipesim.base.errors import InputError
 from pipesim.core.costs import costs_of
 from pipesim.planners.megatron import megatron
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 TWO_BY_TWO = 'servers(2, 2, intra="10GB/s", inter="1GB/s")'
 

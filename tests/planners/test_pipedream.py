@@ -6,7 +6,7 @@ import pytest
 from helpers.rivals import compositions, drawn_costs
 from pipesim.planners.groups import cut_bytes
 from pipesim.planners.pipedream import Level, levels_of, pipedream
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 
 class Judge:

@@ -18,7 +18,7 @@ from pipesim.lowering import Setup, lower
 from pipesim.planners import piper as module
 from pipesim.planners.piper import piper
 from pipesim.schedulers.one_f_one_b import one_f_one_b
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 
 def plan_of(trace, cluster, microbatches, **options):

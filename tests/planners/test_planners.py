@@ -16,7 +16,7 @@ from pipesim.core.costs import costs_of
 from pipesim.planners import PLANNERS
 from pipesim.planners.balanced import balanced
 from pipesim.planners.uniform import uniform
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 
 @pytest.mark.parametrize("name", PLANNERS)

@@ -8,7 +8,8 @@ import pytest
 
 from helpers.places import PROFILES, needs_data
 from pipesim.core.costs import costs_of
-from pipesim.studies.experiment import load_trace, make_plan
+from pipesim.studies.loading import load_trace
+from pipesim.studies.results import make_plan
 
 
 def profile(name):

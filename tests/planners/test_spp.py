@@ -5,16 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.strategies import clusters, even_trace, traces
+from pipesim.analysis import metrics
 from pipesim.analysis.channels import execute, pipeline_of
 from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster, Device
 from pipesim.core.costs import costs_of
+from pipesim.engines import by_name
 from pipesim.lowering import lower
 from pipesim.planners.data_parallel import data_parallel
 from pipesim.planners.spp import memory_limit, plan_of, spp
 from pipesim.planners.spp.prm import prm
 from pipesim.planners.spp.rdo import ordered
-from pipesim.studies import experiment
+from pipesim.studies import loading, results
 
 
 @settings(max_examples=60)
@@ -37,7 +39,7 @@ def test_spp_is_the_best_of_all_numbers_of_stages_and_never_loses_to_data_parall
 
 def test_what_was_done_is_stated_in_the_plan():
     costs = costs_of(even_trace(4))
-    cluster = experiment.load_cluster('flat(3, bandwidth="1GB/s")')
+    cluster = loading.load_cluster('flat(3, bandwidth="1GB/s")')
     assert spp(costs.model, cluster, costs, 2).planner == "spp"
     assert spp(costs.model, cluster, costs, 2, order="hierarchical").planner == "spp(order='hierarchical')"
 
@@ -46,7 +48,7 @@ def test_what_was_done_is_stated_in_the_plan():
 
 
 def small_devices(count, memory):
-    made = experiment.load_cluster(f'flat({count}, bandwidth="1GB/s")')
+    made = loading.load_cluster(f'flat({count}, bandwidth="1GB/s")')
     return Cluster("small", tuple(Device(d.name, d.kind, d.node, memory) for d in made.devices), made.links)
 
 
@@ -58,8 +60,8 @@ def test_a_plan_that_does_not_fit_is_never_returned_when_one_fits(schedule):
     free = spp(costs.model, cluster, costs, 4)
     held = spp(costs.model, cluster, costs, 4, memory=schedule)
     assert free.stages != held.stages
-    timeline = experiment.run(lower(experiment.make_case(even_trace(6), cluster, held, schedule)))
-    assert experiment.metrics.fits_memory(timeline)
+    timeline = by_name.run(lower(results.make_setup(even_trace(6), cluster, held, schedule)))
+    assert metrics.fits_memory(timeline)
 
 
 def test_when_nothing_fits_the_stage_and_the_bytes_are_named():

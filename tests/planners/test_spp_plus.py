@@ -10,7 +10,7 @@ from pipesim.analysis.channels import execute, pipeline_of
 from pipesim.core.costs import costs_of
 from pipesim.planners.spp import spp
 from pipesim.planners.spp_plus import spp_plus
-from pipesim.studies import experiment
+from pipesim.studies import loading, setups
 from pipesim.studies.pricing import simulated_seconds
 
 SERVERS = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
@@ -32,16 +32,16 @@ def test_never_worse_than_spp_by_the_abstract_time(trace, cluster, microbatches)
 
 @pytest.mark.parametrize("name", ["bert-large", "vgg-19"])
 def test_never_worse_than_spp_on_the_contended_network(name):
-    costs, cluster = costs_of(experiment.load_trace(name)), experiment.load_cluster(SERVERS)
-    better = experiment.plan_with("spp_plus", costs, cluster, 8)
-    first = experiment.plan_with("spp", costs, cluster, 8)
+    costs, cluster = costs_of(loading.load_trace(name)), loading.load_cluster(SERVERS)
+    better = setups.plan_with("spp_plus", costs, cluster, 8)
+    first = setups.plan_with("spp", costs, cluster, 8)
     assert better.objective_s == simulated_seconds(costs, cluster, better)
     assert better.objective_s <= simulated_seconds(costs, cluster, first)
 
 
 def test_where_the_estimate_misleads_the_exact_time_decides():
     """An estimate that loves everything but SPP's plan, and an exact time that loves only that."""
-    costs, cluster = costs_of(even_trace(6)), experiment.load_cluster('flat(3, bandwidth="1GB/s")')
+    costs, cluster = costs_of(even_trace(6)), loading.load_cluster('flat(3, bandwidth="1GB/s")')
     first = spp(costs.model, cluster, costs, 4)
     found = spp_plus(
         costs.model, cluster, costs, 4,
@@ -53,8 +53,8 @@ def test_where_the_estimate_misleads_the_exact_time_decides():
 
 def test_a_server_that_only_costs_time_stays_idle():
     """A link at a hundredth of the others' bandwidth: SPP takes the devices behind it too."""
-    cluster = with_a_slow_server(experiment.load_cluster(SLOW))
+    cluster = with_a_slow_server(loading.load_cluster(SLOW))
     costs = costs_of(even_trace(6, parameter_bytes=1_000_000, output_bytes=200_000_000))
-    better, first = (experiment.plan_with(name, costs, cluster, 8) for name in ("spp_plus", "spp"))
+    better, first = (setups.plan_with(name, costs, cluster, 8) for name in ("spp_plus", "spp"))
     assert {name.partition(".")[0] for name in better.devices} == {"node0", "node1"}
     assert simulated_seconds(costs, cluster, better) < 0.8 * simulated_seconds(costs, cluster, first)

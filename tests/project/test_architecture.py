@@ -21,14 +21,16 @@ PACKAGE = ROOT / "pipesim"
 # Packages from top to bottom. A package imports those above it, but no starred one of its own row. The modules of a
 # package that are named here import only those before them; a package without names is one idea.
 MAP = """
-base: errors checks units files arrays serialisation lookup formulas tables intervals kernels widest_paths chains moved
+base: errors checks units files arrays serialisation lookup settings formulas tables intervals kernels widest_paths
+      chains moved
 core: sharing devices trace model cluster widths costs plan members limits schedule scenario background progress
       completion legality recording program rates timeline
 lowering
 analysis: metrics curves channels spread trace_diff bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
-display: text* figures* timeline_files*
-studies: pricing ordering experiment comparison documents whatif equal_stages rebuilding store sweep
+display: text* figures* timeline_files* json_data*
+studies: simulation loading pricing ordering setups certified replay results comparison whatif equal_stages rebuilding
+      store sweep
 cli
 """
 
@@ -187,7 +189,7 @@ def test_modules_import_only_from_above_their_own_places():
         ("schedulers", "import numba", "numba belongs in base.kernels"),
         ("display.text", "import matplotlib.pyplot as plt", "matplotlib belongs in display.figures"),
         ("core.trace", "def f():\n    import torch", "torch belongs in recorders"),
-        ("studies.experiment", "from click import echo", "click belongs in cli"),
+        ("studies.results", "from click import echo", "click belongs in cli"),
         ("analysis.metrics", "import networkx as nx", "networkx belongs in analysis.bounds or core.cluster or"),
         ("display.export", "import pandas as pd", "pandas is slow to import; import it inside"),
     ],
@@ -206,7 +208,7 @@ def test_what_is_wrong_is_said(place, line, message):
             "planners",
             "from pipesim.planners.parts import helper\nfrom . import parts\nfrom pipesim.base.kernels import compiled",
         ),
-        ("studies.experiment", "from pipesim.planners import PLANNERS\nfrom pipesim.engines import ENGINES"),
+        ("studies.setups", "from pipesim.planners import PLANNERS\nfrom pipesim.engines import ENGINES"),
         ("display.figures", "import matplotlib.pyplot\nimport networkx"),
         ("display.export", "def f():\n    import pandas"),
         ("core.timeline", "if TYPE_CHECKING:\n    import pandas as pd"),

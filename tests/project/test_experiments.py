@@ -14,7 +14,7 @@ from helpers.places import ROOT
 from pipesim.analysis.bounds import plan_bound
 from pipesim.display import figures
 from pipesim.display.figures import Chart
-from pipesim.studies import experiment, sweep
+from pipesim.studies import setups, sweep
 
 FOLDER = ROOT / "experiments"
 SHOWN = r"!\[[^\]]*\]\(([^)\s]+)|<img[^>]*src=[\"']([^\"']+)"
@@ -47,7 +47,7 @@ def row_of_suite(suite, model, cluster, planner):
 def test_rows_of_the_suite_come_out_again(model, cluster, planner):
     suite = script(FOLDER / "planners" / "run.py")
     costs, devices, row = row_of_suite(suite, model, cluster, planner)
-    plan = experiment.plan_with(planner, costs, devices, 4)
+    plan = setups.plan_with(planner, costs, devices, 4)
     seconds, scheduler = min(suite._timed(plan, costs, devices))
     assert (repr(seconds), scheduler) == (row["iteration_time_s"], row["scheduler"])
 

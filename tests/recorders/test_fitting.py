@@ -10,7 +10,7 @@ from pipesim.cli import main
 from pipesim.core.cluster import Cluster
 from pipesim.recorders import fitting, launch, torch_extra
 from pipesim.recorders.link_files import RecordedLinks
-from pipesim.studies import experiment
+from pipesim.studies import loading
 
 FOUR = [*TWO, ("node1.cpu0", "node1"), ("node1.cpu1", "node1")]
 
@@ -70,7 +70,7 @@ def test_the_command_says_how_capacity_and_duplex_were_decided_also_in_the_files
         assert words in printed
         assert f"\n# intra: {words}" in text
         assert any(f"intra: {words}" in line for line in RecordedLinks.load(tmp_path / "made").about.found)
-    assert experiment.load_cluster(str(tmp_path / "made" / "cluster.toml")).links[0].duplex == "half"
+    assert loading.load_cluster(str(tmp_path / "made" / "cluster.toml")).links[0].duplex == "half"
     main(["record-links", "-o", str(tmp_path / "made"), "--force", "--json"])
     found = json.loads(capsys.readouterr().out)["links"]["intra"]
     assert (found["duplex"], found["duplex_is_clear"], found["left_out"]) == ("half", True, [])

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from pipesim.analysis import metrics
 from pipesim.base.errors import ScheduleError
+from pipesim.engines import by_name
 from pipesim.lowering import lower
-from pipesim.studies import equal_stages, experiment
+from pipesim.studies import equal_stages
 from pipesim.studies.equal_stages import Times
 
 pytest.importorskip("ortools", reason="the extra cpsat is not installed")
@@ -14,7 +16,7 @@ SMALL = [(2, 2), (2, 4), (3, 3)]
 
 
 def makespan(scheduler, p, m, times):
-    return experiment.run(lower(equal_stages.case(scheduler, p, m, times))).makespan
+    return by_name.run(lower(equal_stages.setup(scheduler, p, m, times))).makespan
 
 
 @pytest.mark.parametrize(("p", "m"), SMALL)
@@ -32,14 +34,14 @@ def test_without_split_backwards_1f1b_is_optimal(p, m):
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_a_limit_on_what_is_in_flight_is_kept(limit):
-    timeline = experiment.run(lower(equal_stages.case(f"exact(limit={limit})", 3, 4, Times())))
-    assert experiment.metrics.in_flight(timeline).max() <= limit
+    timeline = by_name.run(lower(equal_stages.setup(f"exact(limit={limit})", 3, 4, Times())))
+    assert metrics.in_flight(timeline).max() <= limit
 
 
 def test_two_stages_on_a_device_are_ordered_too():
     """Against all orders of one device with two stages: it never idles, so the sum is the optimum."""
-    made = equal_stages.case("exact", 1, 3, Times(), chunks=2)
-    assert experiment.run(lower(made)).makespan == 2 * 3 * 3 * 10**9
+    made = equal_stages.setup("exact", 1, 3, Times(), chunks=2)
+    assert by_name.run(lower(made)).makespan == 2 * 3 * 3 * 10**9
 
 
 def test_uneven_stages_are_solved_as_the_engine_times_them():
@@ -52,9 +54,9 @@ def test_uneven_stages_are_solved_as_the_engine_times_them():
 
 def test_what_is_too_large_is_refused():
     with pytest.raises(ScheduleError, match="exact orders at most 300"):
-        equal_stages.case("exact", 8, 32, Times())
+        equal_stages.setup("exact", 8, 32, Times())
 
 
 def test_too_little_effort_is_an_error():
     with pytest.raises(ScheduleError, match="after effort = "):
-        equal_stages.case("exact(effort=0.000001)", 4, 6, Times())
+        equal_stages.setup("exact(effort=0.000001)", 4, 6, Times())

@@ -17,7 +17,7 @@ from pipesim.studies.equal_stages import Times
 
 
 def pipeline_of(stages, microbatches, times=None):
-    made = equal_stages.case("one_f_one_b", stages, microbatches, times or Times())
+    made = equal_stages.setup("one_f_one_b", stages, microbatches, times or Times())
     return abstract_pipeline(made.plan, made.costs, made.cluster)
 
 
@@ -72,7 +72,7 @@ def test_weights_gradients_wait_until_there_are_more_than_the_quota(quota, expec
 
 
 def test_positions_number_the_forwards_of_a_lane_by_their_keys():
-    made = equal_stages.case("interleaved(chunks=2)", 2, 2, Times())
+    made = equal_stages.setup("interleaved(chunks=2)", 2, 2, Times())
     pipeline = abstract_pipeline(made.plan, made.costs, made.cluster)
     keys = np.array([[0, 1], [0, 1], [2, 3], [2, 3]])
     assert positions(pipeline, keys).tolist() == [[0, 1], [0, 1], [2, 3], [2, 3]]

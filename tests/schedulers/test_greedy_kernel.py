@@ -38,7 +38,7 @@ def test_machine_code_is_python(job, data):
 
 
 def test_at_the_start_only_the_forwards_of_the_first_stage_are_ready():
-    made = equal_stages.case("gpipe", 3, 2, Times())
+    made = equal_stages.setup("gpipe", 3, 2, Times())
     pipeline = abstract_pipeline(made.plan, made.costs, made.cluster)
     queues = greedy_kernel.queues_of(greedy._times(pipeline, split=False), pipeline.lanes)
     assert queues.forward_at.tolist() == [[0, 0], [-1, -1], [-1, -1]]

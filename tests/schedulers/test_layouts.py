@@ -5,16 +5,18 @@ from hypothesis import given, settings
 
 from helpers.splits import straight
 from helpers.strategies import even_trace, jobs
+from pipesim.analysis import metrics
 from pipesim.base.errors import DeadlockError, InputError, PipesimError, ScheduleError
 from pipesim.core import legality
 from pipesim.core.costs import costs_of
 from pipesim.core.members import SchedulerInfo, infos
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import ALL_REDUCE
+from pipesim.engines import by_name
 from pipesim.lowering import Options, Setup, lower
 from pipesim.schedulers import SCHEDULERS
 from pipesim.schedulers.layouts import has_layout, laid_out, lane_order
-from pipesim.studies import experiment
+from pipesim.studies import loading, results
 from pipesim.studies.ordering import ordered_with
 
 DECLARED = infos(SCHEDULERS, "scheduler", SchedulerInfo)
@@ -40,7 +42,7 @@ def test_a_plan_brought_into_a_shape_has_it_and_can_be_scheduled(name, job):
     assert set(plan.devices) == set(job.plan.devices)
     assert plan.layers == job.plan.layers
     legality.check(schedule, plan)
-    timeline = experiment.run(lower(Setup(plan, schedule, job.costs, job.cluster)))
+    timeline = by_name.run(lower(Setup(plan, schedule, job.costs, job.cluster)))
     timeline.verify()
 
 
@@ -57,7 +59,7 @@ def test_every_scheduler_is_simulated_on_any_job_under_every_sharing_or_says_why
             return
         legality.check(schedule, plan)
         case = Setup(plan, schedule, job.costs, job.cluster, job.options, job.scenario)
-        experiment.run(lower(case)).verify()
+        by_name.run(lower(case)).verify()
 
     judge()
 
@@ -65,24 +67,24 @@ def test_every_scheduler_is_simulated_on_any_job_under_every_sharing_or_says_why
 def test_auto_leaves_out_what_never_ends_where_transfers_block():
     cluster, options = 'ring(4, bandwidth="10GB/s")', Options("fifo", "blocking")
     pe, plain, best = (
-        experiment.make_case("bert-large", cluster, "uniform", name, 4, options=options)
+        results.make_setup("bert-large", cluster, "uniform", name, 4, options=options)
         for name in ("pe", "one_f_one_b", "auto")
     )
     with pytest.raises(DeadlockError):
-        experiment.run(lower(pe))
-    assert experiment.run(lower(best)).makespan <= experiment.run(lower(plain)).makespan
+        by_name.run(lower(pe))
+    assert by_name.run(lower(best)).makespan <= by_name.run(lower(plain)).makespan
 
 
 def test_auto_among_a_few_is_the_best_of_those_that_order_the_plan():
     """Stages on 3, 1 and 2 devices that take whole microbatches: pe orders no such plans, and is left out."""
-    costs, cluster = costs_of(even_trace(6)), experiment.load_cluster('servers(2, 3, intra="4GB/s", inter="1GB/s")')
+    costs, cluster = costs_of(even_trace(6)), loading.load_cluster('servers(2, 3, intra="4GB/s", inter="1GB/s")')
     names = [device.name for device in cluster.devices]
     stages = (Stage(0, 3, tuple(names[:3])), Stage(3, 4, (names[3],)), Stage(4, 6, tuple(names[4:])))
     plan = Plan("even", 6, 12, stages, "whole")
 
     def seconds(name):
         made = ordered_with(name, plan, costs, cluster)
-        return experiment.run(lower(Setup(*made, costs, cluster))).makespan
+        return by_name.run(lower(Setup(*made, costs, cluster))).makespan
 
     asked = ["gpipe", "one_f_one_b", "one_f_one_b(warm_up='3A')"]
     each = [seconds(name) for name in asked]
@@ -102,7 +104,7 @@ def test_two_copies_share_their_devices_in_opposite_directions():
 @pytest.mark.parametrize("name", ["chimera", "dualpipe"])
 def test_two_copies_are_two_stages_of_parameters_on_every_device_and_are_added_up_at_the_end(name):
     cluster = 'flat(4, bandwidth="1GB/s")'
-    one, two = (lower(experiment.make_case("bert-large", cluster, "uniform", n, 8)) for n in ("one_f_one_b", name))
+    one, two = (lower(results.make_setup("bert-large", cluster, "uniform", n, 8)) for n in ("one_f_one_b", name))
     assert two.static_memory.tolist() == (one.static_memory + one.static_memory[::-1]).tolist()
     assert not (one.kind == ALL_REDUCE).any()
     assert set(two.stage[two.kind == ALL_REDUCE].tolist()) == {0, 1, 2, 3}
@@ -134,8 +136,8 @@ def test_auto_is_at_least_as_good_as_every_member_that_fits_on_any_job(job):
 
     def judged(name):
         made = ordered_with(name, job.plan, job.costs, job.cluster, options)
-        timeline = experiment.run(lower(Setup(*made, job.costs, job.cluster, options)))
-        return experiment.metrics.memory_excess(timeline), timeline.makespan
+        timeline = by_name.run(lower(Setup(*made, job.costs, job.cluster, options)))
+        return metrics.memory_excess(timeline), timeline.makespan
 
     best = judged("auto")
     for name in (name for name, info in DECLARED.items() if not info.is_search):
@@ -164,11 +166,11 @@ def test_auto_is_at_least_as_good_as_every_member_that_fits_on_any_job(job):
 def test_options_that_mean_nothing_are_refused(scheduler, message):
     cluster = 'flat(2, bandwidth="1GB/s")'
     with pytest.raises(InputError, match=message):
-        experiment.make_case("bert-large", cluster, "uniform", scheduler, 3)
+        results.make_setup("bert-large", cluster, "uniform", scheduler, 3)
 
 
 def test_a_limit_that_causes_a_deadlock_is_an_error():
     with pytest.raises(ScheduleError, match="no device can go on; use a larger limit"):
-        experiment.make_case(
+        results.make_setup(
             "bert-large", 'flat(2, bandwidth="1GB/s")', "megatron(interleave=2)", "list_schedule(limit=1)", 4
         )

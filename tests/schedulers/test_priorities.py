@@ -10,7 +10,7 @@ from pipesim.studies.equal_stages import Times
 
 
 def keys(name, stages=3, microbatches=2, scheduler="gpipe"):
-    made = equal_stages.case(scheduler, stages, microbatches, Times())
+    made = equal_stages.setup(scheduler, stages, microbatches, Times())
     return PRIORITIES[name](abstract_pipeline(made.plan, made.costs, made.cluster))
 
 

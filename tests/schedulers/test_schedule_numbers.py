@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from helpers import strategies  # noqa: F401 - its profile for Hypothesis
 from pipesim.analysis import metrics
+from pipesim.engines import by_name
 from pipesim.lowering import Options, lower
 from pipesim.schedulers import v_min
-from pipesim.studies import equal_stages, experiment
+from pipesim.studies import equal_stages
 from pipesim.studies.equal_stages import Times
 
 UNIT = Times()  # F = 1, B = 2, I = W = 1
@@ -19,8 +20,8 @@ MEASURED = Times.of(
 
 def replayed(scheduler, stages, microbatches, times=UNIT, chunks=None, **options):
     """The timeline of a schedule on equal stages."""
-    made = equal_stages.case(scheduler, stages, microbatches, times, chunks, Options(**options))
-    return experiment.run(lower(made))
+    made = equal_stages.setup(scheduler, stages, microbatches, times, chunks, Options(**options))
+    return by_name.run(lower(made))
 
 
 def seconds(timeline):
@@ -168,7 +169,7 @@ def test_auto_is_at_least_as_good_as_every_member(times):
         "looped_bfs",
         "hanayo",
     }:
-        chunks = equal_stages.case(name, 4, 6, times).plan.stages
+        chunks = equal_stages.setup(name, 4, 6, times).plan.stages
         scale = len(chunks) / 4  # of a chunk, each action takes so much less
         part = Times.of(times.forward / scale, None, times.input_grad / scale, times.weight_grad / scale, times.hop)
         if scale == 1:

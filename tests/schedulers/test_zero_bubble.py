@@ -16,7 +16,7 @@ from pipesim.studies.equal_stages import Times
 
 @pytest.fixture
 def pipeline():
-    made = equal_stages.case("one_f_one_b", 3, 6, Times.of(3.0, None, 2.0, 4.0, 1.0))
+    made = equal_stages.setup("one_f_one_b", 3, 6, Times.of(3.0, None, 2.0, 4.0, 1.0))
     return abstract_pipeline(made.plan, made.costs, made.cluster)
 
 
@@ -49,7 +49,7 @@ def test_a_limit_that_no_order_keeps_is_an_error(pipeline):
 
 
 def test_plans_whose_replicas_take_whole_microbatches_are_refused():
-    made = equal_stages.case("one_f_one_b", 2, 4, Times())
+    made = equal_stages.setup("one_f_one_b", 2, 4, Times())
     with pytest.raises(
         ScheduleError, match="gives whole microbatches to its replicas; it orders plans that split them"
     ):

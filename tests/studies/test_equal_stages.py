@@ -4,12 +4,14 @@ import json
 
 import pytest
 
+from pipesim.analysis import metrics
 from pipesim.base.errors import InputError
 from pipesim.core.schedule import Schedule, parse
 from pipesim.core.timeline import Timeline
+from pipesim.engines import by_name
 from pipesim.lowering import lower
 from pipesim.schedulers import SCHEDULERS
-from pipesim.studies import equal_stages, experiment
+from pipesim.studies import equal_stages
 from pipesim.studies.equal_stages import Times
 
 
@@ -39,7 +41,7 @@ def test_times_that_are_none_are_refused(given):
 
 def test_a_hop_is_the_time_of_a_message():
     """Two stages, one microbatch: F, hop, F B, hop, B."""
-    timeline = experiment.run(lower(equal_stages.case("gpipe", 2, 1, Times.of(1, 2, hop=0.25))))
+    timeline = by_name.run(lower(equal_stages.setup("gpipe", 2, 1, Times.of(1, 2, hop=0.25))))
     assert timeline.makespan == (1 + 0.25 + 1 + 2 + 0.25 + 2) * 10**9
 
 
@@ -55,7 +57,7 @@ def test_a_hop_is_the_time_of_a_message():
     ],
 )
 def test_chunks_are_stages_on_each_device(scheduler, chunks, stages):
-    assert len(equal_stages.case(scheduler, 4, 8, Times(), chunks).plan.stages) == stages
+    assert len(equal_stages.setup(scheduler, 4, 8, Times(), chunks).plan.stages) == stages
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_chunks_are_stages_on_each_device(scheduler, chunks, stages):
 )
 def test_chunks_that_a_scheduler_does_not_take_are_refused(scheduler, chunks, message):
     with pytest.raises(InputError, match=message):
-        equal_stages.case(scheduler, 4, 8, Times(), chunks)
+        equal_stages.setup(scheduler, 4, 8, Times(), chunks)
 
 
 def test_every_scheduler_says_in_a_line_what_it_does():
@@ -84,7 +86,7 @@ def test_in_a_gallery_every_device_has_the_same_work():
     found = equal_stages.gallery(
         4, 8, Times(), schedulers=("one_f_one_b", "interleaved", "zb_v", "dualpipe_v", "chimera")
     )
-    work = {name: [int(ns) for ns in experiment.metrics.busy(made)] for name, made in found.items()}
+    work = {name: [int(ns) for ns in metrics.busy(made)] for name, made in found.items()}
     assert all(isinstance(made, Timeline) for made in found.values())
     assert set(map(tuple, work.values())) == {(24 * 10**9,) * 4}
 

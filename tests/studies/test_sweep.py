@@ -1,7 +1,6 @@
 """A sweep runs every point of its grid once, however it is run, and says what is wrong with its file."""
 
 import dataclasses
-import inspect
 import json
 import multiprocessing
 import pickle
@@ -21,12 +20,14 @@ from pipesim.base import serialisation
 from pipesim.base.errors import PipesimError
 from pipesim.core.scenario import Scenario, Slow
 from pipesim.lowering import Options
-from pipesim.studies import experiment, sweep
+from pipesim.studies import loading, replay, results, sweep
+from pipesim.studies.setups import of_kind
+from pipesim.studies.simulation import Simulation
 from pipesim.studies.sweep import grid as grids
 from pipesim.studies.sweep import worker
 from pipesim.studies.sweep.inputs import Inputs
-from pipesim.studies.sweep.points import FIELDS, Point, key
-from pipesim.studies.sweep.worker import UNPLANNED, Order, Workshop, of_kind
+from pipesim.studies.sweep.points import FIELDS, key
+from pipesim.studies.sweep.worker import UNPLANNED, Worker, WorkerConfig
 
 FLAT = """
 [simulate]
@@ -193,14 +194,9 @@ def test_a_name_that_nobody_has_is_a_slip_of_the_pen_and_not_a_failed_row(what, 
 
 
 def test_the_defaults_of_a_point_are_those_of_simulate():
-    defaults = {p.name: p.default for p in inspect.signature(experiment.make_case).parameters.values()}
-    options, point = Options(), Point()
-    assert (point.planner, point.scheduler, point.microbatches) == (
-        defaults["plan"], defaults["scheduler"], defaults["microbatches"]
-    )  # fmt: skip
+    options, point = Options(), Simulation()
     for field in dataclasses.fields(options):
         assert getattr(point, field.name) == getattr(options, field.name), "every option of the lowering can be swept"
-    assert point.scaling == defaults["scaling"]
     assert set(UNPLANNED) < set(FIELDS)
 
 
@@ -208,24 +204,21 @@ def test_the_defaults_of_a_point_are_those_of_simulate():
 
 
 def test_a_key_is_of_everything_that_determines_the_result_and_of_nothing_else():
-    point = Point(trace="bert-large", cluster="flat(2, bandwidth=1e9)")
+    point = Simulation(trace="bert-large", cluster="flat(2, bandwidth=1e9)")
     same = [
-        Point(trace="bert-large", cluster="flat(2, bandwidth=1e9)", planner="balanced", microbatches=8),
-        Point(trace="bert-large", cluster="flat(2, bandwidth=1e9)", seed=3),
-        Point(trace="bert-large", cluster="flat(2, bandwidth=1e9)", efficiency=0.3),
+        Simulation(trace="bert-large", cluster="flat(2, bandwidth=1e9)", planner="balanced", microbatches=8),
+        Simulation(trace="bert-large", cluster="flat(2, bandwidth=1e9)", seed=3),
+        Simulation(trace="bert-large", cluster="flat(2, bandwidth=1e9)", efficiency=0.3),
     ]
     assert {key(other, {}) for other in same} == {key(point, {})}
     more = {"microbatches": 9, "sharing": "fifo", "device": "a100-40gb", "iterations": 2, "scenario": "x", "plan": "y"}
-    keys = {
-        key(serialisation.from_data(Point, {**serialisation.to_data(point), name: value}), {})
-        for name, value in more.items()
-    }
+    keys = {key(dataclasses.replace(point, **{name: value}), {}) for name, value in more.items()}
     assert len(keys | {key(point, {})}) == 1 + len(more)
     assert key(point, {"trace bert-large": "other content"}) != key(point, {})
 
 
 def test_a_file_that_changes_makes_its_points_anew_and_one_that_only_moves_does_not(tmp_path):
-    experiment.load_trace("bert-large").save(tmp_path / "mine")
+    loading.load_trace("bert-large").save(tmp_path / "mine")
     text = FLAT.replace('"bert-large"', '"mine"')
     first = load(tmp_path, text)
     keys = [k for _, k in first.keys(Inputs(first.path))]
@@ -296,10 +289,10 @@ metrics = ["iteration_time_s", "peak_memory_bytes", "bound_s"]
     rows = rows_of(load(tmp_path, text))
     assert len(rows) == 64
     for row in rows[::5]:
-        timeline = experiment.simulate(
+        timeline = results.simulate(
             "bert-large", f'flat({row["gpus"]}, bandwidth="{row["rate"]} Gb/s")', row["planner"], row["scheduler"],
             2 * row["gpus"], scenario=slow, sharing=row["sharing"], transfers=row["transfers"],
-        )  # fmt: skip
+        ).timeline  # fmt: skip
         assert row["error"] is None
         assert row["iteration_time_s"] == metrics.iteration_time(timeline)
         assert row["peak_memory_bytes"] == metrics.peak_memory(timeline).max()
@@ -324,23 +317,23 @@ metrics = ["iteration_time_s", "memory_headroom_bytes", "throughput_per_device"]
     assert [(row["device"], row["size"]) for row in rows] == [
         (device, size) for device in ("v100-16gb", "h100-80gb") for size in ("small", "large")
     ]
-    cluster = of_kind(experiment.load_cluster('servers(1, 2, intra="100GB/s", inter="1GB/s")'), "h100-80gb")
+    cluster = of_kind(loading.load_cluster('servers(1, 2, intra="100GB/s", inter="1GB/s")'), "h100-80gb")
     trace = roofline(gpt(4, 1024, 16, sequence=512), ["h100-80gb"], efficiency=0.4)
-    timeline = experiment.simulate(trace, cluster)
+    timeline = results.simulate(trace, cluster).timeline
     assert rows[3]["iteration_time_s"] == metrics.iteration_time(timeline)
     assert rows[3]["throughput_per_device"] == metrics.throughput(timeline) / 2
     assert {device.memory for device in cluster.devices} == {80 * 2**30}
 
 
 def test_files_are_read_beside_the_experiment(tmp_path):
-    serialisation.save(experiment.load_cluster("flat(2, bandwidth=1e9)"), tmp_path / "two.toml")
-    plan = experiment.make_plan("bert-large", "flat(2, bandwidth=1e9)", "uniform", 3)
+    serialisation.save(loading.load_cluster("flat(2, bandwidth=1e9)"), tmp_path / "two.toml")
+    plan = results.make_plan("bert-large", "flat(2, bandwidth=1e9)", "uniform", 3)
     serialisation.save(plan, tmp_path / "plan.json")
     text = (
         '[simulate]\ntrace = "bert-large"\ncluster = "two.toml"\nplan = "plan.json"\n[grid]\nsharing = ["none", "fair"]'
     )
     rows = rows_of(load(tmp_path, text))
-    expected = experiment.simulate("bert-large", "flat(2, bandwidth=1e9)", plan, sharing="none")
+    expected = results.simulate("bert-large", "flat(2, bandwidth=1e9)", plan, sharing="none").timeline
     assert rows[0]["iteration_time_s"] == metrics.iteration_time(expected)
 
 
@@ -358,9 +351,9 @@ nodes = [1, 2, -1]
         shutil.copy(machines / name, tmp_path / "machine.txt")
         rows = rows_of(load(tmp_path, text))
         here = f"nvidia_smi({str(machines / name)!r}, 2, inter='10 Gb/s')"
-        expected = experiment.simulate("bert-large", here, "balanced")
+        expected = results.simulate("bert-large", here, "balanced").timeline
         assert rows[1]["iteration_time_s"] == metrics.iteration_time(expected)
-        assert "nodes: -1 found" in rows[2]["error"]
+        assert "nodes = -1 found" in rows[2]["error"]
         seconds.append(rows[1]["iteration_time_s"])
     assert seconds[0] != seconds[1] == seconds[2]
     (tmp_path / "machine.txt").unlink()
@@ -390,10 +383,10 @@ def test_options_of_the_lowering_and_schedulers_that_lay_out_stages_are_swept(tm
     rows = rows_of(load(tmp_path, text))
     assert len(rows) == 16
     for row in rows[8:]:
-        timeline = experiment.simulate(
+        timeline = results.simulate(
             "bert-large", 'flat(4, bandwidth="1GB/s")', "uniform", row["scheduler"], recompute=row["recompute"],
             scaling=row["scaling"],
-        )  # fmt: skip
+        ).timeline  # fmt: skip
         assert row["iteration_time_s"] == metrics.iteration_time(timeline)
         assert row["peak_memory_bytes"] == metrics.peak_memory(timeline).max()
 
@@ -401,8 +394,8 @@ def test_options_of_the_lowering_and_schedulers_that_lay_out_stages_are_swept(tm
 def test_replays_are_drawn_by_seed(tmp_path):
     text = FLAT + "seed = [1, 2]\n" + "iterations = [3]\njitter = [0.1]\n"
     rows = rows_of(load(tmp_path, text))
-    case = experiment.make_case("bert-large", 'flat(4, bandwidth="1GB/s")', "uniform")
-    expected = experiment.replay_statistics(experiment.replay(case, 3, 2, 0.1), 2)
+    case = results.make_setup("bert-large", 'flat(4, bandwidth="1GB/s")', "uniform")
+    expected = replay.replay_statistics(replay.replay(case, 3, 2, 0.1), 2)
     assert rows[3]["replay_mean_s"] == expected["mean_s"]
     assert rows[2]["replay_mean_s"] != rows[3]["replay_mean_s"]
 
@@ -447,7 +440,7 @@ def test_every_metric_can_be_taken(tmp_path):
     (row,) = rows_of(
         load(tmp_path, FLAT.replace("[2, 4]", "[2]") + f"iterations = [2]\njitter = [0.1]\n[output]\nmetrics = {names}")
     )
-    timeline = experiment.simulate("bert-large", 'flat(2, bandwidth="1GB/s")', "uniform")
+    timeline = results.simulate("bert-large", 'flat(2, bandwidth="1GB/s")', "uniform").timeline
     summary = metrics.summary(timeline)
     assert row["error"] is None
     assert row["critical_forward_s"] == summary["critical_path_s"]["forward"]
@@ -510,7 +503,7 @@ def test_a_worker_that_dies_costs_one_row(tmp_path):
 def test_points_that_take_longer_than_was_thought_are_handed_back(tmp_path, monkeypatch):
     monkeypatch.setattr(worker, "LONGEST_S", 0.0)
     path = sweeps.write(tmp_path, sweeps.SMALL, 10)
-    workshop = Workshop(Order(sweep.read(sweep.load(path))[0].values, ("tasks",), "event"))
+    workshop = Worker(WorkerConfig(sweep.read(sweep.load(path))[0].values, ("tasks",), "event"))
     chunk = [(bytes([n]), sweep.load(path).point(n)) for n in range(3)]
     assert [outcome.key for outcome in workshop.work(chunk)] == [bytes([0])]
     assert sweep.run(sweep.load(path), workers=1).left == 0
@@ -550,11 +543,11 @@ def test_progress_is_told_with_rate_and_time_left(tmp_path):
 
 def test_inputs_are_sent_and_not_read_again(tmp_path):
     """What a worker is told holds the content of files: a file that is gone by then does not matter."""
-    experiment.load_trace("bert-large").save(tmp_path / "mine")
+    loading.load_trace("bert-large").save(tmp_path / "mine")
     made = load(tmp_path, FLAT.replace('"bert-large"', '"mine"'))
     inputs, _ = sweep.read(made)
     shutil.rmtree(tmp_path / "mine")
-    workshop = pickle.loads(pickle.dumps(Workshop(Order(inputs.values, ("tasks",), "event"))))  # noqa: S301 - just made
+    workshop = pickle.loads(pickle.dumps(Worker(WorkerConfig(inputs.values, ("tasks",), "event"))))  # noqa: S301 - just made
     assert workshop.outcome(b"", made.point(0)).error is None
 
 

@@ -16,7 +16,7 @@ from pipesim.base.errors import InputError
 from pipesim.studies import sweep
 from pipesim.studies.store import Clock
 from pipesim.studies.sweep import System
-from pipesim.studies.sweep.worker import Order
+from pipesim.studies.sweep.worker import WorkerConfig
 from pipesim.studies.sweep.workers import Crew, NotStartedError, first_done, processes
 
 
@@ -30,7 +30,7 @@ def crew_of(submit, remake=lambda: None, count=lambda: 1, wait=first_done):
 
 
 def outcomes(chunk, metrics=("iteration_time_s",)):
-    return [stores.outcome_of(key, Order({}, metrics, "event"), 0.01) for key, _ in chunk]
+    return [stores.outcome_of(key, WorkerConfig({}, metrics, "event"), 0.01) for key, _ in chunk]
 
 
 def answered(chunk):

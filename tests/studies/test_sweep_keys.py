@@ -8,9 +8,10 @@ import pytest
 
 from helpers import sweeps
 from pipesim.studies import sweep
+from pipesim.studies.simulation import Simulation
 from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.keys import Keys
-from pipesim.studies.sweep.points import Point, key
+from pipesim.studies.sweep.points import key
 
 SIMULATE = """[simulate]
 architecture = "gpt({layers}, 64, 2, sequence=16)"
@@ -57,7 +58,7 @@ def test_keys_of_a_grid_are_those_of_its_points(tmp_path, seed):
 
 def test_a_key_holds_the_semantics_and_not_the_version():
     """Else a release would discard every result; these change only when the same point comes to other numbers."""
-    point = Point(trace="bert-large", cluster="flat(2)", microbatches=4)
+    point = Simulation(trace="bert-large", cluster="flat(2)", microbatches=4)
     text = '[7,{"cluster":"flat(2)","microbatches":4,"trace":"sha256:1"}]'
     assert key(point, {"trace bert-large": "sha256:1"}) == hashlib.sha256(text.encode()).digest()[:16]
     text = text.replace("7,", '7,"0.1.0",')

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from pipesim.analysis import metrics
 from pipesim.base.errors import InputError
 from pipesim.core.costs import costs_of
 from pipesim.core.scenario import Scenario, Slow
+from pipesim.engines import by_name
 from pipesim.lowering import Options, Setup, lower
-from pipesim.studies import experiment, whatif
-from pipesim.studies.experiment import make_case
+from pipesim.studies import loading, whatif
+from pipesim.studies.results import make_setup as make_case
 
 CLUSTER = 'servers(2, 2, intra="25GB/s", inter="5Gb/s")'
 
@@ -21,7 +23,7 @@ def case(sharing="fair", scheduler="one_f_one_b", **options):
 
 
 def seconds(made):
-    return experiment.metrics.iteration_time(experiment.run(lower(made)))
+    return metrics.iteration_time(by_name.run(lower(made)))
 
 
 @pytest.mark.parametrize("sharing", ["none", "fifo", "fair"])
@@ -41,7 +43,7 @@ def test_a_faster_device_gains_what_a_scenario_with_it_gains(sharing):
 def test_a_faster_layer_gains_what_a_trace_with_it_gains(scheduler, recompute):
     made = case(scheduler=scheduler, recompute=recompute)
     _, found = whatif.gains(made, 0.25, ("layer",))
-    trace = experiment.load_trace("bert-large")
+    trace = loading.load_trace("bert-large")
     for name in ("embedding", "head", found[0].name):
         columns = dict(trace.layers)
         (mine,) = ((columns["name"] == name).nonzero(),)
@@ -77,7 +79,7 @@ def test_most_comes_first_and_what_carries_nothing_is_left_out():
     assert [gain.gain_s for gain in found] == sorted((gain.gain_s for gain in found), reverse=True)
     assert {gain.what for gain in found} == {"device", "link", "layer"}
     layers = [gain for gain in found if gain.what == "layer"]
-    assert len(layers) == experiment.load_trace("bert-large").layer_count
+    assert len(layers) == loading.load_trace("bert-large").layer_count
 
 
 @pytest.mark.parametrize("by", [0.0, -0.1, float("inf"), float("nan")])

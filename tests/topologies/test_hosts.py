@@ -9,7 +9,7 @@ from helpers import contracts
 from helpers.places import MACHINES
 from pipesim.base import serialisation
 from pipesim.base.errors import InputError
-from pipesim.studies import experiment
+from pipesim.studies import loading
 
 
 def path(cluster, source, target):
@@ -55,7 +55,7 @@ def machines(tmp_path):
 
     def load(content, suffix=".toml"):
         (tmp_path / f"lab{suffix}").write_text(content)
-        return experiment.load_cluster(str(tmp_path / f"lab{suffix}"))
+        return loading.load_cluster(str(tmp_path / f"lab{suffix}"))
 
     return load
 

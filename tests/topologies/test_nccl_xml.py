@@ -12,7 +12,7 @@ import pytest
 from helpers import contracts
 from helpers.places import MACHINES
 from pipesim.base.errors import FormatError, InputError
-from pipesim.studies import experiment
+from pipesim.studies import loading
 from pipesim.topologies.hosts import elements, interconnects
 from pipesim.topologies.nccl_xml import nccl_xml
 from pipesim.topologies.nvidia_machines import dgx1_v100, dgx_a100, hgx_h100
@@ -351,9 +351,9 @@ def test_an_element_knows_where_it_stands():
 
 
 def test_a_dump_is_a_cluster_wherever_one_is_asked_for(tmp_path):
-    found = experiment.load_cluster(file("dgx1"))
+    found = loading.load_cluster(file("dgx1"))
     assert np.array_equal(found.bandwidth_matrix, dgx1_v100().bandwidth_matrix)
     (tmp_path / "dump").write_text(re.sub(r">\s+<", "><", Path(file("dgx1")).read_text()))
-    assert experiment.load_cluster(str(tmp_path / "dump")).links == found.links
-    named = experiment.load_cluster(f"nccl_xml({file('dgx1')!r}, 2, kind='v100-32gb')")
+    assert loading.load_cluster(str(tmp_path / "dump")).links == found.links
+    named = loading.load_cluster(f"nccl_xml({file('dgx1')!r}, 2, kind='v100-32gb')")
     assert {device.kind for device in named.devices} == {"v100-32gb"}

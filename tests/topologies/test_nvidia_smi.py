@@ -13,7 +13,7 @@ from pipesim.base import serialisation
 from pipesim.base.errors import FormatError, InputError
 from pipesim.cli import main
 from pipesim.core.cluster import Cluster
-from pipesim.studies import experiment
+from pipesim.studies import loading
 from pipesim.topologies.hosts import interconnects, matrix
 from pipesim.topologies.nvidia_machines import CUBE_MESH, dgx1_v100, dgx_a100, hgx_h100
 from pipesim.topologies.nvidia_smi import nvidia_smi
@@ -367,12 +367,12 @@ def test_a_million_names_are_refused_at_once(text, line):
 
 
 def test_a_description_is_a_cluster_wherever_one_is_asked_for(capsys, tmp_path):
-    named = experiment.load_cluster(f"nvidia_smi({file('dgx1')!r}, kind='v100-16gb')")
+    named = loading.load_cluster(f"nvidia_smi({file('dgx1')!r}, kind='v100-16gb')")
     assert named.bandwidth_matrix.shape == (8, 8)
     for given in (file("dgx1"), MACHINES / "dgx1.txt"):
-        assert np.array_equal(experiment.load_cluster(given).bandwidth_matrix, named.bandwidth_matrix)
+        assert np.array_equal(loading.load_cluster(given).bandwidth_matrix, named.bandwidth_matrix)
     (tmp_path / "without-a-suffix").write_text((MACHINES / "dgx1.txt").read_text())
-    assert experiment.load_cluster(str(tmp_path / "without-a-suffix")).links == named.links
+    assert loading.load_cluster(str(tmp_path / "without-a-suffix")).links == named.links
     main(["show", file("dgx1")])
     assert "8 x v100-16gb" in capsys.readouterr().out
     main(["plan", "bert-large", file("dgx1")])
@@ -382,15 +382,15 @@ def test_a_description_is_a_cluster_wherever_one_is_asked_for(capsys, tmp_path):
 def test_a_name_of_a_topology_is_not_taken_for_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dgx1_v100").write_text("nothing")
-    assert experiment.load_cluster("dgx1_v100") == dgx1_v100()
+    assert loading.load_cluster("dgx1_v100") == dgx1_v100()
     with pytest.raises(InputError, match="unknown cluster"):
-        experiment.load_cluster("x" * 5000)
+        loading.load_cluster("x" * 5000)
 
 
 @pytest.mark.parametrize("given", ["none.txt", "none.xml", "nvidia_smi('none.txt')", "nccl_xml('none')"])
 def test_a_file_that_is_not_there_is_said_to_be_missing(given):
     with pytest.raises(InputError, match=r"none.*: no such file"):
-        experiment.load_cluster(given)
+        loading.load_cluster(given)
 
 
 def test_show_keeps_traces_and_machines_apart(capsys, tmp_path):

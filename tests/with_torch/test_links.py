@@ -20,7 +20,7 @@ from pipesim.recorders import exchanges, fitting, launch, links, pinning
 from pipesim.recorders.link_files import RecordedLinks
 from pipesim.recorders.links import LinkSettings
 from pipesim.recorders.quiet import Clocks
-from pipesim.studies import experiment
+from pipesim.studies import loading
 
 QUICK = LinkSettings(samples=3, largest=64, gated=False)
 MIB = 2**20
@@ -197,7 +197,7 @@ def test_the_command_writes_transfers_and_a_cluster_that_loads(tmp_path, capsys,
     assert told["links"]["intra"]["points"][0]["bytes"] == 4
     assert {one["participants"] for one in told["all_reduces"]} == {2}
     assert {path.name for path in (tmp_path / "made").iterdir()} == {"transfers.csv", "links.toml", "cluster.toml"}
-    assert experiment.load_cluster(str(tmp_path / "made" / "cluster.toml")) == serialisation.load(
+    assert loading.load_cluster(str(tmp_path / "made" / "cluster.toml")) == serialisation.load(
         Cluster, tmp_path / "made" / "cluster.toml"
     )
     about = RecordedLinks.load(tmp_path / "made").about

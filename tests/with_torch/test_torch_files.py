@@ -10,9 +10,10 @@ from pipesim.base.errors import ScheduleError
 from pipesim.cli import main
 from pipesim.core import legality
 from pipesim.core.schedule import Schedule
+from pipesim.engines import by_name
 from pipesim.lowering import lower
 from pipesim.schedulers import SCHEDULERS
-from pipesim.studies import equal_stages, experiment
+from pipesim.studies import equal_stages
 from pipesim.studies.equal_stages import Times
 
 torchs = pytest.importorskip(
@@ -77,7 +78,7 @@ def unsharded(rows):
 @pytest.mark.parametrize(("ranks", "microbatches"), SIZES)
 @pytest.mark.parametrize("name", CALLS)
 def test_pytorch_loads_what_pipesim_writes_and_writes_it_again(name, ranks, microbatches, tmp_path):
-    case = equal_stages.case(name, ranks, microbatches, Times())
+    case = equal_stages.setup(name, ranks, microbatches, Times())
     written(tmp_path / "plain.csv", name, ranks, microbatches)
     runtime = loaded(tmp_path / "plain.csv", "compute_only", case)
     assert texts(runtime.pipeline_order) == case.schedule.cells
@@ -91,7 +92,7 @@ def test_pytorch_loads_what_pipesim_writes_and_writes_it_again(name, ranks, micr
 @pytest.mark.parametrize(("ranks", "microbatches"), SIZES)
 @pytest.mark.parametrize("name", CALLS)
 def test_with_messages_pytorch_reads_the_very_cells_that_it_would_have_added(name, ranks, microbatches, tmp_path):
-    case = equal_stages.case(name, ranks, microbatches, Times())
+    case = equal_stages.setup(name, ranks, microbatches, Times())
     written(tmp_path / "plain.csv", name, ranks, microbatches)
     written(tmp_path / "full.csv", name, ranks, microbatches, "--messages")
     full = loaded(tmp_path / "full.csv", "compute_comms", case)
@@ -113,7 +114,7 @@ def steps(runtime, case):
 
 
 def test_a_forward_and_a_backward_as_one_are_one_action_to_pytorch(tmp_path):
-    case = equal_stages.case("dualpipe_v", 4, 10, Times())
+    case = equal_stages.setup("dualpipe_v", 4, 10, Times())
     case.schedule.save(tmp_path / "pairs.csv")
     order = loaded(tmp_path / "pairs.csv", "compute_only", case).pipeline_order
     pairs = [action for row in order.values() for action in row if action.sub_actions]
@@ -124,7 +125,7 @@ def test_a_forward_and_a_backward_as_one_are_one_action_to_pytorch(tmp_path):
 @pytest.mark.parametrize("name", TWO_COPIES)
 def test_pytorch_does_not_hold_a_stage_on_two_ranks(name, tmp_path):
     """So that schedules of two copies of the model can be written, but not be run there."""
-    case = equal_stages.case(name, 4, 8, Times())
+    case = equal_stages.setup(name, 4, 8, Times())
     case.schedule.save(tmp_path / "both.csv")
     with pytest.raises(AssertionError, match="is assigned to both rank"):
         loaded(tmp_path / "both.csv", "compute_only", case)
@@ -146,7 +147,7 @@ def read_back(theirs, path, case):
 
 def numbers(case):
     """Makespan and most chunks in flight."""
-    timeline = experiment.run(lower(case))
+    timeline = by_name.run(lower(case))
     return metrics.iteration_time(timeline), int(metrics.in_flight(timeline).max())
 
 
@@ -167,7 +168,7 @@ def test_these_orders_are_the_same_action_for_action(kind, name, chunks, size, t
         with pytest.raises(ValueError, match="at least as many microbatches as stages"):
             own(kind, ranks, chunks, microbatches)
         return
-    case = equal_stages.case(name, ranks, microbatches, Times())
+    case = equal_stages.setup(name, ranks, microbatches, Times())
     theirs = read_back(own(kind, ranks, chunks, microbatches), tmp_path / "theirs.csv", case)
     if kind == "ZBVZeroBubble" and microbatches < 2 * ranks - 1:  # too few to fill it: there is a shorter order
         assert numbers(case)[0] < numbers(replace(case, schedule=theirs))[0]
@@ -178,7 +179,7 @@ def test_these_orders_are_the_same_action_for_action(kind, name, chunks, size, t
 @pytest.mark.parametrize(("ranks", "microbatches"), [(4, 8), (2, 6), (3, 7), (4, 3), (8, 16)])
 def test_looped_bfs_is_the_same_but_for_the_order_of_microbatches_in_backwards(ranks, microbatches, tmp_path):
     """PyTorch takes the last microbatch first; with equal times that takes as long and keeps as much."""
-    case = equal_stages.case("looped_bfs", ranks, microbatches, Times())
+    case = equal_stages.setup("looped_bfs", ranks, microbatches, Times())
     theirs = read_back(own("LoopedBFS", ranks, 2, microbatches), tmp_path / "theirs.csv", case)
     assert numbers(replace(case, schedule=theirs)) == numbers(case)
     mirrored = [
@@ -191,14 +192,14 @@ def test_looped_bfs_is_the_same_but_for_the_order_of_microbatches_in_backwards(r
 @pytest.mark.parametrize(("ranks", "microbatches"), [(4, 8), (2, 6), (4, 10), (4, 3), (8, 16)])
 @pytest.mark.parametrize("chunks", [1, 2])
 def test_interleaved_zero_bubble_takes_no_longer_than_pytorchs(chunks, ranks, microbatches, tmp_path):
-    case = equal_stages.case(f"interleaved_zb(chunks={chunks})", ranks, microbatches, Times(), chunks)
+    case = equal_stages.setup(f"interleaved_zb(chunks={chunks})", ranks, microbatches, Times(), chunks)
     theirs = read_back(own("InterleavedZeroBubble", ranks, chunks, microbatches), tmp_path / "theirs.csv", case)
     assert numbers(case)[0] <= numbers(replace(case, schedule=theirs))[0]
 
 
 @pytest.mark.parametrize(("ranks", "microbatches"), [(4, 8), (2, 6), (4, 3), (1, 3)])
 def test_gpipe_is_the_same_action_for_action(ranks, microbatches):
-    case = equal_stages.case("gpipe", ranks, microbatches, Times())
+    case = equal_stages.setup("gpipe", ranks, microbatches, Times())
     assert single("GPipe", ranks, microbatches) == [",".join(row) for row in case.schedule.cells]
 
 
@@ -227,7 +228,7 @@ def test_the_order_of_pytorchs_1f1b_does_without_the_first_forward_of_the_last_r
     The last rank has no warm-up, so that its forwards begin at microbatch 1 and end at one that does not exist. The
     schedule itself does not run in that order; only what asks for it, such as the drawing of schedules, gets it.
     """
-    case = equal_stages.case("one_f_one_b", 4, 8, Times())
+    case = equal_stages.setup("one_f_one_b", 4, 8, Times())
     assert broken[:3] == [",".join(row) for row in case.schedule.cells[:3]]
     forwards = [cell for cell in broken[3].split(",") if "F" in cell]
     assert forwards == [f"3F{m}" for m in range(1, 9)]
@@ -237,7 +238,7 @@ def test_pipesim_refuses_that_order_and_shows_where_it_gets_stuck(broken, tmp_pa
     path = tmp_path / "theirs.csv"
     path.write_text("\n".join(broken) + "\n", "utf-8")
     with pytest.raises(ScheduleError) as caught:
-        legality.check(Schedule.load(path), equal_stages.case("one_f_one_b", 4, 8, Times()).plan)
+        legality.check(Schedule.load(path), equal_stages.setup("one_f_one_b", 4, 8, Times()).plan)
     assert str(caught.value).split("\n") == [
         "rank 3, cell 15: 3F8 found; this microbatch does not pass through rank3 (microbatches: 8)",
         "  rank 3: 3B5 3F7 3B6 >3F8< 3B7",
@@ -253,11 +254,11 @@ def test_nor_does_pytorchs_own_loader_take_that_order(broken, tmp_path):
     path = tmp_path / "theirs.csv"
     path.write_text("\n".join(broken) + "\n", "utf-8")
     with pytest.raises(AssertionError, match="stage 3, microbatch 0 without first running Forward"):
-        loaded(path, "compute_only", equal_stages.case("one_f_one_b", 4, 8, Times()))
+        loaded(path, "compute_only", equal_stages.setup("one_f_one_b", 4, 8, Times()))
 
 
 def test_with_one_microbatch_less_on_each_forward_of_the_last_rank_it_is_1f1b(broken):
     """The cure: those of the last rank counted from 0."""
     last = [f"3F{int(cell[2:]) - 1}" if "F" in cell else cell for cell in broken[3].split(",")]
-    case = equal_stages.case("one_f_one_b", 4, 8, Times())
+    case = equal_stages.setup("one_f_one_b", 4, 8, Times())
     assert [*broken[:3], ",".join(last)] == [",".join(row) for row in case.schedule.cells]

@@ -67,7 +67,7 @@ def written(folder, scheduler, form):
     name = f"{scheduler} {form}"
     options = ["--stages", str(RANKS), "-m", str(MICROBATCHES), "-o", str(folder / f"{name}.csv"), *FORMS[form]]
     main(["schedule", scheduler, "--json", *options])
-    held = equal_stages.case(scheduler, RANKS, MICROBATCHES, Times()).plan.chunks
+    held = equal_stages.setup(scheduler, RANKS, MICROBATCHES, Times()).plan.chunks
     return {"name": name, "form": form, "stages": RUN[scheduler], "held": held, "microbatches": MICROBATCHES}
 
 
@@ -126,7 +126,7 @@ def test_gradients_and_losses_are_those_of_the_model_in_one_piece(folder, case):
     for name, gradient in wanted.items():
         assert gradient.abs().max() > 1e-6
         assert_near(gradients[name], gradient)
-    last = equal_stages.case(scheduler, RANKS, MICROBATCHES, Times()).plan.stages[-1].devices
+    last = equal_stages.setup(scheduler, RANKS, MICROBATCHES, Times()).plan.stages[-1].devices
     assert [len(part["losses"]) for part in parts] == [MICROBATCHES * (f"rank{rank}" in last) for rank in range(RANKS)]
     assert_near([loss for part in parts for loss in part["losses"]], losses)
 

@@ -2,9 +2,11 @@
 
     seconds, size, rate, percent       numbers with their units
     table, facts                       rows under headers; names beside values
-    plan, simulation, imported_run     a plan, a simulated iteration, a simulated program from elsewhere
+    plan, plan_against                 a plan, and what it is measured against
+    simulation, imported_run           a simulated iteration, a simulated program from elsewhere
     statistics                         many iterations with varying times
-    comparison, gains                  planners and schedulers side by side; what faster hardware would save
+    comparison, gaps                   planners and schedulers side by side, and beside certified bounds
+    gains                              what faster hardware would save
     rebuilt                            a recorded run beside its simulation
     exploration, schedule_rows         a schedule without a trace; its text form
     gallery, gantt                     all schedules in a table; a timeline as a Gantt chart
@@ -20,12 +22,12 @@ Every function returns text and takes what it shows as values; nothing is simula
 from pipesim.base import moved
 from pipesim.display.text.catalog_text import device_kinds, members, models, traces
 from pipesim.display.text.cluster_text import cluster
-from pipesim.display.text.comparison_text import comparison
+from pipesim.display.text.comparison_text import comparison, gaps
 from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table
 from pipesim.display.text.gains_text import gains
 from pipesim.display.text.gantt_text import gantt
 from pipesim.display.text.links_text import recorded_links
-from pipesim.display.text.plan_text import plan
+from pipesim.display.text.plan_text import plan, plan_against
 from pipesim.display.text.rebuilt_text import rebuilt
 from pipesim.display.text.recording_text import recording
 from pipesim.display.text.roofline_text import roofline_trace
@@ -46,11 +48,13 @@ __all__ = [
     "gains",
     "gallery",
     "gantt",
+    "gaps",
     "imported_run",
     "members",
     "models",
     "percent",
     "plan",
+    "plan_against",
     "rate",
     "rebuilt",
     "recorded_links",

@@ -14,15 +14,14 @@ _CATEGORIES = {
 
 
 def simulation(data: Mapping[str, Any], most: int = 16) -> str:
-    """One iteration, its devices and its busiest links; `data` is that of `documents.simulation_data`."""
+    """One iteration, its devices and its busiest links; `data` is that of `SimulationResult.as_data`."""
     how = f"sharing {data['sharing']}, {data['transfers']} transfers, {data['engine']} engine"
     head = [
         ("iteration time", seconds(data["iteration_time_s"])),
         ("throughput", f"{data['throughput_samples_per_s']:.1f} samples/s"),
         ("FLOP/s utilisation", percent(data["flops_utilisation"])),
         ("bubble", bubble(data["bubble"])),
-        ("lower bound", f"{seconds(data['bound_s'])} for any plan of this kind{_schedule_bound(data)}"),
-        ("without contention", f"{seconds(data['channel_time_s'])} (sharing channel)"),
+        *_bounds(data),
         *under_other_scaling(data),
         *_assumed_split(data),
         ("memory", "fits" if data["fits_memory"] else "DOES NOT FIT (see headroom)"),
@@ -32,6 +31,16 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
     spent = [(_CATEGORIES.get(name, name.replace("_", " ")), s) for name, s in data["critical_path_s"].items() if s]
     path = table(["critical path", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent])
     return "\n\n".join([facts(head), path, _devices(data["devices"], most), *_links(data["links"])])
+
+
+def _bounds(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The certified bounds and the time without contention, where they were computed (--bound)."""
+    if "bound_s" not in data:
+        return []
+    return [
+        ("lower bound", f"{seconds(data['bound_s'])} for any plan of this kind{_schedule_bound(data)}"),
+        ("without contention", f"{seconds(data['channel_time_s'])} (sharing channel)"),
+    ]
 
 
 def _assumed_split(data: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pipesim.base.errors import InputError
+from pipesim.studies.simulation import Simulation
 from pipesim.studies.store import Clock, Experiment, Result, Store
 from pipesim.studies.sweep.keys import Keys
-from pipesim.studies.sweep.points import Point
 from pipesim.studies.sweep.sweep_file import Sweep
 from pipesim.studies.sweep.worker import Outcome
 from pipesim.studies.sweep.workers import Chunk, Crew, NotStartedError
@@ -81,7 +81,7 @@ class Run:
         self.sweep, self.store, self.crew, self.work, self.clock = sweep, store, crew, work, clock
         self.watch, self.say = watch, say
         self.begun = 0  # points that were handed out
-        self.handed_back: deque[tuple[bytes, Point]] = deque()  # points of chunks that took too long
+        self.handed_back: deque[tuple[bytes, Simulation]] = deque()  # points of chunks that took too long
         self.again = self._there()  # what failed and is tried again is not done
         self.total = status.total
         self.done, self.failed = status.done - len(self.again), status.failed - len(self.again)
@@ -183,7 +183,7 @@ class Run:
                 self.crew.remake()
             self._keep(outcomes)
 
-    def _alone(self, item: tuple[bytes, Point]) -> list[Outcome] | None:
+    def _alone(self, item: tuple[bytes, Simulation]) -> list[Outcome] | None:
         """What a point comes to while nothing else is handed out; None if the worker died."""
         reason = ""
         for start in range(_STARTS):

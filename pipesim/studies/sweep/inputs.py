@@ -13,11 +13,12 @@ from typing import Any
 from pipesim.architectures import ARCHITECTURES
 from pipesim.base import files, lookup, serialisation
 from pipesim.base.errors import PipesimError, within
+from pipesim.core.background import Background
 from pipesim.core.schedule import Schedule
 from pipesim.core.trace import Trace
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
-from pipesim.studies import experiment
+from pipesim.studies import loading
 from pipesim.studies.sweep.functions import Functions, is_own, source_digest
 from pipesim.topologies import TOPOLOGIES
 from pipesim.topologies.hosts import cluster_file
@@ -31,7 +32,7 @@ _FAMILIES = {
 _OF_FILES = ("nvidia_smi", "nccl_xml")  # topologies whose first argument is a file
 _MOST_SEEN = 10**5
 _SCHEDULES = (".csv", ".json", ".toml")
-_ALWAYS_FILES = ("trace", "plan", "scenario")
+_ALWAYS_FILES = ("trace", "plan", "scenario", "background")
 NAMED = (*_ALWAYS_FILES, *_FAMILIES)
 
 
@@ -86,7 +87,7 @@ class Inputs:
         else:
             text_here = text
         try:
-            value = experiment.load_cluster(text_here)
+            value = loading.load_cluster(text_here)
         except PipesimError:
             if not isinstance(named, str) or not files.exists(Path(named)):
                 raise  # at no point is there such a file
@@ -110,10 +111,11 @@ class Inputs:
 
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {
-    "trace": experiment.load_trace,
-    "cluster": experiment.load_cluster,
-    "plan": experiment.load_plan,
-    "scenario": experiment.load_scenario,
+    "trace": loading.load_trace,
+    "cluster": loading.load_cluster,
+    "plan": loading.load_plan,
+    "scenario": loading.load_scenario,
+    "background": Background.load,
     "scheduler": Schedule.load,
 }
 
@@ -127,6 +129,8 @@ def digest(value: Any) -> str:  # noqa: ANN401 - any input
     if isinstance(value, Trace):
         about = [value.model, value.microbatch_size, value.precision]
         return _hash(json.dumps([about, _columns(value.layers), _columns(value.transfers)]).encode())
+    if isinstance(value, Background):
+        return _hash(value.text.encode())
     if isinstance(value, Schedule):
         return _hash(str(value).encode())
     return _hash(serialisation.dumps(value, ".json").encode())

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from pipesim.base.errors import shown, within
+from pipesim.studies.simulation import idle_fields
 from pipesim.studies.sweep.grid import Grid, remembered
 from pipesim.studies.sweep.inputs import Inputs
-from pipesim.studies.sweep.points import FIELDS, Maker, hashed, idle_fields, is_default, scheme
+from pipesim.studies.sweep.points import DEFAULTS_0_1, FIELDS, Maker, hashed, is_default, scheme
 
 _LENGTH = 16  # bytes of a key
 
@@ -82,7 +83,7 @@ def _parts(grid: Grid, maker: Maker, inputs: Inputs, number: int, *, as_0_1: boo
     return [
         remembered(grid, maker.names(name), _piece(grid, maker, inputs, name, told=name not in idle, as_0_1=as_0_1))
         for name in sorted(FIELDS)
-        if maker.has(name)
+        if maker.has(name) or (as_0_1 and name in DEFAULTS_0_1)  # left out, it has another meaning now
     ]
 
 

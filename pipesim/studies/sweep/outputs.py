@@ -10,7 +10,7 @@ from pipesim.base import lookup, units
 from pipesim.base.errors import InputError, shown, within
 from pipesim.core.timeline import Timeline
 from pipesim.lowering import Setup
-from pipesim.studies import experiment
+from pipesim.studies.results import SimulationResult
 from pipesim.studies.sweep.functions import check_form, is_own
 
 Value = int | float | str | bool | None
@@ -19,12 +19,20 @@ _MOST_BITS = 63  # of a whole number in a store
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
-    """What was simulated at a point, what came of it, and the statistics of its replays if there were any."""
+class PointResult:
+    """The result of a point, with what several metrics are computed from."""
 
-    case: Setup
-    timeline: Timeline
-    replay: dict[str, float] | None = None
+    of: SimulationResult
+
+    @property
+    def setup(self) -> Setup:
+        """What was lowered."""
+        return self.of.setup
+
+    @property
+    def timeline(self) -> Timeline:
+        """What the engine computed."""
+        return self.of.timeline
 
     @cached_property
     def bubble(self) -> dict[str, float]:
@@ -36,44 +44,39 @@ class Result:
         """Nanoseconds of the critical path by what they are spent on."""
         return metrics.critical_path(self.timeline).spent
 
-    @property
-    def seconds(self) -> float:
-        """Seconds of the iteration."""
-        return metrics.iteration_time(self.timeline)
-
     def statistic(self, name: str) -> float:
-        """A number of the replays."""
-        if self.replay is None:
-            raise InputError("is a number of replays, and iterations are not given")
-        return self.replay[name]
+        """A number of the iterations with drawn times."""
+        if self.of.replay is None:
+            raise InputError("needs iterations with drawn times, and iterations are not given")
+        return self.of.replay[name]
 
 
-def _gap(result: Result) -> float | None:
-    bound = experiment.bound(result.case)
-    return result.seconds / bound - 1 if bound else None
+def _gap(result: PointResult) -> float | None:
+    bound = result.of.bound
+    return result.of.iteration_time / bound - 1 if bound else None
 
 
-def _replicas(result: Result) -> str:
+def _replicas(result: PointResult) -> str:
     """How many devices each stage has: "4", or "2,2,1", equal neighbours as "2x4" (two devices, four times)."""
-    runs = [(count, len(list(stages))) for count, stages in groupby(result.case.plan.replication)]
+    runs = [(count, len(list(stages))) for count, stages in groupby(result.setup.plan.replication)]
     return ",".join(f"{count}x{times}" if times > 1 else str(count) for count, times in runs)
 
 
-def _least_headroom(result: Result) -> int | None:
+def _least_headroom(result: PointResult) -> int | None:
     program = result.timeline.program
     room = program.memory - metrics.peak_memory(result.timeline)
     return int(room[program.memory > 0].min()) if (program.memory > 0).any() else None
 
 
-def _busiest_link(result: Result) -> float:
+def _busiest_link(result: PointResult) -> float:
     busy = metrics.link_busy(result.timeline)
     return float(busy.max(initial=0)) / max(result.timeline.makespan, 1)
 
 
-METRICS: dict[str, Callable[[Result], Value]] = {
-    "iteration_time_s": lambda r: r.seconds,
+METRICS: dict[str, Callable[[PointResult], Value]] = {
+    "iteration_time_s": lambda r: r.of.iteration_time,
     "throughput_samples_per_s": lambda r: metrics.throughput(r.timeline),
-    "throughput_per_device": lambda r: metrics.throughput(r.timeline) / len(r.case.cluster.devices),
+    "throughput_per_device": lambda r: metrics.throughput(r.timeline) / len(r.setup.cluster.devices),
     "bubble_idle_share": lambda r: r.bubble["idle_share"],
     "bubble_longest_stage": lambda r: r.bubble["longest_stage"],
     "bubble_actual_over_ideal": lambda r: r.bubble["actual_over_ideal"],
@@ -81,17 +84,17 @@ METRICS: dict[str, Callable[[Result], Value]] = {
     "peak_memory_bytes": lambda r: int(metrics.peak_memory(r.timeline).max()),
     "memory_headroom_bytes": _least_headroom,
     "fits_memory": lambda r: metrics.fits_memory(r.timeline),
-    "plan_stages": lambda r: len(r.case.plan.stages),
+    "plan_stages": lambda r: len(r.setup.plan.stages),
     "plan_replicas": _replicas,
-    "plan_objective_s": lambda r: r.case.plan.objective_s,
-    "devices_in_cluster": lambda r: len(r.case.cluster.devices),
-    "devices_in_plan": lambda r: len(r.case.plan.devices),
-    "parameters_bytes": lambda r: int(r.case.costs.model.parameter_bytes.sum()),
+    "plan_objective_s": lambda r: r.setup.plan.objective_s,
+    "devices_in_cluster": lambda r: len(r.setup.cluster.devices),
+    "devices_in_plan": lambda r: len(r.setup.plan.devices),
+    "parameters_bytes": lambda r: int(r.setup.costs.model.parameter_bytes.sum()),
     "tasks": lambda r: len(r.timeline.program),
-    "bound_s": lambda r: experiment.bound(r.case),
-    "schedule_bound_s": lambda r: experiment.schedule_bound(r.case),
+    "bound_s": lambda r: r.of.bound,
+    "schedule_bound_s": lambda r: r.of.schedule_bound,
     "gap_to_bound": _gap,
-    "channel_time_s": lambda r: experiment.channel_seconds(r.case, r.timeline),
+    "channel_time_s": lambda r: r.of.channel_time,
     "exposed_communication_s": lambda r: units.to_s(metrics.exposed_communication(r.timeline).max()),
     "exposed_all_reduce_s": lambda r: units.to_s(metrics.exposed_all_reduce(r.timeline).max()),
     "busiest_link_share": _busiest_link,
@@ -132,19 +135,19 @@ def check(names: Sequence[str], *, replays: bool) -> None:
             if is_own(name):
                 check_form(name)
             if name.startswith("replay_") and not replays:
-                raise InputError(f"{name!r} is a number of replays, and neither [simulate] nor [grid] has iterations")
+                raise InputError(f"{name!r} needs iterations, and neither [simulate] nor [grid] has iterations")
             if column(name) in [column(other) for other in names[:index]]:
                 raise InputError(f"{column(name)!r} stands twice")
 
 
-def measured(names: Sequence[str], result: Result) -> list[Value]:
+def measured(names: Sequence[str], result: PointResult) -> list[Value]:
     """The metrics of a result; somebody's function is given the case and the timeline."""
     found: list[Value] = []
     for name in names:
         if name in METRICS:
             value = METRICS[name](result)
         else:
-            value = lookup.function_named(name, {}, "metric")(result.case, result.timeline)
+            value = lookup.function_named(name, {}, "metric")(result.setup, result.timeline)
         found.append(_plain(name, value))
     return found
 

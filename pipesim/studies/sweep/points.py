@@ -1,4 +1,4 @@
-"""One point of a sweep: what `pipesim simulate` is told, and the key of everything that determines the result.
+"""One point of a sweep: what `pipesim simulate` takes, and the key of everything that determines the result.
 
 [simulate]                                     what all points have in common; text may hold formulas of axes
 architecture = "gpt({layers}, {hidden}, {heads}, sequence=2048)"      or trace = "bert-large"
@@ -7,56 +7,26 @@ planner = "spp"
 microbatches = "{4 * gpus}"
 """
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from pipesim.base import formulas, serialisation
-from pipesim.base.errors import InputError, within
+from pipesim.base import formulas
+from pipesim.base.errors import within
 from pipesim.base.formulas import Template
+from pipesim.base.settings import settings_of
 from pipesim.core.devices import device_kind
+from pipesim.studies.simulation import KEY_FIELDS, Simulation, checked, defaults, idle_fields
 
-# Raised whenever the same point would come to other numbers: rows of an older number are made anew.
+# Raised whenever the same point would come to other numbers: rows of an older number are computed again.
 SEMANTICS = 7
-_DEFAULTS_0_1 = {"efficiency": 0.5}  # of pipesim 0.1, where they may differ from the present ones
+DEFAULTS_0_1 = {"efficiency": 0.5}  # of pipesim 0.1, where they may differ from the present ones
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The options of one simulation, with the defaults of `pipesim simulate`."""
-
-    trace: str | None = None
-    architecture: str | None = None
-    efficiency: float = 0.5
-    device: str | None = None
-    cluster: str | None = None
-    planner: str = "balanced"
-    plan: str | None = None
-    scheduler: str = "one_f_one_b"
-    microbatches: int = 8
-    microbatch_size: int | None = None
-    sharing: Literal["none", "fifo", "fair", "channel"] = "fair"
-    transfers: Literal["eager", "rendezvous", "blocking"] = "eager"
-    optimizer_s_per_byte: float = 0.0
-    optimizer_state: float | None = None
-    recompute: Literal["none", "full", "selective"] = "none"
-    pair_overlap: float = 0.0
-    pair_factor: float | None = None
-    scaling: Literal["recorded", "linear"] = "recorded"
-    scenario: str | None = None
-    iterations: int | None = None
-    seed: int = 0
-    jitter: float = 0.0
-
-
-FIELDS = tuple(field.name for field in dataclasses.fields(Point))
-_DEFAULTS = {field.name: field.default for field in dataclasses.fields(Point)}
-_TEXTS = frozenset(field.name for field in dataclasses.fields(Point) if field.type in {str, str | None})
-
-
+FIELDS = KEY_FIELDS
+_DEFAULTS = defaults()
+_TEXTS = frozenset(name for name, about in settings_of(Simulation).items() if about.kind is str and not about.choices)
 _MOST_KNOWN = 10_000
 
 
@@ -64,24 +34,10 @@ def check_value(name: str, value: Any) -> None:  # noqa: ANN401 - what a file ho
     """Refuse a value that a field cannot have; text with formulas is checked when they are worked out."""
     if isinstance(value, str) and template(value).names:
         return
-    point = serialisation.from_data(Point, {name: value})
-    if point.device is not None:
+    found = checked(name, value, name)
+    if name == "device" and found is not None:
         with within("device"):
-            device_kind(point.device)
-
-
-def check_names(names: set[str]) -> None:
-    """Refuse names of fields that contradict each other, or that have no effect."""
-    for one, other in (("trace", "architecture"), ("plan", "planner"), ("plan", "microbatches")):
-        if {one, other} <= names:
-            raise InputError(f"{one} and {other} found; one of them was expected")
-    if not {"trace", "architecture"} & names or "cluster" not in names:
-        missing = "cluster" if {"trace", "architecture"} & names else "trace, or architecture,"
-        raise InputError(f"{missing} is missing in [simulate], and no axis of [grid] is called so")
-    if "efficiency" in names and "architecture" not in names:
-        raise InputError("efficiency has no effect without architecture: a trace has its own times")
-    if "jitter" in names and "iterations" not in names:
-        raise InputError("jitter has no effect without iterations")
+            device_kind(found)
 
 
 def template(text: str) -> Template:
@@ -123,15 +79,15 @@ class Maker:
     def field(self, name: str, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as its field has it
         """What a field is where the axes have these values."""
         everything = {**self._bound, **values}
-        value = everything[name]
+        value = everything.get(name, _DEFAULTS[name])
         made = self._templates.get(value) if isinstance(value, str) else None
         with within(name):
             value = value if made is None else made.value(everything)
         return self._checked(name, value)
 
-    def point(self, values: Mapping[str, Any]) -> Point:
+    def point(self, values: Mapping[str, Any]) -> Simulation:
         """The point where the axes have these values."""
-        return Point(**{name: self.field(name, values) for name in FIELDS if self.has(name)})
+        return Simulation(**{name: self.field(name, values) for name in FIELDS if self.has(name)})
 
     def _checked(self, name: str, value: Any) -> Any:  # noqa: ANN401 - whatever a formula came to
         """A value as its field has it; each is looked at once, for many points have it. Any text is a text."""
@@ -141,11 +97,13 @@ class Maker:
         if place not in self._known:
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
-            self._known[place] = getattr(serialisation.from_data(Point, {name: value}), name)
+            self._known[place] = checked(name, value, name)
         return self._known[place]
 
 
-def key(point: Point, contents: Mapping[str, str], functions: Sequence[str] = (), *, as_0_1: bool = False) -> bytes:
+def key(
+    point: Simulation, contents: Mapping[str, str], functions: Sequence[str] = (), *, as_0_1: bool = False
+) -> bytes:
     """A hash of everything that determines the result.
 
     `contents` says for names of files and of functions what is in them, `functions` which metrics of somebody's own are
@@ -173,15 +131,5 @@ def hashed(text: str) -> bytes:
 
 def is_default(name: str, value: Any, *, as_0_1: bool = False) -> bool:  # noqa: ANN401 - as `check_value`
     """Whether a field is left at its default, or at that of pipesim 0.1."""
-    defaults = _DEFAULTS | _DEFAULTS_0_1 if as_0_1 else _DEFAULTS
+    defaults = _DEFAULTS | DEFAULTS_0_1 if as_0_1 else _DEFAULTS
     return bool(value == defaults[name])
-
-
-def idle_fields(point: Point) -> frozenset[str]:
-    """The fields that have no effect on a point's result."""
-    effects = (
-        (("planner", "microbatches"), point.plan is None),
-        (("efficiency",), point.architecture is not None),
-        (("seed", "jitter"), point.iterations is not None),
-    )
-    return frozenset(name for names, has_effect in effects if not has_effect for name in names)

@@ -21,13 +21,13 @@ from pipesim.studies.sweep.functions import Functions
 from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.keys import Keys
 from pipesim.studies.sweep.sweep_file import Sweep
-from pipesim.studies.sweep.worker import Order
+from pipesim.studies.sweep.worker import WorkerConfig
 from pipesim.studies.sweep.workers import Crew
 
 _OFTEN = 10_000  # points between two calls of who watches them being read
 _NAMED = 5  # damaged points that are named
 
-CrewOf = Callable[[Order, int], AbstractContextManager[Crew]]
+CrewOf = Callable[[WorkerConfig, int], AbstractContextManager[Crew]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,9 @@ def run(
             results.copy_results(zip(old, (key for _, key in keys), strict=True))
         numbers = _chosen(sweep, results.pending(sweep.name, replayer, retry=retry), only)
         several = min(count, max(len(numbers), 1))
+        host_memory = sweep.host_memory if host_memory is None else host_memory
         share = host_memory if dask else limits.limit_of(host_memory).shared(several)
-        order = Order(inputs.values, sweep.metrics, replayer, share)
+        order = WorkerConfig(inputs.values, sweep.metrics, replayer, share)
         if numbers:
             crew_of = system.crew or (lambda order, count: _crew(order, count, dask))
             with crew_of(order, several) as crew:
@@ -162,7 +163,7 @@ def _chosen(sweep: Sweep, pending: Iterator[tuple[int, bytes]], only: str | None
     return sweep.ordered(array("q", numbers))
 
 
-def _crew(order: Order, count: int, dask: str | None) -> AbstractContextManager[Crew]:
+def _crew(order: WorkerConfig, count: int, dask: str | None) -> AbstractContextManager[Crew]:
     if dask is not None:
         return crews.dask(order, dask, count)
     return crews.processes(order, count) if count > 1 else crews.here(order)

@@ -34,9 +34,12 @@ import numpy as np
 
 from pipesim.base import files, lookup, serialisation
 from pipesim.base.errors import InputError, shown, within
+from pipesim.core.limits import HostMemory
 from pipesim.display.figures import Chart
 from pipesim.engines import ENGINES
 from pipesim.studies import store
+from pipesim.studies.simulation import FIELDS as ALL_FIELDS
+from pipesim.studies.simulation import Simulation, check_together
 from pipesim.studies.store import Experiment
 from pipesim.studies.sweep import grid as grids
 from pipesim.studies.sweep import outputs
@@ -44,7 +47,7 @@ from pipesim.studies.sweep.functions import check_form, is_own
 from pipesim.studies.sweep.grid import Grid, Scalar
 from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.keys import keys_of
-from pipesim.studies.sweep.points import FIELDS, Maker, Point, check_names, check_value
+from pipesim.studies.sweep.points import FIELDS, Maker, check_value
 from pipesim.studies.sweep.worker import UNPLANNED
 
 FORMAT, VERSION = "pipesim.sweep", 1
@@ -72,6 +75,7 @@ class Sweep:
     store: Path
     charts: Mapping[str, Chart] = field(default_factory=dict)
     engine: str | None = None
+    host_memory: HostMemory = None
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -83,7 +87,7 @@ class Sweep:
         """The columns of the metrics."""
         return tuple(map(outputs.column, self.metrics))
 
-    def point(self, number: int) -> Point:
+    def point(self, number: int) -> Simulation:
         """The options of a point."""
         grid, place = self._place(number)
         return self._makers[self.grids.index(grid)].point(grid.values(place))
@@ -169,7 +173,7 @@ def parse(text: str, path: Path) -> Sweep:
     serialisation.check_header(data, FORMAT, VERSION)
     _check_keys(data)
     bound = _bound(data.get("simulate", {}))
-    engine = bound.pop("engine", None)
+    engine, host_memory = bound.pop("engine", None), bound.pop("host_memory", None)
     found = _grids(data.get("grid", {}), bound)
     output = serialisation.from_data(Output, data.get("output", {}), "output")
     replays = "iterations" in bound or all("iterations" in grid.axes for grid in found)
@@ -183,7 +187,7 @@ def parse(text: str, path: Path) -> Sweep:
         raise InputError(f"name: {shown(name)} found; a name for these results and their figure was expected")
     where = path.parent / output.store if output.store else path.with_suffix(store.SUFFIX)
     charts = _charts(data.get("plot", {}), name, [*bound, *(n for g in found for n in g.axes), *metrics, "error"])
-    return Sweep(name, path, text, bound, found, tuple(metrics), where, charts, engine)
+    return Sweep(name, path, text, bound, found, tuple(metrics), where, charts, engine, host_memory)
 
 
 def _check_keys(data: Mapping[str, Any]) -> None:
@@ -204,8 +208,8 @@ def _bound(data: Any) -> dict[str, Any]:  # noqa: ANN401 - what a file holds is 
                     check_form(str(value))
                 else:
                     lookup.function_named(str(value), ENGINES, "engine")
-        elif name not in FIELDS:
-            raise InputError(f"simulate.{name}: unknown key; {lookup.suggest(name, [*FIELDS, 'engine'])}")
+        elif name not in ALL_FIELDS:
+            raise InputError(f"simulate.{name}: unknown key; {lookup.suggest(name, list(ALL_FIELDS))}")
         else:
             with within("simulate"):
                 check_value(name, value)
@@ -227,12 +231,14 @@ def _grids(data: Any, bound: Mapping[str, Any]) -> tuple[Grid, ...]:  # noqa: AN
 def _check_grid(grid: Grid, bound: Mapping[str, Any], metrics: Sequence[str]) -> None:
     """Refuse axes without effect, values that no option has, and names that something else has."""
     with within("grid"):
-        check_names({*bound, *grid.axes})
+        where = " in [simulate], and no axis of [grid] has this name"
+        check_together({*bound, *grid.axes}, where)
         used = Maker(bound, grid.axes).used
         taken = {outputs.column(name) for name in metrics} | store.RESERVED
         for name, values in grid.axes.items():
-            if name == "engine":
-                raise InputError("engine: results do not depend on it; name one with --engine, or in [simulate]")
+            if name in ALL_FIELDS and name not in FIELDS:
+                flag = name.replace("_", "-")
+                raise InputError(f"{name}: results do not depend on it; set it with --{flag}, or in [simulate]")
             if name in bound:
                 raise InputError(f"{name}: stands in [simulate] too; one of them was expected")
             if name in taken or name.lower() in {other.lower() for other in grid.axes if other != name}:

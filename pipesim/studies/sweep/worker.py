@@ -4,43 +4,48 @@
     cluster ────────────────────────┴─> plan ─> schedule ─> timeline ─> metrics
     └──── kept from one point to the next ───┘
 
-A failure is a result too: its row says what went wrong.
+A failure is a result too: its row has the error.
 """
 
-import dataclasses
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from pipesim.architectures import ARCHITECTURES
-from pipesim.architectures.roofline import roofline
-from pipesim.base import lookup
 from pipesim.base.errors import PipesimError, RefusedError
 from pipesim.core import limits
-from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
-from pipesim.core.costs import Costs, Scaling, costs_of
-from pipesim.core.devices import device_kind
+from pipesim.core.costs import Costs
 from pipesim.core.limits import HostMemory
 from pipesim.core.plan import Plan
-from pipesim.core.scenario import CALM
 from pipesim.core.trace import Trace
-from pipesim.lowering import Options, Setup, lower
-from pipesim.studies import experiment
+from pipesim.lowering import Setup
+from pipesim.studies import setups
+from pipesim.studies.results import SimulationResult, simulated
+from pipesim.studies.simulation import Simulation, defaults
 from pipesim.studies.sweep import outputs
-from pipesim.studies.sweep.outputs import Result, Value
-from pipesim.studies.sweep.points import Point
+from pipesim.studies.sweep.outputs import PointResult, Value
 
 # How many of each a worker keeps; neighbouring points share them.
 _TRACES, _CLUSTERS, _PLANS = 16, 16, 64
 LONGEST_S = 0.3  # a chunk that takes longer is handed back, so that little is lost with it and others can help
 
+# A plan is the same for all points that differ only in these; they are put aside before it is looked up.
+UNPLANNED: dict[str, Any] = {
+    name: value
+    for name, value in defaults().items()
+    if name in {
+        "scheduler", "sharing", "transfers", "optimizer", "optimizer_s_per_byte", "optimizer_state", "recompute",
+        "pair_overlap", "pair_factor", "scenario", "background", "iterations", "seed", "jitter",
+    }
+}  # fmt: skip
+_READ = ("trace", "plan", "scheduler", "scenario", "background")  # fields whose files were read before
+
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What a worker needs to know of a sweep beside its points: what was read, what to measure, who replays."""
+class WorkerConfig:
+    """What a worker needs to know of a sweep beside its points: what was read, which metrics, which engine."""
 
     inputs: Mapping[str, Any]
     metrics: tuple[str, ...]
@@ -49,31 +54,31 @@ class Order:
 
 
 class Outcome(NamedTuple):
-    """What came of a point: its metrics, or why there are none; and how long that took."""
+    """The metrics of a point, or its error; and how long that took."""
 
     key: bytes
     values: list[Value]
     error: str | None
-    refused: bool  # by the engine, so that another one may know an answer
+    refused: bool  # by the engine, so that another one may have an answer
     engine: str
     seconds: float
 
 
-class Workshop:
-    """Simulates points. Pickled, it is what it was given; what it made is made anew."""
+class Worker:
+    """Simulates points. Pickled, it is its configuration; what it keeps is computed again."""
 
-    def __init__(self, order: Order) -> None:
-        self.order = order
+    def __init__(self, config: WorkerConfig) -> None:
+        self.config = config
         self._cluster = functools.lru_cache(_CLUSTERS)(self._make_cluster)
         self._trace = functools.lru_cache(_TRACES)(self._make_trace)
         self._costs = functools.lru_cache(_TRACES)(self._make_costs)
         self._plan = functools.lru_cache(_PLANS)(self._make_plan)
 
-    def __reduce__(self) -> tuple[Callable[..., "Workshop"], tuple[Order]]:
-        return Workshop, (self.order,)
+    def __reduce__(self) -> tuple[Callable[..., "Worker"], tuple[WorkerConfig]]:
+        return Worker, (self.config,)
 
-    def work(self, chunk: Sequence[tuple[bytes, Point]]) -> list[Outcome]:
-        """The points of a chunk, one after the other; where they take longer than was thought, only the first ones."""
+    def work(self, chunk: Sequence[tuple[bytes, Simulation]]) -> list[Outcome]:
+        """The points of a chunk, one after the other; where they take longer than expected, only the first ones."""
         began, done = time.perf_counter(), list[Outcome]()
         for key, point in chunk:
             done.append(self.outcome(key, point))
@@ -81,95 +86,71 @@ class Workshop:
                 break
         return done
 
-    def outcome(self, key: bytes, point: Point) -> Outcome:
-        """One point: numbers, or a sentence that says why there are none."""
+    def outcome(self, key: bytes, point: Simulation) -> Outcome:
+        """The metrics of one point, or a sentence that says why there are none."""
         began = time.perf_counter()
         values: list[Value] = []
-        error, refused, engine = None, False, self.order.engine
+        error, refused, engine = None, False, self.config.engine
         try:
             result = self.result(point)
-            values, engine = outputs.measured(self.order.metrics, result), result.timeline.engine
-        except Exception as reason:  # noqa: BLE001 - somebody's planner may raise anything, and no row stops the others
-            error, refused = _said(reason), isinstance(reason, RefusedError)
+            measured = outputs.measured(self.config.metrics, PointResult(result))
+            values, engine = measured, result.timeline.engine
+        except Exception as reason:  # noqa: BLE001 - a user's planner may raise anything, and no row stops the others
+            error, refused = _message(reason), isinstance(reason, RefusedError)
         return Outcome(key, values, error, refused, engine, time.perf_counter() - began)
 
-    def result(self, point: Point) -> Result:
-        """Plan, order and replay."""
-        case = self._case(point)
-        timeline = experiment.run(lower(case), self.order.engine)
-        if point.iterations is None:
-            return Result(case, timeline)
-        how = point.seed, point.jitter, self.order.engine, self.order.host_memory
-        times = experiment.replay(case, point.iterations, *how)
-        return Result(case, timeline, experiment.replay_statistics(times, point.seed))
+    def result(self, point: Simulation) -> SimulationResult:
+        """Plan, order and simulate."""
+        known = self._known(point)
+        return simulated(self._setup(point, known), known)
 
-    def _case(self, point: Point) -> Setup:
-        cluster, costs = self._nouns(point)
-        plan = self._planned(point)
-        plans.check_fits(plan, costs.model, cluster)
-        options = Options(**{name: getattr(point, name) for name in OPTIONS})
-        scheduler = self._read("scheduler", point.scheduler) or point.scheduler
-        scenario = self._read("scenario", point.scenario) or CALM
-        plan, schedule = experiment.ordered_with(scheduler, plan, costs, cluster, options, self.order.host_memory)
-        return Setup(plan, schedule, costs, cluster, options, scenario)
+    def _known(self, point: Simulation) -> Simulation:
+        """The point with what was read of files in place of their names."""
+        read = {name: self._read(name, text) for name in _READ if (text := getattr(point, name)) is not None}
+        found = {name: value for name, value in read.items() if value is not None}
+        return replace(point, **found, engine=self.config.engine, host_memory=self.config.host_memory)
 
-    def _nouns(self, point: Point) -> tuple[Cluster, Costs]:
+    def _setup(self, point: Simulation, known: Simulation) -> Setup:
+        cluster, trace, costs = self._inputs(point)
+        plan = known.plan if isinstance(known.plan, Plan) else self._plan(replace(point, **UNPLANNED))
+        options, scenario = setups.options_of(known, trace), setups.scenario_of(known, cluster)
+        return setups.assembled(known, plan, costs, cluster, options, scenario)
+
+    def _inputs(self, point: Simulation) -> tuple[Cluster, Trace, Costs]:
         cluster = self._cluster(point.cluster, point.device)
         kinds = tuple(dict.fromkeys(device.kind for device in cluster.devices))
         source = (point.trace, None, 0.0, ()) if point.trace else (None, point.architecture, point.efficiency, kinds)
-        costs = self._costs(source, point.microbatch_size, point.scaling)
-        for kind in kinds:
-            costs.recorded_kind(kind)  # refuses a kind that the trace has no times for
-        return cluster, costs
-
-    def _planned(self, point: Point) -> Plan:
-        if point.plan is not None:
-            return self.order.inputs[f"plan {point.plan}"]  # type: ignore[no-any-return]  # what was read there
-        return self._plan(replace(point, **UNPLANNED))
+        costs = self._costs(source, point.microbatch_size, point.scaling, point.weight_share)
+        setups.check_kinds(costs, cluster)
+        return cluster, self._trace(*source), costs
 
     # What is kept; arguments are text and numbers.
 
     def _make_cluster(self, text: str, device: str | None) -> Cluster:
-        cluster = experiment.load_cluster(self._read("cluster", text) or text)
-        return cluster if device is None else of_kind(cluster, device)
+        cluster = self._read("cluster", text) or text
+        return setups.cluster_of(Simulation(cluster=cluster, device=device))
 
     def _make_trace(
-        self, name: str | None, architecture: str | None, efficiency: float, kinds: tuple[str, ...]
+        self, name: str | None, architecture: str | None, efficiency: float | str, kinds: tuple[str, ...]
     ) -> Trace:
         if name is not None:
-            return self.order.inputs[f"trace {name}"]  # type: ignore[no-any-return]  # what was read there
-        model = lookup.call(architecture or "", ARCHITECTURES, "architecture")
-        return roofline(model, kinds, efficiency=efficiency)
+            return self._read("trace", name)  # type: ignore[no-any-return]  # what was read there
+        return setups.architecture_trace(architecture or "", efficiency, kinds)
 
-    def _make_costs(self, source: tuple[Any, ...], microbatch_size: int | None, scaling: Scaling) -> Costs:
-        return costs_of(self._trace(*source), microbatch_size, scaling=scaling)
+    def _make_costs(
+        self, source: tuple[Any, ...], microbatch_size: int | None, scaling: str, weight_share: float
+    ) -> Costs:
+        how = Simulation(microbatch_size=microbatch_size, scaling=scaling, weight_share=weight_share)
+        return setups.costs_in(how, self._trace(*source))
 
-    def _make_plan(self, point: Point) -> Plan:
-        cluster, costs = self._nouns(point)
-        limits.check_microbatches(self.order.host_memory, point.microbatches)
-        return experiment.plan_with(point.planner, costs, cluster, point.microbatches, self.order.host_memory)
+    def _make_plan(self, point: Simulation) -> Plan:
+        cluster, _, costs = self._inputs(point)
+        limits.check_microbatches(self.config.host_memory, point.microbatches)
+        return setups.plan_of(replace(point, host_memory=self.config.host_memory), costs, cluster)
 
-    def _read(self, name: str, text: str | None) -> Any:  # noqa: ANN401 - whatever was read there; None if nothing was
-        return self.order.inputs.get(f"{name} {text}")
-
-
-# What is the same option of the lowering.
-OPTIONS = tuple(field.name for field in dataclasses.fields(Options))
-# A plan is the same for all points that differ only in these; they are put aside before it is looked up.
-UNPLANNED: dict[str, Any] = {
-    name: getattr(Point(), name) for name in (*OPTIONS, "scheduler", "scenario", "iterations", "seed", "jitter")
-}
+    def _read(self, name: str, text: Any) -> Any:  # noqa: ANN401 - a field of a point, what was read there or None
+        return self.config.inputs.get(f"{name} {text}")
 
 
-def of_kind(cluster: Cluster, kind: str) -> Cluster:
-    """The same cluster with devices of this kind, with the memory and the peak of its data sheet."""
-    known = device_kind(kind)
-    devices = tuple(
-        device if device.kind == kind else replace(device, kind=kind, memory=known.memory, flops=known.peak.get("fp16"))
-        for device in cluster.devices
-    )
-    return replace(cluster, devices=devices)
-
-
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return outputs.writable(str(error) if isinstance(error, PipesimError) else f"{type(error).__name__}: {error}")

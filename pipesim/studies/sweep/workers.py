@@ -30,19 +30,19 @@ from multiprocessing import connection, get_context, parent_process
 from typing import Any
 
 from pipesim.base.errors import InputError, MissingExtraError
-from pipesim.studies.sweep.points import Point
-from pipesim.studies.sweep.worker import Order, Outcome, Workshop
+from pipesim.studies.simulation import Simulation
+from pipesim.studies.sweep.worker import Outcome, Worker, WorkerConfig
 
 _NOISY = frozenset({"distributed", "tornado", "asyncio"})
 _WHILE_S = 5.0  # how long the number of a cluster's workers is taken to stay the same
 
-Chunk = Sequence[tuple[bytes, Point]]
+Chunk = Sequence[tuple[bytes, Simulation]]
 Answer = Future[list[Outcome]]
 Submit = Callable[[Chunk], Answer]
 Wait = Callable[[Iterable[Answer], float], set[Answer]]
 
 # What this process was sent when it started, if it is a worker of a pool: it serves one sweep.
-_WORKSHOP: ContextVar[Workshop] = ContextVar("workshop")
+_WORKSHOP: ContextVar[Worker] = ContextVar("workshop")
 
 
 class NotStartedError(BrokenExecutor):
@@ -73,9 +73,9 @@ def first_done(waiting: Iterable[Answer], seconds: float) -> set[Answer]:
 
 
 @contextmanager
-def here(order: Order) -> Iterator[Crew]:
+def here(order: WorkerConfig) -> Iterator[Crew]:
     """This process alone."""
-    workshop = Workshop(order)
+    workshop = Worker(order)
 
     def submit(chunk: Chunk) -> Answer:
         done: Answer = Future()
@@ -86,7 +86,7 @@ def here(order: Order) -> Iterator[Crew]:
 
 
 @contextmanager
-def processes(order: Order, count: int) -> Iterator[Crew]:
+def processes(order: WorkerConfig, count: int) -> Iterator[Crew]:
     """Processes of this machine, forked from a server that has imported all they need."""
     context = get_context("forkserver")
     context.set_forkserver_preload(["pipesim.studies.sweep.workers"])
@@ -121,7 +121,7 @@ def _lost(error: BrokenExecutor) -> Answer:
 
 def _arrive(shared: bytes) -> None:
     """Take what all points share; leave when the parent is gone, and leave interrupts to it."""
-    _WORKSHOP.set(Workshop(pickle.loads(shared)))  # noqa: S301 - from the parent process
+    _WORKSHOP.set(Worker(pickle.loads(shared)))  # noqa: S301 - from the parent process
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
 
@@ -141,7 +141,7 @@ def _work(chunk: Chunk) -> list[Outcome]:
 
 
 @contextmanager
-def dask(order: Order, address: str, count: int) -> Iterator[Crew]:
+def dask(order: WorkerConfig, address: str, count: int) -> Iterator[Crew]:
     """The workers of a dask.distributed cluster; `local` starts one of so many processes on this machine."""
     library = _imported()
     with _quiet():  # after the import, by which loggers come to be
@@ -149,7 +149,7 @@ def dask(order: Order, address: str, count: int) -> Iterator[Crew]:
         try:
             executor = client.get_executor(pure=False)
             # A task and not scattered data: if the worker that holds it dies, it is made again.
-            shared = client.submit(Workshop, order, pure=False)
+            shared = client.submit(Worker, order, pure=False)
             count_now = _Lately(lambda: _threads(client))
             if not count_now():
                 raise InputError(f"the dask scheduler at {address!r} has no workers; start some: dask worker {address}")
@@ -199,7 +199,7 @@ def _nothing() -> None:
     """Who does not die, or whom dask replaces, need not be made anew."""
 
 
-def _serve(workshop: Workshop, chunk: Chunk) -> list[Outcome]:
+def _serve(workshop: Worker, chunk: Chunk) -> list[Outcome]:
     return workshop.work(chunk)
 
 

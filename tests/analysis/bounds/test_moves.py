@@ -5,7 +5,7 @@ import pytest
 
 from pipesim.analysis.bounds.islands import Network, island_model
 from pipesim.analysis.bounds.moves import ChannelColumns, by_island, links_of, rings_of
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 
 def test_what_stays_in_a_server_does_not_wait_for_what_comes_to_it():

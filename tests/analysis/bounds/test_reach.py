@@ -20,7 +20,7 @@ from pipesim.core.plan import Plan, Stage
 from pipesim.engines.event import run
 from pipesim.lowering import Setup, lower
 from pipesim.schedulers.one_f_one_b import one_f_one_b
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 
 @settings(max_examples=40)

@@ -3,7 +3,7 @@
 import pytest
 
 from pipesim.display import text
-from pipesim.studies.experiment import load_cluster
+from pipesim.studies.loading import load_cluster
 
 
 def test_a_cluster_is_shown_with_its_bandwidths():

@@ -4,14 +4,13 @@ import pytest
 
 from pipesim.analysis import metrics
 from pipesim.display import text
-from pipesim.lowering import lower
-from pipesim.studies import documents, experiment
+from pipesim.studies import results
 
 
 @pytest.fixture(scope="module")
 def data():
-    case = experiment.make_case("bert-large", 'servers(2, 2, intra="25GB/s", inter="1GB/s")', "gpipe", microbatches=4)
-    return documents.simulation_data(case, experiment.run(lower(case)))
+    result = results.simulate("bert-large", 'servers(2, 2, intra="25GB/s", inter="1GB/s")', "gpipe", microbatches=4)
+    return result.as_data(bound=True)
 
 
 def test_a_simulation_shows_its_time_critical_path_devices_and_links(data):
@@ -61,5 +60,5 @@ def test_statistics_have_their_confidence_interval():
 
 
 def test_a_summary_has_all_that_an_imported_run_shows():
-    case = experiment.make_case("bert-large", 'flat(2, bandwidth="1GB/s")', "balanced", microbatches=2)
-    assert "tasks" in text.imported_run(metrics.summary(experiment.run(lower(case))))
+    result = results.simulate("bert-large", 'flat(2, bandwidth="1GB/s")', "balanced", microbatches=2)
+    assert "tasks" in text.imported_run(metrics.summary(result.timeline))

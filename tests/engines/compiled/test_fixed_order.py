@@ -9,7 +9,7 @@ from helpers import strategies
 from pipesim.engines import event
 from pipesim.engines.compiled import fixed_order
 from pipesim.lowering import Options, lower
-from pipesim.studies import equal_stages, experiment
+from pipesim.studies import equal_stages, results
 
 
 @settings(max_examples=100)
@@ -30,9 +30,9 @@ def test_a_fixed_order_gives_the_reference_s_times(program):
 def test_an_order_is_fixed_where_no_link_has_two_senders(sharing, cluster, is_fixed):
     """On a flat cluster the stages before and after send to the same port; on a ring every link has one sender."""
     if cluster == "ring":
-        made = equal_stages.case("one_f_one_b", 4, 8, equal_stages.Times.of(1, 2, hop=0.5), None, Options(sharing))
+        made = equal_stages.setup("one_f_one_b", 4, 8, equal_stages.Times.of(1, 2, hop=0.5), None, Options(sharing))
     else:
-        made = experiment.make_case(
+        made = results.make_setup(
             "bert-large", 'flat(4, bandwidth="1GB/s")', "balanced", "one_f_one_b", 8, options=Options(sharing)
         )
     assert (fixed_order.order_of(lower(made)) is not None) == is_fixed
@@ -53,7 +53,9 @@ def test_tasks_come_after_what_they_wait_for(needs):
 
 @pytest.mark.parametrize("sets", [1, fixed_order.BLOCK, fixed_order.BLOCK + 3])
 def test_a_block_of_sets_ends_as_each_alone(sets):
-    program = lower(equal_stages.case("one_f_one_b", 4, 8, equal_stages.Times.of(1, 2, hop=0.5), None, Options("fifo")))
+    program = lower(
+        equal_stages.setup("one_f_one_b", 4, 8, equal_stages.Times.of(1, 2, hop=0.5), None, Options("fifo"))
+    )
     order = fixed_order.order_of(program)
     durations = np.random.default_rng(sets).integers(1, 1000, (len(program), sets))
     found = fixed_order.ends(order, np.arange(len(program)), durations)

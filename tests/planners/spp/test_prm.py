@@ -16,7 +16,7 @@ from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.core.trace import Trace
 from pipesim.planners.spp.prm import BackPointers, MemoryLimit, last_stages, one_more_stage, prm, tables_of
-from pipesim.studies import experiment
+from pipesim.studies import loading
 
 
 def bottleneck(tables, starts, replicas):
@@ -130,7 +130,7 @@ def test_tables_hold_the_least_bandwidths_of_groups_in_their_order(cluster, data
 
 
 def test_no_more_stages_are_made_than_asked_for():
-    costs, cluster = costs_of(even_trace(6)), experiment.load_cluster('flat(4, bandwidth="1GB/s")')
+    costs, cluster = costs_of(even_trace(6)), loading.load_cluster('flat(4, bandwidth="1GB/s")')
     every, few = prm(costs, cluster, [0, 1, 2, 3], 4), prm(costs, cluster, [0, 1, 2, 3], 4, most_stages=2)
     assert list(few) == [1, 2]
     assert few == {x: every[x] for x in few}
@@ -150,4 +150,4 @@ def test_tables_of_heterogeneous_groups_go_at_the_slowest_kinds_pace():
 def test_too_large_a_table_is_refused_with_a_way_out(monkeypatch):
     monkeypatch.setattr(sys.modules[prm.__module__], "MOST_BYTES", 100)
     with pytest.raises(RefusedError, match=r"6 layers on 4 devices in up to 4 stages would need .* most_stages"):
-        prm(costs_of(even_trace(6)), experiment.load_cluster('flat(4, bandwidth="1GB/s")'), [0, 1, 2, 3], 1)
+        prm(costs_of(even_trace(6)), loading.load_cluster('flat(4, bandwidth="1GB/s")'), [0, 1, 2, 3], 1)

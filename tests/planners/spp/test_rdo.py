@@ -14,7 +14,7 @@ from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.planners.groups import bandwidths
 from pipesim.planners.spp.rdo import LITERAL, by_minimum_cuts, hierarchical, minimum_cut, ordered, rdo
-from pipesim.studies import experiment
+from pipesim.studies import loading
 
 
 @st.composite
@@ -89,15 +89,15 @@ def test_the_smaller_side_of_a_cut_comes_first():
 
 
 def test_above_256_devices_clustering_stands_in_and_is_named():
-    cluster = experiment.load_cluster(f'servers({LITERAL // 8 + 1}, 8, intra="25GB/s", inter="1GB/s")')
+    cluster = loading.load_cluster(f'servers({LITERAL // 8 + 1}, 8, intra="25GB/s", inter="1GB/s")')
     order, name = ordered(cluster, "auto")
     assert name == "hierarchical"
     assert order == hierarchical(cluster)
-    assert ordered(experiment.load_cluster('flat(4, bandwidth="1GB/s")'), "auto")[1] == "rdo"
+    assert ordered(loading.load_cluster('flat(4, bandwidth="1GB/s")'), "auto")[1] == "rdo"
 
 
 def test_an_unknown_order_and_separated_devices_are_refused():
-    flat = experiment.load_cluster('flat(2, bandwidth="1GB/s")')
+    flat = loading.load_cluster('flat(2, bandwidth="1GB/s")')
     with pytest.raises(UnknownNameError, match="no order is named 'rod'; known are auto, rdo"):
         ordered(flat, "rod")
     with pytest.raises(InputError, match="no route between 'a' and 'b'"):

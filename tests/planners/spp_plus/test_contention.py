@@ -10,12 +10,12 @@ from helpers.strategies import clusters, even_trace
 from pipesim.core.costs import costs_of
 from pipesim.planners.spp.prm import tables_of
 from pipesim.planners.spp_plus.contention import contended
-from pipesim.studies import experiment
+from pipesim.studies import loading
 
 
 def test_pairs_that_share_a_nic_wait_for_each_other():
     """Four pairs of 1/4 of the bytes each over one NIC of 1.25 GB/s take what one pair with all would."""
-    cluster = experiment.load_cluster('servers(2, 2, intra="25GB/s", inter="10Gb/s")')
+    cluster = loading.load_cluster('servers(2, 2, intra="25GB/s", inter="10Gb/s")')
     costs, order = costs_of(even_trace(4)), [0, 1, 2, 3]
     plain = tables_of(costs, cluster, order, 1)
     shared = contended(plain, cluster, order)

@@ -11,7 +11,7 @@ from pipesim.base.kernels import compiled
 from pipesim.core.costs import costs_of
 from pipesim.planners.spp.prm import tables_of
 from pipesim.planners.spp_plus.fill_and_drain import _solve, least_heads, solutions
-from pipesim.studies import experiment
+from pipesim.studies import loading
 
 
 def filled(tables, starts, replicas, microbatches):
@@ -78,7 +78,7 @@ def test_a_target_has_a_partition_where_brute_force_has_one_and_it_keeps_it(trac
 
 
 def test_partitions_come_with_falling_targets_from_one_that_is_within_reach():
-    costs, cluster = costs_of(even_trace(8)), experiment.load_cluster('flat(4, bandwidth="1GB/s")')
+    costs, cluster = costs_of(even_trace(8)), loading.load_cluster('flat(4, bandwidth="1GB/s")')
     tables = tables_of(costs, cluster, [0, 1, 2, 3], 8)
     upper = float(tables.seconds[0, 1, -1])
     targets = [found.bottleneck for found in solutions(tables, 8, upper)]

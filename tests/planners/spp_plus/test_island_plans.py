@@ -22,7 +22,7 @@ from pipesim.planners.spp_plus.island_plans import (
     _with_few_cuts,
     island_plans,
 )
-from pipesim.studies import experiment
+from pipesim.studies import loading
 
 SERVERS = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
 
@@ -30,7 +30,7 @@ SERVERS = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
 @settings(max_examples=50)
 @given(traces(kinds=("any",)), st.sampled_from(["split", "whole"]), st.integers(1, 8), st.floats(0.1, 3))
 def test_the_stages_of_a_plan_follow_each_other_and_keep_the_target(trace, replicas, microbatches, share):
-    costs, cluster = costs_of(trace), with_a_slow_server(experiment.load_cluster(SLOW), 4)
+    costs, cluster = costs_of(trace), with_a_slow_server(loading.load_cluster(SLOW), 4)
     tables, moves, _ = program_of(costs, cluster, microbatches, replicas)
     target = share * float(tables.work[1, -1])
     steps = _stages(tables, moves, target)
@@ -53,7 +53,7 @@ def test_the_stages_of_a_plan_follow_each_other_and_keep_the_target(trace, repli
 
 @pytest.mark.parametrize("seed", range(3))
 def test_where_blocks_are_large_stages_may_still_have_any_number_of_devices(seed):
-    rng, cluster = np.random.default_rng(seed), experiment.load_cluster('servers(6, 4, intra="25GB/s", inter="25Gb/s")')
+    rng, cluster = np.random.default_rng(seed), loading.load_cluster('servers(6, 4, intra="25GB/s", inter="25Gb/s")')
     forward, backward = (rng.integers(1, 3000, 12).tolist() for _ in range(2))
     costs = costs_of(pipeline_trace(forward, backward, [1000] * 11, 10**4))
     network = Network(cluster)
@@ -78,7 +78,7 @@ def test_plans_on_islands_are_different_and_fit(trace, cluster, replicas, microb
 
 
 def test_devices_taken_in_blocks_are_the_same_moves_where_a_block_is_one():
-    costs, cluster = costs_of(even_trace(4)), experiment.load_cluster(SERVERS)
+    costs, cluster = costs_of(even_trace(4)), loading.load_cluster(SERVERS)
     _, one, chosen = program_of(costs, cluster, 4, "split")
     _, two, pairs = program_of(costs, cluster, 4, "split", block=2)
     even = chosen[(chosen % 2 == 0).all(axis=1)]
@@ -90,7 +90,7 @@ def test_devices_taken_in_blocks_are_the_same_moves_where_a_block_is_one():
 def test_of_many_layers_the_small_cuts_stay():
     """200 layers, every tenth cut a hundredth of the others: no other is kept where one of those is near."""
     costs = costs_of(even_trace(200, output_bytes=np.where(np.arange(200) % 10 == 9, 10**4, 10**6)))
-    _, cuts = _with_few_cuts(layer_sums(costs, experiment.load_cluster(SERVERS), 4, "split"))
+    _, cuts = _with_few_cuts(layer_sums(costs, loading.load_cluster(SERVERS), 4, "split"))
     assert len(cuts) - 1 <= LAYERS
     assert set(range(10, 200, 10)) <= set(cuts.tolist())
 
@@ -98,7 +98,7 @@ def test_of_many_layers_the_small_cuts_stay():
 @settings(max_examples=20)
 @given(traces(kinds=("any",)), st.sampled_from(["split", "whole"]), st.integers(1, 8))
 def test_the_search_ends_at_the_least_target_that_has_a_plan(trace, replicas, microbatches):
-    costs, cluster = costs_of(trace), with_a_slow_server(experiment.load_cluster(SLOW), 4)
+    costs, cluster = costs_of(trace), with_a_slow_server(loading.load_cluster(SLOW), 4)
     sums, moves, _ = program_of(costs, cluster, microbatches, replicas)
     if sums.area[0] == 0:
         return

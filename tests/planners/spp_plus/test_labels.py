@@ -9,13 +9,13 @@ from helpers.strategies import traces
 from pipesim.base.kernels import compiled
 from pipesim.core.costs import costs_of
 from pipesim.planners.spp_plus.labels import best_labels, extended
-from pipesim.studies import experiment
+from pipesim.studies import loading
 
 
 @settings(max_examples=30)
 @given(traces(kinds=("any",)), st.sampled_from(["split", "whole"]), st.integers(1, 8), st.floats(0.2, 3))
 def test_the_compiled_labels_are_their_plain_twin(trace, replicas, microbatches, share):
-    costs, cluster = costs_of(trace), with_a_slow_server(experiment.load_cluster(SLOW), 4)
+    costs, cluster = costs_of(trace), with_a_slow_server(loading.load_cluster(SLOW), 4)
     tables, moves, _ = program_of(costs, cluster, microbatches, replicas)
     target = share * float(tables.work[1, -1])
     plain, fast = (best_labels(tables, moves, target, kernel) for kernel in (extended, compiled(extended)))
@@ -26,7 +26,7 @@ def test_the_compiled_labels_are_their_plain_twin(trace, replicas, microbatches,
 @given(traces(kinds=("any",)), st.sampled_from(["split", "whole"]), st.integers(1, 8), st.floats(0.2, 1))
 def test_a_greater_target_never_loses_a_plan(trace, replicas, microbatches, share):
     """What keeps every inequality for T keeps it for twice T."""
-    costs, cluster = costs_of(trace), with_a_slow_server(experiment.load_cluster(SLOW), 4)
+    costs, cluster = costs_of(trace), with_a_slow_server(loading.load_cluster(SLOW), 4)
     tables, moves, _ = program_of(costs, cluster, microbatches, replicas)
     target = share * float(tables.work[1, -1])
     near, far = (best_labels(tables, moves, times * target).worst[-1] for times in (1, 100))

@@ -23,7 +23,7 @@ from pipesim.planners.spp_plus.placements import (
     placement_cost,
     routes_of,
 )
-from pipesim.studies import experiment
+from pipesim.studies import loading
 
 
 @settings(max_examples=30)
@@ -97,7 +97,7 @@ def test_the_cost_of_a_placement_is_that_of_its_messages_over_their_routes(clust
 
 
 def test_each_row_of_orders_is_improved_alone():
-    cluster, rng = experiment.load_cluster("dgx1_v100"), np.random.default_rng(0)
+    cluster, rng = loading.load_cluster("dgx1_v100"), np.random.default_rng(0)
     loads = StageLoads(np.array([2, 4]), *(rng.uniform(0, 1, 2) * times for times in (1, 0.1, 1e9, 1e8)))
     orders = np.array([rng.permutation(8) for _ in range(4)])
     alone = [row.copy() for row in orders]
@@ -123,7 +123,7 @@ def test_the_best_placement_of_two_stages_is_found_among_all():
 
 def test_what_stages_compute_and_send_is_that_of_their_layers():
     costs = costs_of(even_trace(4, 1e-3, 2e-3, output_bytes=1000, parameter_bytes=3000))
-    sums = layer_sums(costs, experiment.load_cluster('flat(3, bandwidth="1GB/s")'), 5, "split")
+    sums = layer_sums(costs, loading.load_cluster('flat(3, bandwidth="1GB/s")'), 5, "split")
     loads = loads_of((Stage(0, 1, ("gpu0",)), Stage(1, 4, ("gpu1", "gpu2"))), sums)
     assert loads.size.tolist() == [1, 2]
     assert loads.work == pytest.approx([5 * 3e-3, 5 * 3 * 3e-3 / 2])
@@ -134,7 +134,7 @@ def test_what_stages_compute_and_send_is_that_of_their_layers():
 
 def test_a_stage_settles_where_its_ring_is_wide():
     """Four of the eight devices have a ring of double links: 0 3 2 1 is none, 0 3 4 7 is."""
-    cluster = experiment.load_cluster("dgx1_v100")
+    cluster = loading.load_cluster("dgx1_v100")
     costs = costs_of(even_trace(4, output_bytes=1000, parameter_bytes=50_000_000))
     names = [device.name for device in cluster.devices]
     stages = (Stage(0, 4, tuple(names[:4])),)

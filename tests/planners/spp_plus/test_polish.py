@@ -12,7 +12,7 @@ from pipesim.analysis.channels import execute, pipeline_of
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.spp_plus.polish import moves, polished
-from pipesim.studies import experiment
+from pipesim.studies import loading, setups
 
 
 @settings(max_examples=100)
@@ -31,14 +31,14 @@ def test_every_move_gives_a_plan_on_the_same_devices(layers, devices, rng):
 
 def start_and_cost(asked):
     """A plan that can be improved, and its time on the abstract pipeline; what it is asked for is put into `asked`."""
-    costs, cluster = costs_of(even_trace(8)), experiment.load_cluster('flat(4, bandwidth="1GB/s")')
+    costs, cluster = costs_of(even_trace(8)), loading.load_cluster('flat(4, bandwidth="1GB/s")')
 
     def cost(plan):
         asked.append(plan)
         pipeline = pipeline_of(plan, costs, cluster)
         return execute(pipeline).time(pipeline) / 1e9
 
-    return experiment.plan_with("uniform(stages=2)", costs, cluster, 4), cost
+    return setups.plan_with("uniform(stages=2)", costs, cluster, 4), cost
 
 
 def test_polishing_stops_at_its_budget_and_never_makes_worse():

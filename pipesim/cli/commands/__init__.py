@@ -1,0 +1,1 @@
+"""The commands, each in a module that is imported when it is called."""

@@ -1,0 +1,112 @@
+"""pipesim compare."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from pipesim.base.errors import InputError
+from pipesim.base.settings import setting
+from pipesim.cli import failures, options, setting_options
+from pipesim.planners import PLANNERS
+from pipesim.schedulers import COMPARED, SCHEDULERS
+from pipesim.studies.simulation import Simulation
+
+if TYPE_CHECKING:
+    from pipesim.studies.comparison import ComparisonRow
+
+_SEVERAL = "May be given several times, or as 'all'; default: "
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The planners and schedulers that are compared."""
+
+    planners: tuple[str, ...] = setting(
+        (), str, f"{_SEVERAL}all.", flag="--planner", short="p", family="planners", multiple=True
+    )
+    schedulers: tuple[str, ...] = setting(
+        (), str, f"{_SEVERAL}{', '.join(COMPARED)}.", flag="--scheduler", short="s", family="schedulers", multiple=True
+    )
+
+    def names(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Planners and schedulers by name."""
+        planners = tuple(PLANNERS) if "all" in self.planners else self.planners or tuple(PLANNERS)
+        schedulers = tuple(SCHEDULERS) if "all" in self.schedulers else self.schedulers or COMPARED
+        return planners, schedulers
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """What is drawn of a comparison."""
+
+    plot_file: str | None = setting(None, str, "Draw the iteration times as bars.", flag="--plot", is_file=True)
+    gantt: str | None = setting(None, str, "Draw all Gantt charts on one time axis.", is_file=True)
+
+
+@click.command()
+@options.simulation(without=(*options.FAMILIES_COMPARED, *options.DRAWS))
+@setting_options.options(Chosen, "chosen")
+@setting_options.options(Pictures, "pictures")
+@options.require_fit
+@options.as_json
+def compare(simulation: Simulation, chosen: Chosen, pictures: Pictures, require_fit: bool, as_json: bool) -> None:
+    """Several planners and schedulers on one trace and cluster.
+
+    Where a trace has several microbatch sizes and a plan splits microbatches over replicas, another column shows the
+    time under the scaling that was not asked for: with --scaling linear, what SPP assumes beside what was recorded.
+
+    \b
+    Examples:
+      pipesim compare bert-large dgx1_v100
+      pipesim compare gpt2-xl 'flat(8, bandwidth="1GB/s")' -p uniform -p balanced -s gpipe -m 32 --plot bars.png
+    """
+    from pipesim.studies import comparison
+
+    options.check_outputs(pictures=[pictures.plot_file, pictures.gantt])
+    planners, schedulers = chosen.names()
+    found = comparison.compared(simulation, planners, schedulers)
+    with options.progress(found, len(planners) * len(schedulers), "comparing", quiet=as_json) as shown:
+        rows = list(shown)
+    if not any(row.timeline for row in rows):
+        raise InputError("; ".join(dict.fromkeys(row.error for row in rows)))
+    best = comparison.best(rows)
+    _draw(rows, best, pictures, quiet=as_json)
+    _show(rows, best, as_json=as_json)
+    if require_fit and best is not None and best.timeline is not None:  # the best fits if any does
+        failures.check_fit(best.timeline)
+
+
+def _show(rows: "list[ComparisonRow]", best: "ComparisonRow | None", *, as_json: bool) -> None:
+    """The rows at once, then the bounds that they are measured against, which may take longer than all simulations."""
+    from pipesim.display import text
+    from pipesim.studies import comparison
+
+    index = next((index for index, row in enumerate(rows) if row is best), None)
+    stars = comparison.starred(rows)
+    if not as_json:
+        data = [row.as_data(bound=False) | {"starred": star} for row, star in zip(rows, stars, strict=True)]
+        click.echo(text.comparison(data, index))
+    bounded = []
+    with options.progress(rows, len(rows), "bounding", quiet=as_json) as shown:
+        bounded = [row.as_data() | {"starred": star} for row, star in zip(shown, stars, strict=True)]
+    if as_json:
+        options.echo_json({"rows": bounded, "best": None if index is None else bounded[index]})
+    else:
+        click.echo(f"\n{text.gaps(bounded)}")
+
+
+def _draw(rows: "list[ComparisonRow]", best: "ComparisonRow | None", pictures: Pictures, *, quiet: bool) -> None:
+    """The pictures that were asked for, of what did not fail."""
+    if not (pictures.plot_file or pictures.gantt):
+        return
+    from pipesim.display import figures
+
+    done = [(row, row.timeline) for row in rows if row.timeline]
+    if pictures.plot_file:
+        figures.comparison([row.as_data() | {"starred": row is best} for row, _ in done], pictures.plot_file)
+        options.wrote(pictures.plot_file, "comparison", quiet=quiet)
+    if pictures.gantt:
+        figures.gantt_grid({f"{row.planner}, {row.scheduler}": timeline for row, timeline in done}, pictures.gantt)
+        options.wrote(pictures.gantt, "Gantt charts", quiet=quiet)

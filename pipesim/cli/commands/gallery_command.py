@@ -1,0 +1,49 @@
+"""pipesim gallery."""
+
+import click
+
+from pipesim.cli import options, setting_options
+from pipesim.cli.commands.pipeline_options import PipelineOptions
+from pipesim.schedulers import SCHEDULERS
+
+
+@click.command()
+@setting_options.options(PipelineOptions, "pipeline")
+@click.option(
+    "--scheduler",
+    "-s",
+    "schedulers",
+    multiple=True,
+    shell_complete=setting_options.complete("schedulers"),
+    help="May be given several times; default: all but exact.",
+)
+@click.option("--output", "-o", type=click.Path(), default="gallery.png", show_default=True, help="The figure.")
+@options.as_json
+def gallery(pipeline: PipelineOptions, schedulers: tuple[str, ...], output: str, as_json: bool) -> None:
+    """Draw schedules side by side: the same work per device, one time axis, memory beside.
+
+    \b
+    Examples:
+      pipesim gallery --stages 4 --microbatches 8
+      pipesim gallery -s one_f_one_b -s zb_h1 -s zb_v --hop 0.1 -o zero-bubble.pdf
+    """
+    from pipesim.core.members import SchedulerInfo, infos
+    from pipesim.core.timeline import Timeline
+    from pipesim.display import figures, text
+    from pipesim.studies import equal_stages
+
+    options.check_outputs(pictures=[output])
+    declared = infos(SCHEDULERS, "scheduler", SchedulerInfo)
+    chosen = schedulers or tuple(name for name, info in declared.items() if not info.requires)
+    size, host_memory = (pipeline.stages, pipeline.microbatches), pipeline.host_memory
+    with options.busy("ordering", quiet=as_json):
+        found = equal_stages.gallery(*size, pipeline.times(), pipeline.options(), chosen, host_memory)
+    drawn = {name: made for name, made in found.items() if isinstance(made, Timeline)}
+    rows = equal_stages.gallery_rows(found)
+    if drawn:
+        figures.gantt_grid(drawn, output, memory="microbatches held")
+        options.wrote(output, "gallery", quiet=as_json)
+    if as_json:
+        options.echo_json({"rows": rows})
+    else:
+        click.echo(text.gallery(rows))

@@ -1,0 +1,41 @@
+"""Options of commands that explore schedules without a trace: how many stages, and how long things take."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipesim.base.settings import setting, settings_of
+from pipesim.studies.simulation import Simulation
+
+if TYPE_CHECKING:
+    from pipesim.core.limits import HostMemory
+    from pipesim.lowering import Options
+    from pipesim.studies.equal_stages import Times
+
+_SIMULATION = settings_of(Simulation)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """A pipeline of equal stages: its size, and seconds by phase."""
+
+    stages: int = setting(4, int, "Devices of the pipeline.", short="p")
+    microbatches: int = setting(8, int, "Microbatches.", short="m")
+    forward: float = setting(1.0, float, "Seconds of a forward.")
+    backward: float | None = setting(None, float, "Seconds of a whole backward; default: two forwards.")
+    input_grad: float | None = setting(None, float, "Seconds of the input's gradient; default: half of a backward.")
+    weight_grad: float | None = setting(None, float, "Seconds of the weights' gradient; default: the rest of it.")
+    hop: float = setting(0.0, float, "Seconds of a message.")
+    pair_factor: float | None = setting(None, float, "A forward and a backward as one take this part of their sum.")
+    host_memory: "HostMemory" = setting(None, str, _SIMULATION["host_memory"].help, metavar="SIZE", in_key=False)
+
+    def times(self) -> "Times":
+        """Seconds by phase."""
+        from pipesim.studies.equal_stages import Times
+
+        return Times.of(self.forward, self.backward, self.input_grad, self.weight_grad, self.hop)
+
+    def options(self) -> "Options":
+        """How pairs of actions run."""
+        from pipesim.lowering import Options
+
+        return Options(pair_factor=self.pair_factor)

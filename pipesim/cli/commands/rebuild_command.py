@@ -1,0 +1,166 @@
+"""pipesim rebuild."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pipesim.base.errors import InputError
+from pipesim.base.settings import setting
+from pipesim.cli import options, setting_options
+from pipesim.studies.simulation import Simulation
+
+if TYPE_CHECKING:
+    from pipesim.core.recording import Recording
+    from pipesim.studies.rebuilding import Rebuilt
+
+FEW = 16  # ranks; above, Gantt charts in text say little
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the recording is read from files."""
+
+    actions: str | None = setting(
+        None, str, "Regular expression for ranges that are actions: groups stage, kind, microbatch."
+    )
+    number: int | None = setting(
+        None, int, "Which iteration, from 0; default: that of median length.", flag="--iteration"
+    )
+    iteration_name: str | None = setting(
+        None, str, "Regular expression for ranges that are iterations; default: ProfilerStep#1."
+    )
+    clocks: str = setting(
+        "auto",
+        str,
+        "Whether to set the clocks of ranks by which waited for which: if they are impossible, never, always.",
+        choices=("auto", "recorded", "aligned"),
+    )
+    layers: str = setting("stages", str, "Layers of TRACE: stages, ranges, modules, ...")
+    depth: int | None = setting(None, int, "Open so many levels of nested ranges or modules.")
+    microbatch_size: int = setting(1, int, "Samples in a microbatch.")
+
+    def read(self, paths: Sequence[Path]) -> "Recording":
+        """The recording in these files."""
+        from pipesim.importers.kineto.layer_ranges import ITERATION
+        from pipesim.importers.kineto.pipelined import recording
+        from pipesim.importers.kineto.stages import TimedFor
+
+        return recording(
+            paths[0] if len(paths) == 1 else paths,
+            actions=self.actions,
+            layers=self.layers,
+            depth=self.depth,
+            iteration=self.iteration_name or ITERATION,
+            number=self.number,
+            clocks=self.clocks,  # type: ignore[arg-type]  # checked by click
+            timed_for=TimedFor(self.microbatch_size),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What is drawn and saved of a rebuilt run."""
+
+    gantt: str | None = setting(None, str, "Draw recorded above simulated to this .png, .svg or .pdf.", is_file=True)
+    output: str | None = setting(
+        None, str, "Save the times of the layers as a trace, to plan with.", short="o", is_file=True
+    )
+    save_plan: str | None = setting(None, str, "Save the plan that was run (.json, .toml).", is_file=True)
+    save_schedule: str | None = setting(None, str, "Save the schedule that was run (.csv, .json, .toml).", is_file=True)
+    save_cluster: str | None = setting(
+        None, str, "Save the ranks and the links between them (.toml, .json).", is_file=True
+    )
+    force: bool = setting(False, bool, "Replace the folder of --output if it exists; files are always replaced.")
+
+    def check(self) -> None:
+        """Refuse names that nothing can be written to, before anything is read."""
+        options.check_given("without --output", is_there=bool(self.output), without=("force",))
+        options.check_outputs(pictures=[self.gantt])
+        for path, known in (
+            (self.save_plan, (".json", ".toml")),
+            (self.save_schedule, (".csv", ".json", ".toml")),
+            (self.save_cluster, (".toml", ".json")),
+        ):
+            if path and Path(path).suffix not in known:
+                raise InputError(f"{path}: cannot be written; a file name ending in {', '.join(known)} was expected")
+        if self.output:
+            options.check_free(self.output, force=self.force)
+
+    def write(self, made: "Rebuilt", *, quiet: bool) -> None:
+        """The files that were asked for."""
+        from pipesim.base import serialisation
+
+        if self.output:
+            made.recording.trace.save(self.output)
+            options.wrote(self.output, "trace", quiet=quiet)
+        for path, value, what in (
+            (self.save_plan, made.plan, "plan"),
+            (self.save_cluster, made.cluster, "cluster"),
+        ):
+            if path:
+                serialisation.save(value, Path(path))
+                options.wrote(path, what, quiet=quiet)
+        if self.save_schedule:
+            made.schedule.save(self.save_schedule)
+            options.wrote(self.save_schedule, "schedule", quiet=quiet)
+        if self.gantt:
+            from pipesim.display import figures
+
+            figures.gantt_grid({"recorded": made.recorded, "simulated": made.simulated}, self.gantt)
+            options.wrote(self.gantt, "Gantt charts", quiet=quiet)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILES...")
+@setting_options.options(Reading, "reading")
+@click.option("--cluster", help="Simulate on this cluster; default: links inferred from the recording.")
+@setting_options.options(Simulation, "simulation", fields=("sharing", "transfers", "engine"))
+@setting_options.options(Saved, "saved")
+@options.as_json
+def rebuild(
+    files: tuple[str, ...],
+    *,
+    reading: Reading,
+    cluster: str | None,
+    simulation: Simulation,
+    saved: Saved,
+    as_json: bool,
+) -> None:
+    """Rebuild a recorded iteration of a pipelined run, simulate it, and compare both.
+
+    FILES are what PyTorch's profiler wrote on every rank of one pipeline (.json, .json.gz), or a folder of them. Ranges
+    name what each rank ran: PP:0F3 (torch.distributed.pipelining), "Forward 3", 0F3, "forward stage 0 microbatch 3", or
+    what --actions matches.
+
+    \b
+    Examples:
+      pipesim rebuild rank0.json rank1.json --gantt gantt.png
+      pipesim rebuild run/ --actions 'st(?P<stage>\\d+) (?P<kind>fwd|bwd) (?P<microbatch>\\d+)'
+      pipesim rebuild run/ --layers modules -o recorded-trace
+      pipesim plan recorded-trace 'flat(4, bandwidth="25 Gb/s")'
+    """
+    from pipesim.display import text
+    from pipesim.lowering import Options
+    from pipesim.studies import loading, rebuilding
+
+    saves_layers = bool(saved.output or saved.save_plan)
+    options.check_given("without --output", is_there=saves_layers, without=("layers", "depth", "microbatch_size"))
+    options.check_given("with --layers stages", is_there=reading.layers != "stages", without=("depth",))
+    saved.check()
+    on = loading.load_cluster(cluster) if cluster else None
+    with options.busy("reading", quiet=as_json):
+        found = reading.read([Path(file) for file in files])
+    lowering = Options(simulation.sharing, simulation.transfers)  # type: ignore[arg-type]  # checked by click
+    made = rebuilding.rebuilt(found, on, lowering, simulation.engine)
+    saved.write(made, quiet=as_json)
+    data = rebuilding.comparison(made)
+    if as_json:
+        options.echo_json(data)
+        return
+    click.echo(text.rebuilt(data))
+    if len(made.plan.devices) <= FEW:
+        for name, timeline in (("recorded", made.recorded), ("simulated", made.simulated)):
+            click.echo(f"\n{name}\n{text.gantt(timeline)}")

@@ -1,0 +1,163 @@
+"""pipesim record."""
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipesim.base.settings import setting
+from pipesim.cli import options, setting_options
+
+if TYPE_CHECKING:
+    from pipesim.recorders.layer_recording import LayerRecording
+
+MUCH = 0.25  # of the median: a forward or backward that scatters more is pointed out
+METHODS = ("loop", "hooks")  # as in `pipesim.recorders`; a test compares them
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """What is recorded, and how."""
+
+    sizes: tuple[int, ...] = setting(
+        (), int, "Samples in a microbatch. Given again: more sizes in the trace, whose own size is the first.",
+        flag="--microbatch", short="b", multiple=True, required=True,
+    )  # fmt: skip
+    method: str = setting("loop", str, "Layer by layer, or hooks.", choices=METHODS)
+    microbatches: int = setting(8, int, "Microbatches in a pass; 8 or more.", short="m")
+    passes: int = setting(2, int, "Passes; 2 or more.")
+    warmup: int = setting(2, int, "Microbatches run first, each time, and not recorded.")
+    device: str = setting("auto", str, "cpu, cuda, cuda:1; auto: the GPU if there is one.")
+    device_kind: str = setting("", str, "The device kind in clusters; default: cpu, or the GPU's name.")
+    threads: int = setting(1, int, "Threads that PyTorch uses on the CPU.")
+    patience: float = setting(60.0, float, "Seconds to wait, each time, for a quiet CPU.")
+    name: str = setting("", str, "Name of the model in the trace; default: the factory's.")
+
+
+@click.command()
+@click.argument("factory")
+@click.option("--output", "-o", type=click.Path(), required=True, help="Folder of the trace.")
+@setting_options.options(RecordOptions, "how")
+@options.force
+@options.as_json
+def record(factory: str, output: str, how: RecordOptions, force: bool, as_json: bool) -> None:
+    """Time the layers of a PyTorch model and write a trace.
+
+    FACTORY names a function of yours as module:factory or module:factory(option=value); the module is looked for in the
+    current folder too. Called with microbatch=4, it returns (layers, example): the model as a sequence of
+    torch.nn.Modules, each called with what the one before returned, and what the first is called with.
+
+    \b
+        def gpt(*, microbatch, depth=4):                      # in my_models.py
+            layers = [Embedding(), *(Block() for _ in range(depth)), Head()]
+            return layers, torch.zeros(microbatch, 128, dtype=torch.long)
+
+    \b
+    Recorded are, for each layer: forward; backward of the first and of later
+    microbatches; gradients of inputs and of weights apart; recomputation; bytes of
+    outputs, parameters and saved tensors; FLOPs. And the steps of optimizers. On the
+    CPU, only what was measured while the machine was quiet is kept.
+
+    \b
+    Examples:
+      pipesim record my_models:gpt --microbatch 4 --output gpt
+      pipesim record 'my_models:gpt(depth=12)' -b 4 -b 2 -b 1 --output gpt-12 --threads 2
+      pipesim record my_models:vgg --microbatch 8 --output vgg --method hooks --json
+    """
+    from pipesim.recorders.torch_extra import require_torch
+
+    require_torch("recording")
+    options.check_free(output, force=force)
+    recording = _record(factory, how, quiet=as_json)
+    recording.trace.save(output)
+    if as_json:
+        options.echo_json(_data(recording))
+    else:
+        click.echo(_text(recording))
+        options.wrote(output, "trace")
+
+
+def _record(factory: str, how: RecordOptions, *, quiet: bool) -> "LayerRecording":
+    from pipesim.recorders import layer_recording
+    from pipesim.recorders.measuring import Settings
+    from pipesim.recorders.subjects import load_factory
+
+    sys.path.insert(0, str(Path.cwd()))  # as for `python -m`: the user's module may lie here
+    settings = Settings(
+        method=how.method,
+        microbatches=how.microbatches,
+        passes=how.passes,
+        warmup=how.warmup,
+        threads=how.threads,
+        patience_s=how.patience,
+    )
+    command = shlex.join(["pipesim", *options.words()])
+    labels = layer_recording.TraceLabels(how.name, how.device_kind, command)
+    with options.bar(100 * len(how.sizes) * settings.passes, "recording", quiet=quiet) as watch:
+        return layer_recording.record(
+            load_factory(factory), how.sizes, settings, device=how.device, labels=labels, watch=watch
+        )
+
+
+def _data(recording: "LayerRecording") -> dict[str, Any]:
+    from pipesim.base import serialisation
+    from pipesim.recorders.noise import noise
+
+    trace = recording.trace
+    return {
+        "model": trace.model,
+        "layers": trace.layer_count,
+        "device_kind": trace.device_kinds[0],
+        "machine": trace.machine,
+        "precision": trace.precision,
+        "checks": [serialisation.to_data(check) | {"difference": check.difference} for check in recording.checks],
+        "windows": len(recording.lost),
+        "windows_thrown_away": recording.disturbed,
+        "not_measured": [serialisation.to_data(one) for one in recording.not_measured],
+        "optimizers": [serialisation.to_data(step) for step in trace.optimizers],
+        "noise": [serialisation.to_data(one) for one in noise(trace)],
+    }
+
+
+def _text(recording: "LayerRecording") -> str:
+    from pipesim.display import text
+    from pipesim.recorders.noise import noise
+
+    headers = ["layer", "name", "microbatch", "forward", "± MAD", "backward", "± MAD"]
+    rows = [
+        [str(one.layer), one.name, str(one.microbatch_size), *map(text.seconds, one.seconds())]
+        for one in noise(recording.trace)
+    ]
+    return f"{text.table(headers, rows, left=2)}\n\n{text.facts(_facts(recording))}"
+
+
+def _facts(recording: "LayerRecording") -> list[tuple[str, str]]:
+    """What was recorded, what was checked, what to be careful with, and what is not there."""
+    from pipesim.display import text
+    from pipesim.recorders.noise import noise
+
+    trace = recording.trace
+    facts = [
+        ("model", f"{trace.model}, {trace.layer_count} layers, {trace.precision}"),
+        ("machine", trace.machine),
+    ]
+    for check in recording.checks:
+        whole, layers = text.seconds(check.reference_s), text.seconds(check.layers_s)
+        said = f"{whole} as it is, {layers} layer by layer ({100 * check.difference:+.1f} %)"
+        facts.append((f"microbatch of {check.microbatch_size}", said))
+    facts += [(f"step of {step.name}", f"{1e9 * step.s_per_byte:.4g} ns per byte") for step in trace.optimizers]
+    if recording.lost:
+        used = len(recording.lost) - recording.disturbed
+        facts.append(("quiet windows", f"{used}; thrown away {recording.disturbed}"))
+    for one in noise(trace):
+        if one.scatter > MUCH:
+            where = f"{one.name}, microbatch of {one.microbatch_size}"
+            facts.append(("scatters", f"{where}: MAD {text.percent(one.scatter)} of the median"))
+    for absent in recording.not_measured:
+        layers = ", ".join(absent.layers) or "all layers"
+        what = f"{absent.what}, microbatch of {absent.microbatch_size}" if absent.microbatch_size else absent.what
+        facts.append(("not measured", f"{what}: {layers}: {absent.why}"))
+    return facts

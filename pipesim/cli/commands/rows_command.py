@@ -1,0 +1,108 @@
+"""pipesim rows."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipesim.base.errors import InputError
+from pipesim.base.settings import setting
+from pipesim.cli import options, setting_options
+
+_SHOWN = 50  # rows that a terminal is shown; files and JSON have all
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Files that rows are written to."""
+
+    csv_file: str | None = setting(
+        None, str, "Write the rows to this .csv; - is standard output.", flag="--csv", is_file=True
+    )
+    parquet_file: str | None = setting(None, str, "Write the rows to this .parquet.", flag="--parquet", is_file=True)
+
+
+@click.command()
+@click.argument("file", type=click.Path())
+@click.option("--query", "-q", help="A condition, or a SELECT over the table 'rows' (SQLite).")
+@setting_options.options(Tables, "to")
+@click.option("--store", type=click.Path(), help="Where the results are, if not where FILE says.")
+@click.option("--unfinished", is_flag=True, help="With points that have no result yet.")
+@click.option("--check", is_flag=True, help="Compare every row of the file with its digest, and report damage.")
+@options.as_json
+def rows(
+    file: str, query: str | None, *, to: Tables, store: str | None, unfinished: bool, check: bool, as_json: bool
+) -> None:
+    """The results of a sweep, in the order of its grid. FILE is the experiment, or its results (.sqlite).
+
+    The same results make the same bytes, whoever computed them and in whatever order.
+
+    \b
+    Examples:
+      pipesim rows experiment.toml --csv rows.csv
+      pipesim rows experiment.toml --query 'gpus > 8 and fits_memory'
+      pipesim rows experiment.toml --query 'select planner, avg(iteration_time_s) from rows group by planner'
+      pipesim rows experiment.toml --query 'error is not null'
+      pipesim rows experiment.sqlite --check
+    """
+    from pipesim.studies import sweep as sweeps
+
+    options.check_outputs(pictures=[])
+    if check:
+        _check(file, store, as_json=as_json)
+        return
+    sweeps.check_table(to.csv_file, ".csv")
+    sweeps.check_table(to.parquet_file, ".parquet")
+    columns, found = sweeps.rows(file, query, store=store, unfinished=unfinished)
+    if to.csv_file == "-":
+        click.echo(sweeps.csv_text(columns, found).encode(), nl=False)  # the bytes that a file would have
+        return
+    for path in filter(None, (to.csv_file, to.parquet_file)):
+        sweeps.write_table(Path(path), columns, found)
+        options.wrote(path, f"{len(found):,} rows", quiet=as_json)
+    if as_json:
+        options.echo_json({"rows": [dict(zip(columns, row, strict=True)) for row in found]})
+    elif not (to.csv_file or to.parquet_file):
+        _show(columns, found)
+
+
+def _check(file: str, store: str | None, *, as_json: bool) -> None:
+    """What a file holds, and what of it is damaged; an error if anything is."""
+    from pipesim.display import text
+    from pipesim.studies import sweep as sweeps
+
+    path, damage = sweeps.checked(file, store)
+    counts = {"results": damage.results, "experiments": damage.experiments, "points": damage.points}
+    keys = [key.hex() if isinstance(key, bytes) else repr(key) for key in damage.keys]
+    if as_json:
+        damaged = {"structure": damage.structure, "results": keys, "experiments": [str(n) for n in damage.names]}
+        options.echo_json({"file": str(path), **counts, "digests": not damage.undigested, "damaged": damaged})
+    else:
+        facts = [("file", str(path)), *((name, f"{count:,}") for name, count in counts.items())]
+        if damage.undigested:
+            facts.append(("digests", "none: written by an older version; the next sweep adds them"))
+        facts.append(("damaged", damage.structure or f"{len(keys):,} results, {len(damage.names):,} experiments"))
+        facts += [("damaged result", key) for key in keys[:_SHOWN]]
+        facts += [("damaged experiment", str(name)) for name in damage.names]
+        click.echo(text.facts(facts))
+    if damage.found:
+        raise InputError(f"{path}: is damaged; `pipesim sweep` computes again what a digest tells to be damaged")
+
+
+def _show(columns: list[str], found: list[Any]) -> None:
+    from pipesim.display import text
+
+    kept = [
+        i for i, name in enumerate(columns) if name != "error" or any(row[i] is not None for row in found)
+    ]  # a column of errors is shown where there are any
+    lines = [[_text(row[i]) for i in kept] for row in found[:_SHOWN]]
+    click.echo(text.table([columns[i] for i in kept], lines, left=0))
+    if len(found) > _SHOWN:
+        click.echo(f"... and {len(found) - _SHOWN:,} more rows; all of them with --csv FILE")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    return "-" if value is None else str(value)

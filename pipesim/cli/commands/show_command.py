@@ -1,0 +1,160 @@
+"""pipesim show."""
+
+import textwrap
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from pipesim.base import files, lookup
+from pipesim.base.errors import InputError, quoted
+from pipesim.cli import names, options, setting_options
+from pipesim.topologies import TOPOLOGIES
+
+INDENT, WIDTH = 12, 120
+
+
+@click.command()
+@click.argument(
+    "what",
+    required=False,
+    shell_complete=setting_options.complete("what"),
+)
+@click.option("--plot", "plot_file", type=click.Path(), help="Draw the cluster and its bandwidth matrix.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(),
+    help="Write a cluster to this .toml or .json file, to edit it; draw a trace's layers to this .png, .svg or .pdf.",
+)
+@click.option("--all", "every", is_flag=True, help="Show every layer of a trace.")
+@options.host_memory
+@options.as_json
+def show(  # noqa: PLR0917 - options
+    what: str | None, plot_file: str | None, output: str | None, every: bool, host_memory: str | None, as_json: bool
+) -> None:
+    """What a cluster or a trace holds; without an argument, what has a name; of a family, what each member is.
+
+    \b
+    Examples:
+      pipesim show
+      pipesim show devices
+      pipesim show 'servers(2, 8, intra="25GB/s", inter="1GB/s")' --plot cluster.png
+      pipesim show dgx1_v100 --output dgx1.toml
+      nvidia-smi topo -m > topo.txt; pipesim show topo.txt --plot machine.png
+      pipesim show 'nvidia_smi("topo.txt", 4, "200 Gb/s", device="a100-80gb")'
+      pipesim show bert-large
+      pipesim show profile.txt --output layers.png
+    """
+    from pipesim.studies import loading
+
+    if what is None:
+        _names(as_json=as_json)
+    elif (noun := names.noun_of(what)) and not _is_there(Path(what)):
+        if plot_file or output or every:
+            raise click.UsageError("only --json has an effect beside a family of names", click.get_current_context())
+        names.show(noun, as_json=as_json)
+    elif _is_no_name(what):
+        known = [*TOPOLOGIES, *loading.bundled_traces(), *names.NOUNS]
+        raise InputError(f"no cluster or trace is called {quoted(what)}; {lookup.suggest(what, known)}")
+    elif what in loading.bundled_traces() or _is_trace(Path(what)):
+        options.check_outputs(pictures=[plot_file, output])
+        _trace(what, [path for path in (plot_file, output) if path], every=every, as_json=as_json)
+    else:
+        if every:
+            raise click.UsageError("--all has no effect for a cluster", click.get_current_context())
+        options.check_outputs(pictures=[plot_file])
+        _cluster(what, plot_file, output, host_memory, as_json=as_json)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a file or a trace of this name lies here; it comes before a family of the same name."""
+    return files.is_file(path) or files.is_file(path / "trace.toml")
+
+
+def _is_no_name(what: str) -> bool:
+    """Whether this is neither a file, nor an expression, nor a name that anything has."""
+    looks_like_one = not set("(:/") & set(what) and not what.endswith((".toml", ".json", ".txt", ".xml"))
+    return (
+        looks_like_one
+        and what not in {*TOPOLOGIES, *setting_options.names_of("traces")}
+        and not files.exists(Path(what))
+    )
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether this path is a trace rather than a cluster file or the description of a machine."""
+    if not files.exists(path):
+        return False
+    if path.name == "trace.toml" or path.is_dir():
+        return True
+    if path.suffix == ".json" and path.is_file():  # what a profiler wrote is .json too
+        from pipesim.importers.detect import importer_for
+
+        with suppress(InputError):
+            return bool(importer_for(path))
+    if path.suffix in {".toml", ".json"} or not path.is_file():
+        return False
+    from pipesim.topologies.hosts import cluster_file
+
+    return not cluster_file.describes_machine(path)
+
+
+def _names(*, as_json: bool) -> None:
+    found = names.every()
+    if as_json:
+        options.echo_json(found)
+        return
+    for noun, members in found.items():
+        click.echo(textwrap.fill(
+            ", ".join(members), WIDTH,
+            initial_indent=noun.ljust(INDENT), subsequent_indent=" " * INDENT,
+            break_on_hyphens=False,
+        ))  # fmt: skip
+    click.echo("\nWhat each of them is: pipesim show planners, pipesim show devices, ...")
+
+
+def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> None:
+    from pipesim.analysis import spread
+    from pipesim.core.costs import costs_of
+    from pipesim.display import json_data, text
+    from pipesim.studies import loading
+
+    trace = loading.load_trace(what)
+    if pictures:
+        from pipesim.display import figures
+
+        for path in pictures:
+            figures.layers(trace, path)
+    if as_json:
+        noise = spread.noise_data(costs_of(trace))
+        options.echo_json(json_data.trace_data(trace) | {"noise": noise, "notes": text.trace_notes(trace)})
+        return
+    click.echo(text.trace(trace, None if every else text.FEW))
+    for path in pictures:
+        options.wrote(path, "picture")
+
+
+def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: str | None, *, as_json: bool) -> None:
+    from pipesim.base import serialisation
+    from pipesim.core import limits
+    from pipesim.display import json_data, text
+    from pipesim.studies import loading
+
+    cluster = loading.load_cluster(what)
+    if as_json or plot_file:
+        per_pair = limits.PER_PAIR_OF_JSON if as_json else limits.PER_PAIR_OF_PICTURE
+        limits.check_pairs(host_memory, len(cluster.devices), per_pair)
+    if output:
+        serialisation.save(cluster, Path(output))
+    if plot_file:
+        from pipesim.display import figures
+
+        figures.cluster(cluster, plot_file)
+    if as_json:
+        options.echo_json(json_data.cluster_data(cluster))
+        return
+    click.echo(text.cluster(cluster))
+    for path, noun in ((plot_file, "picture"), (output, "cluster")):
+        if path:
+            options.wrote(path, noun)

@@ -1,0 +1,62 @@
+"""pipesim simulate."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pipesim.cli import failures, options, setting_options
+from pipesim.cli.commands.timeline_outputs import TimelineOutputs
+from pipesim.studies.simulation import Simulation
+
+if TYPE_CHECKING:
+    from pipesim.studies.results import SimulationResult
+
+FEW = 16  # devices; above, a Gantt chart in text says little
+
+
+@click.command()
+@options.simulation()
+@setting_options.options(TimelineOutputs, "outputs")
+@click.option("--verify", is_flag=True, help="Check the timeline from scratch against the rules of the simulation.")
+@options.with_bound
+@options.require_fit
+@options.as_json
+def simulate(
+    simulation: Simulation, outputs: TimelineOutputs, *, verify: bool, bound: bool, require_fit: bool, as_json: bool
+) -> None:
+    """Plan, order and simulate one iteration, or many with varying times.
+
+    \b
+    Examples:
+      pipesim simulate bert-large dgx1_v100 --microbatches 16 --gantt gantt.png
+      pipesim simulate gpt2-xl 'servers(2, 4, intra="25GB/s", inter="10Gb/s")' --scheduler gpipe --json
+      pipesim simulate --architecture gpt-6.7b 'flat(8, bandwidth="25GB/s", device="a100-80gb")' --bound
+      pipesim simulate bert-large 'flat(4, bandwidth="1GB/s")' --iterations 200 --jitter 0.05
+      pipesim simulate bert-large dgx1_v100 --scenario slow.toml --output trace.json
+      pipesim simulate bert-large dgx1_v100 --background load.csv --links-plot links.png
+    """
+    outputs.check()
+    setup = options.make_setup(simulation, quiet=as_json)
+    result = options.simulate(setup, simulation, quiet=as_json, verify=verify)
+    if bound:
+        with options.busy("bounding", quiet=as_json):
+            result.search_bounds()
+    outputs.write(result.timeline, quiet=as_json)
+    if as_json:
+        options.echo_json(result.as_data(bound=bound))
+    else:
+        _print(result, bound=bound, verified=verify)
+    if require_fit:
+        failures.check_fit(result.timeline)
+
+
+def _print(result: "SimulationResult", *, bound: bool, verified: bool) -> None:
+    from pipesim.display import text
+
+    click.echo(f"{text.plan(result.setup.plan)}\n\n{text.simulation(result.as_data(bound=bound))}")
+    if len(result.setup.plan.devices) <= FEW:
+        click.echo(f"\n{text.gantt(result.timeline)}")
+    if result.replay is not None:
+        click.echo(f"\niterations with varying times\n{text.statistics(result.replay)}")
+    if verified:
+        click.echo("\nverified: the timeline obeys every rule of the simulation")

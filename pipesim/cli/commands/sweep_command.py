@@ -1,0 +1,256 @@
+"""pipesim sweep."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipesim.base.errors import InputError
+from pipesim.base.settings import setting, settings_of
+from pipesim.cli import options, setting_options, streams
+from pipesim.studies.simulation import Simulation
+
+if TYPE_CHECKING:
+    from pipesim.core.limits import HostMemory
+    from pipesim.studies.store import Status
+    from pipesim.studies.sweep import Functions, Progress, Sweep
+
+_SHOWN = 5  # points that --dry-run shows
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Where and by what a sweep is computed; the keywords of `sweep.run`."""
+
+    workers: int | None = setting(
+        None, int, "Processes; default: one per core. With --dask local, its workers.", short="w"
+    )
+    dask: str | None = setting(
+        None, str, "Run on a dask.distributed cluster; 'local' starts one here.", metavar="ADDRESS"
+    )
+    store: str | None = setting(
+        None, str, "Where results are kept; default: FILE with the suffix .sqlite.", is_file=True
+    )
+    engine: str | None = setting(None, str, "The engine; results do not depend on it.")
+    only: str | None = setting(
+        None, str, "Leave points for later for which this does not hold: 'gpus <= 64'.", metavar="FORMULA"
+    )
+    retry: bool = setting(False, bool, "Try again what failed.")
+    host_memory: "HostMemory" = setting(None, str, settings_of(Simulation)["host_memory"].help, metavar="SIZE")
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path())
+@setting_options.options(Running, "running")
+@click.option(
+    "--allow-modules",
+    metavar="NAME[,NAME]",
+    envvar="PIPESIM_ALLOW_MODULES",
+    help="Modules whose functions FILE may name, or 'none'. Default: PIPESIM_ALLOW_MODULES, or any.",
+)
+@click.option("--status", is_flag=True, help="Report the progress of FILE without running; without FILE, of all here.")
+@click.option("--dry-run", is_flag=True, help="Check everything and count the points, without running.")
+@options.as_json
+def sweep(
+    file: str | None, running: Running, *, allow_modules: str | None, status: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Simulate every point of the grid in FILE, and keep the results.
+
+    Interrupted or killed, it goes on where it stopped when it is called again. What fails is a row that says why.
+
+    A sweep file is a program: what it names as module:function is imported and run, from the current folder too. Run
+    only files that you trust, or say with --allow-modules what they may name. --dry-run, --status, 'pipesim rows' and
+    'pipesim plot' import nothing that a file names. Dask has no authentication: whoever reaches the scheduler's port
+    can run code on its workers and here.
+
+    \b
+    Examples:
+      pipesim sweep experiment.toml
+      pipesim sweep experiment.toml --workers 8 --only 'gpus <= 64'
+      pipesim sweep experiment.toml --dask tcp://scheduler:8786
+      pipesim sweep --status
+
+    \b
+    A file:
+      format = "pipesim.sweep"
+      version = 1
+      [simulate]                                   # options of 'pipesim simulate'; {...} is worked out
+      trace = "bert-large"
+      cluster = 'servers({nodes}, 4, intra="25GB/s", inter="{rate} Gb/s")'
+      [grid]                                       # every value with every other
+      nodes = [1, 2, 4]
+      rate = { from = 1, to = 100, factor = 10 }
+      planner = ["balanced", "spp"]
+      where = "nodes > 1 or rate == 1"
+      [plot]
+      time = { kind = "line", x = "rate", y = "iteration_time_s", series = "planner", panels = "nodes", log = "x" }
+    """
+    if status:
+        _show([_status_of(path, running.store) for path in _files(file)], as_json=as_json)
+        return
+    if file is None:
+        raise click.UsageError("FILE is missing: an experiment such as the one below", click.get_current_context())
+    from pipesim.studies import sweep as sweeps
+
+    allowed = _modules(allow_modules)
+    with options.busy("reading", quiet=as_json):
+        experiment = sweeps.load(file)
+    if dry_run:
+        _show_points(experiment, sweeps.Functions(imports=False, allowed=allowed), as_json=as_json)
+        return
+    with _watched(quiet=as_json) as watch:
+        try:
+            found = sweeps.run(experiment, watch=watch, tell=_say, allow_modules=allowed, **asdict(running))
+        except KeyboardInterrupt:
+            click.echo("\nwhat was computed is kept; the same command goes on from there", err=True)
+            raise
+    _show([found], as_json=as_json)
+
+
+def _modules(text: str | None) -> tuple[str, ...] | None:
+    """The modules whose functions a file may name; None: any."""
+    if text is None:
+        return None
+    return tuple(name.strip() for name in text.split(",") if name.strip() not in {"", "none"})
+
+
+def _say(text: str) -> None:
+    click.echo(f"note: {text}", err=True)
+
+
+@contextmanager
+def _watched(*, quiet: bool) -> Iterator["Callable[[Progress], None] | None"]:
+    """A progress bar with rate and time left, if somebody looks."""
+    if quiet or not streams.is_watched():
+        yield None
+        return
+    with click.progressbar(length=1, label="sweeping", file=sys.stderr, show_eta=False, item_show_func=_told) as bar:
+
+        def watch(progress: "Progress") -> None:
+            bar.length = progress.total
+            bar.update(progress.done - bar.pos, progress)
+
+        yield watch
+
+
+def _told(progress: Any) -> str:  # a Progress, or nothing yet
+    """Rate, time left, failures."""
+    if progress is None:
+        return ""
+    parts = [f"{progress.done} of {progress.total}", f"{progress.per_second:.3g}/s"]
+    if progress.left_s is not None:
+        parts.append(f"{_clock(progress.left_s)} left")
+    if progress.failed:
+        parts.append(f"{progress.failed} failed")
+    return ", ".join(parts)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _files(file: str | None) -> list[Path]:
+    """The experiment that was named, or every results file of this folder."""
+    if file is not None:
+        return [Path(file)]
+    found = sorted(Path().glob("*.sqlite"))
+    if not found:
+        raise InputError("no results (*.sqlite) in this folder; name an experiment: pipesim sweep FILE --status")
+    return found
+
+
+def _status_of(path: Path, store: str | None) -> "Status":
+    from pipesim.studies import sweep as sweeps
+
+    results, name = sweeps.opened(path, store)
+    with results:
+        return results.status(name)
+
+
+def _show(found: "list[Status]", *, as_json: bool) -> None:
+    if as_json:
+        data = [_data(status) for status in found]
+        options.echo_json(data[0] if len(data) == 1 else {"experiments": data})
+        return
+    from pipesim.display import text
+
+    lines = [
+        [s.name, f"{s.total:,}", f"{s.done:,}", f"{s.left:,}", f"{s.failed:,}", f"{s.per_second:.3g}/s", _ago(s)]
+        for s in found
+    ]
+    click.echo(text.table(["experiment", "points", "done", "left", "failed", "last minute", "last result"], lines))
+    if any(status.failed for status in found):
+        click.echo("why points failed: pipesim rows FILE --query 'error is not null'")
+
+
+def _ago(status: "Status") -> str:
+    if status.ahead_s:
+        return f"dated {_clock(status.ahead_s)} ahead of this clock"
+    return "-" if status.last_s is None else f"{_clock(status.last_s)} ago"
+
+
+def _data(status: "Status") -> dict[str, Any]:
+    return {
+        "experiment": status.name,
+        "points": status.total,
+        "done": status.done,
+        "left": status.left,
+        "failed": status.failed,
+        "per_second": status.per_second,
+        "last_result_s": status.last_s,
+        "clock_ahead_s": status.ahead_s,
+    }
+
+
+def _show_points(experiment: "Sweep", functions: "Functions", *, as_json: bool) -> None:
+    from pipesim.base import serialisation
+    from pipesim.display import text
+    from pipesim.studies import sweep as sweeps
+
+    with _counted(experiment.size, quiet=as_json) as watch:
+        _, keys = sweeps.read(experiment, functions, watch)
+    points = {number: serialisation.to_data(experiment.point(number)) for number in keys.numbers[:_SHOWN]}
+    first = {
+        number: {name: value for name, value in point.items() if value is not None} for number, point in points.items()
+    }
+    if as_json:
+        data = {"experiment": experiment.name, "points": len(keys), "different": keys.different}
+        options.echo_json({**data, "unchecked": functions.unchecked, "first": list(first.values())})
+        return
+    different = "" if keys.different == len(keys) else f" ({keys.different:,} different)"
+    facts = [
+        ("experiment", experiment.name),
+        ("points", f"{len(keys):,}{different}"),
+        ("axes", ", ".join(experiment.axes)),
+        ("metrics", ", ".join(experiment.columns)),
+        ("results", str(experiment.store)),
+        ("figures", ", ".join(experiment.charts) or "-"),
+    ]
+    if functions.unchecked:
+        facts.append(("unchecked", f"{', '.join(functions.unchecked)}: code of your own, not imported by --dry-run"))
+    click.echo(text.facts(facts))
+    for number, point in first.items():
+        click.echo(f"\npoint {number}\n{text.facts((name, str(value)) for name, value in point.items())}")
+
+
+@contextmanager
+def _counted(total: int, *, quiet: bool) -> "Iterator[Callable[[int], None] | None]":
+    """A line that says how many points were read, if somebody looks."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    line = ""
+
+    def watch(count: int) -> None:
+        nonlocal line
+        line = f"\rreading {count:,} of at most {total:,} points"
+        click.echo(line, nl=False, err=True)
+
+    yield watch
+    click.echo("\r" + " " * len(line) + "\r", nl=False, err=True)

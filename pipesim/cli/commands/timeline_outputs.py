@@ -1,0 +1,50 @@
+"""Pictures and files of a timeline: options that several commands share."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipesim.base.settings import setting
+from pipesim.cli import options
+
+if TYPE_CHECKING:
+    from pipesim.core.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineOutputs:
+    """What is drawn and written of a timeline."""
+
+    gantt: str | None = setting(None, str, "Draw a Gantt chart to this .png, .svg or .pdf.", is_file=True)
+    links: bool = setting(False, bool, "With links below the devices in the Gantt chart.")
+    critical: bool = setting(False, bool, "Outline the critical path in the Gantt chart.")
+    memory_plot: str | None = setting(None, str, "Draw memory over time.", is_file=True)
+    links_plot: str | None = setting(None, str, "Draw the load of links over time.", is_file=True)
+    output: str | None = setting(
+        None, str, "Export the timeline: .json (Perfetto), .csv or .parquet.", short="o", is_file=True
+    )
+
+    def check(self) -> None:
+        """Refuse options without effect and file names that nothing can be written to, before anything is simulated."""
+        options.check_given("without --gantt", is_there=bool(self.gantt), without=("links", "critical"))
+        options.check_outputs(pictures=[self.gantt, self.memory_plot, self.links_plot], exports=self.output)
+
+    def write(self, timeline: "Timeline", *, quiet: bool) -> None:
+        """Draw and write what was asked for."""
+        if not (self.gantt or self.memory_plot or self.links_plot or self.output):
+            return
+        from pipesim.analysis import metrics
+        from pipesim.display import figures, timeline_files
+
+        if self.gantt:
+            critical = metrics.critical_path(timeline).tasks if self.critical else None
+            figures.gantt(timeline, self.gantt, links=self.links, critical=critical)
+            options.wrote(self.gantt, "Gantt chart", quiet=quiet)
+        if self.memory_plot:
+            figures.memory(timeline, self.memory_plot)
+            options.wrote(self.memory_plot, "memory over time", quiet=quiet)
+        if self.links_plot:
+            figures.link_load(timeline, self.links_plot)
+            options.wrote(self.links_plot, "load of links", quiet=quiet)
+        if self.output:
+            timeline_files.export(timeline, self.output)
+            options.wrote(self.output, "timeline", quiet=quiet)

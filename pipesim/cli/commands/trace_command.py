@@ -1,0 +1,179 @@
+"""pipesim trace."""
+
+import math
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipesim.base.errors import within
+from pipesim.base.settings import setting
+from pipesim.cli import names, options, setting_options
+
+if TYPE_CHECKING:
+    from pipesim.core.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineOptions:
+    """What the trace is made for; sizes are options of architectures."""
+
+    devices: tuple[str, ...] = setting(
+        (), str, "Kind of device, such as a100-80; may be given several times.",
+        flag="--device", short="d", family="devices", multiple=True,
+    )  # fmt: skip
+    microbatches: tuple[int, ...] = setting(
+        (), int, "Samples in a microbatch; several times: the trace has all, and is about the first.  [default: 1]",
+        flag="--microbatch", short="b", multiple=True,
+    )  # fmt: skip
+    sequence: int | None = setting(None, int, "Tokens in a sample; default: what the published model reads.")
+    image: int | None = setting(None, int, "Side of an image in pixels; default: what the published model reads.")
+    precision: str | None = setting(None, str, "fp16, bf16, fp32 or tf32.  [default: fp16]")
+    tensor_parallel: int | None = setting(
+        None, int, "Devices that share each layer; the trace is for one.  [default: 1]"
+    )
+    efficiency: str = setting(
+        "curve", str, "Part of the peak that is reached: 'curve' by the size of each layer, or a number for all."
+    )
+
+    def given(self) -> dict[str, int | str]:
+        """The sizes that were given, as architectures take them."""
+        sizes = ((name, getattr(self, name)) for name in ("sequence", "image", "precision", "tensor_parallel"))
+        return {name: value for name, value in sizes if value is not None}
+
+
+@click.command()
+@click.argument("model", required=False, shell_complete=setting_options.complete("architectures"))
+@setting_options.options(RooflineOptions, "sizes")
+@click.option("--output", "-o", type=click.Path(), help="Folder to write.")
+@options.force
+@click.option("--list", "list_", is_flag=True, help="List all architectures and devices.")
+@options.as_json
+def trace(
+    model: str | None, sizes: RooflineOptions, *, output: str | None, force: bool, list_: bool, as_json: bool
+) -> None:
+    """Make a trace of a model from the data sheets of devices; nothing is recorded.
+
+    MODEL is the name of a published model, or an architecture with its sizes: 'gpt(layers, hidden, heads)'.
+
+    \b
+    Examples:
+      pipesim trace --list
+      pipesim trace gpt-6.7b --device a100-80 --microbatch 2 -o my-gpt
+      pipesim trace 'gpt(24, 1024, 16)' --device v100-16 --device t4 --sequence 512 -o mixed
+      pipesim trace llama-70b --device h100 --tensor-parallel 8 --precision bf16 -o llama
+      pipesim trace resnet-50 -d v100-16 -b 32 -b 16 -b 8 --precision fp32 -o resnet
+      pipesim compare my-gpt 'servers(2, 4, intra="300GB/s", inter="25GB/s", device="a100-80")'
+    """  # fmt: skip
+    if list_:
+        _refuse_beside_list(model)
+        _list(as_json=as_json)
+        return
+    folder = _checked_output(model, sizes.devices, output, force=force)
+    made = _make(model or "", sizes)
+    made.save(folder)
+    if as_json:
+        options.echo_json(_summary(made) | {"output": folder})
+    else:
+        click.echo(_text(made))
+        options.wrote(folder, "trace")
+
+
+def _refuse_beside_list(model: str | None) -> None:
+    if model:
+        raise click.UsageError("--list stands alone, without a model", click.get_current_context())
+
+
+def _checked_output(model: str | None, devices: tuple[str, ...], output: str | None, *, force: bool) -> str:
+    """Refuse what is missing, and an output that exists, before anything is calculated."""
+    missing = [name for name, value in (("MODEL", model), ("--device", devices), ("--output", output)) if not value]
+    if missing or output is None:
+        raise click.UsageError(f"missing {', '.join(missing)}", click.get_current_context())
+    options.check_free(output, force=force)
+    return output
+
+
+def _make(model: str, sizes: RooflineOptions) -> "Trace":
+    from pipesim.architectures import described
+    from pipesim.studies.simulation import efficiency_of
+
+    with within("--efficiency"):
+        efficiency = efficiency_of(sizes.efficiency)
+    return described.trace_called(
+        model,
+        sizes.devices,
+        sizes.given(),
+        microbatches=sizes.microbatches,
+        efficiency=efficiency,
+        command=_command(model, sizes),
+    )
+
+
+def _command(model: str, sizes: RooflineOptions) -> str:
+    """The command that makes the trace again, but for the name of its folder."""
+    words = ["pipesim", "trace", model]
+    for device in sizes.devices:
+        words += ["--device", device]
+    for size in sizes.microbatches:
+        words += ["--microbatch", str(size)]
+    for name, value in {**sizes.given(), "efficiency": sizes.efficiency}.items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join(words)
+
+
+def _summary(trace: "Trace") -> dict[str, Any]:
+    """What the trace holds, as plain numbers and text; seconds are of one microbatch of the first size."""
+    from pipesim.core.costs import costs_of
+    from pipesim.core.devices import device_kind
+
+    costs = costs_of(trace)
+    flops = costs.model.forward_flops or 0.0
+    sizes = dict.fromkeys(trace.layers["microbatch_size"].tolist())
+    seconds = {
+        kind: {"forward": math.fsum(costs.forward(kind)), "backward": math.fsum(costs.backward(kind))}
+        for kind in costs.kinds
+    }
+    return {
+        "model": trace.model,
+        "layers": len(costs.model),
+        "parameter_bytes": int(costs.model.parameter_bytes.sum()),
+        "stash_bytes": int(costs.model.stash_bytes.sum()),
+        "forward_flops": flops,
+        "microbatch_size": trace.microbatch_size,
+        "microbatch_sizes": list(sizes),
+        "precision": trace.precision,
+        "source": trace.source,
+        "machine": trace.machine,
+        "command": trace.command,
+        "seconds": seconds,
+        "forward_share_of_peak": {
+            kind: flops / spent["forward"] / device_kind(kind).peak[trace.precision] for kind, spent in seconds.items()
+        },
+    }
+
+
+def _text(trace: "Trace") -> str:
+    from pipesim.display import text
+
+    data = _summary(trace)
+    head = [
+        ("model", f"{data['model']} ({data['layers']} layers, {data['precision']})"),
+        ("parameters", text.size(data["parameter_bytes"])),
+        ("microbatch", " and ".join(map(str, data["microbatch_sizes"])) + " samples"),
+        ("kept for the backward", f"{text.size(data['stash_bytes'])} of a microbatch"),
+        ("forward", text.rate(data["forward_flops"], "FLOP")),
+        ("seconds", data["machine"]),
+    ]
+    rows = [
+        [kind, text.seconds(spent["forward"]), text.seconds(spent["backward"]), text.percent(share)]
+        for (kind, spent), share in zip(data["seconds"].items(), data["forward_share_of_peak"].values(), strict=True)
+    ]
+    return f"{text.facts(head)}\n\n{text.table(['device', 'forward', 'backward', 'of peak, forward'], rows)}"
+
+
+def _list(*, as_json: bool) -> None:
+    if as_json:
+        options.echo_json({"architectures": names.models(), "devices": names.devices()})
+    else:
+        click.echo(f"{names.models_text(names.models())}\n\n{names.devices_text(names.devices())}")

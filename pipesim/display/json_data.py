@@ -1,0 +1,33 @@
+"""Clusters and traces as plain data for JSON: their file form, and what follows from it."""
+
+from typing import Any
+
+import numpy as np
+
+from pipesim.base import serialisation
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Phase, costs_of
+from pipesim.core.trace import Trace
+
+
+def cluster_data(cluster: Cluster) -> dict[str, Any]:
+    """A cluster as `pipesim show --json` prints it: its file form, and the bandwidth between devices."""
+    matrix = [[None if np.isinf(value) else value for value in row] for row in cluster.bandwidth_matrix.tolist()]
+    head = {"format": Cluster.FORMAT, "version": Cluster.VERSION, **serialisation.to_data(cluster)}
+    return head | {"bandwidth_matrix": matrix}
+
+
+def trace_data(trace: Trace) -> dict[str, Any]:
+    """A trace as `pipesim show --json` prints it: where it comes from, and its layers' costs by device kind."""
+    costs = costs_of(trace)
+    layers = [serialisation.to_data(layer) for layer in costs.model.layers]
+    phases: tuple[Phase, ...] = ("forward", "backward")
+    return {
+        "model": trace.model,
+        "source": trace.source,
+        "machine": trace.machine,
+        "microbatch_size": trace.microbatch_size,
+        "device_kinds": list(trace.device_kinds),
+        "layers": layers,
+        "seconds": {kind: {phase: costs.seconds(phase, kind).tolist() for phase in phases} for kind in costs.kinds},
+    }

@@ -1,0 +1,87 @@
+"""Times that a setup is measured against: certified lower bounds, and the time on the abstract network of planners."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from pipesim.analysis import bounds, metrics
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import SCALINGS, Costs
+from pipesim.core.plan import Plan
+from pipesim.core.scenario import CALM, Scenario
+from pipesim.core.schedule import INPUT, WEIGHT
+from pipesim.core.timeline import Timeline
+from pipesim.engines.by_name import run
+from pipesim.lowering import Setup, lower
+from pipesim.studies.pricing import simulated_seconds
+
+
+def bound(setup: Setup) -> float:
+    """Seconds that no plan and schedule of this sort can beat on this cluster, in this scenario or a worse one."""
+    in_step = setup.scenario == CALM and setup.options.transfers == "eager"  # nothing delays one replica only
+    return _least_part(setup) * bounds.bound_for(
+        setup.plan, setup.schedule, setup.costs, setup.cluster, setup.options.sharing, in_step=in_step
+    )
+
+
+def schedule_bound(setup: Setup) -> float | None:
+    """Seconds that no schedule of this plan can beat which leaves backwards whole; None if this one splits them."""
+    if splits_backwards(setup):
+        return None
+    return _least_part(setup) * bounds.schedule_bound(setup.plan, setup.costs, setup.cluster)
+
+
+def _least_part(setup: Setup) -> float:
+    """What part of its time a task takes at the least: devices may be faster, and two actions may run as one."""
+    part = math.prod(min(1.0, slow.factor) for slow in setup.scenario.slow)
+    if not setup.schedule.paired.any():
+        return part
+    factor = setup.options.pair_factor
+    return part * (1 - setup.options.pair_overlap / 2 if factor is None else min(1.0, factor))
+
+
+def splits_backwards(setup: Setup) -> bool:
+    """Whether the schedule computes the gradients of inputs and of weights apart."""
+    return bool(np.isin(setup.schedule.kind, [INPUT, WEIGHT]).any())
+
+
+def weight_share(setup: Setup) -> float | None:
+    """The part of a backward taken as the weights' gradient; None if none is split, or both parts were recorded."""
+    return setup.costs.weight_share if splits_backwards(setup) else None
+
+
+def channel_time(setup: Setup, timeline: Timeline) -> float:
+    """Seconds of the same schedule on the abstract network that planners assume; contention costs the difference."""
+    if setup.options.sharing == "channel":
+        return metrics.iteration_time(timeline)
+    options = replace(setup.options, sharing="channel")
+    abstract = replace(setup, options=options, scenario=Scenario(setup.scenario.slow))
+    return metrics.iteration_time(run(lower(abstract)))
+
+
+def times_by_scaling(setup: Setup, timeline: Timeline) -> dict[str, float] | None:
+    """Seconds of this plan and schedule with times interpolated between recorded sizes, and in proportion.
+
+    None where it makes no difference: no stage splits its microbatches, or only one size was recorded. `timeline` is
+    the one under the scaling of the setup.
+    """
+    if not scaling_matters(setup.plan, setup.costs):
+        return None
+    own, found = setup.costs.scaling, dict.fromkeys(map(str, SCALINGS), metrics.iteration_time(timeline))
+    for other in (scaling for scaling in SCALINGS if scaling != own):
+        scaled = replace(setup, costs=replace(setup.costs, scaling=other))
+        found[other] = metrics.iteration_time(run(lower(scaled), timeline.engine))
+    return found
+
+
+def plan_times_by_scaling(plan: Plan, costs: Costs, cluster: Cluster) -> dict[str, float] | None:
+    """As `times_by_scaling`, for the better of the schedules by which planners judge a plan."""
+    if not scaling_matters(plan, costs):
+        return None
+    return {each: simulated_seconds(replace(costs, scaling=each), cluster, plan) for each in SCALINGS}
+
+
+def scaling_matters(plan: Plan, costs: Costs) -> bool:
+    """Whether the time of a part of a microbatch depends on the scaling, and the plan has such parts."""
+    return costs.is_curved and any(plan.share(n) < 1 for n in range(len(plan.stages)))

@@ -1,0 +1,65 @@
+"""Traces, clusters, plans and scenarios by name, from files, or as they are."""
+
+from pathlib import Path
+
+from pipesim.base import files, lookup, serialisation
+from pipesim.base.errors import InputError, quoted
+from pipesim.core.cluster import Cluster
+from pipesim.core.plan import DERIVED_KEYS, Plan
+from pipesim.core.scenario import Scenario
+from pipesim.core.trace import Trace
+from pipesim.importers.opening import open_trace
+from pipesim.topologies import TOPOLOGIES
+from pipesim.topologies.hosts import cluster_file
+
+# Where the traces that come with pipesim are: inside the installed package, or beside it in a checkout.
+_PACKAGE = Path(__file__).parents[1]
+_BUNDLES = (_PACKAGE / "_traces", _PACKAGE.parent / "traces")
+
+
+def bundled_traces() -> dict[str, Path]:
+    """The traces that come with pipesim, by name."""
+    folders = (header.parent for root in _BUNDLES for header in sorted(root.glob("*/*/trace.toml")))
+    found: dict[str, Path] = {}
+    for folder in folders:
+        found.setdefault(folder.name, folder)
+    return found
+
+
+def load_trace(trace: Trace | Path | str) -> Trace:
+    """A trace folder, a file of any format that can be imported, or the name of a bundled trace."""
+    if isinstance(trace, Trace):
+        return trace
+    path = Path(trace)
+    if not str(trace) or not files.exists(path):
+        bundled = bundled_traces()
+        if str(trace) not in bundled:
+            suggestion = lookup.suggest(str(trace), bundled)
+            raise InputError(f"no trace file or bundled trace named {quoted(str(trace))}; {suggestion}")
+        path = bundled[str(trace)]
+    return open_trace([path])
+
+
+def load_cluster(cluster: Cluster | Path | str) -> Cluster:
+    """A cluster file, a machine's own description, or an expression as `servers(2, 8, intra="25GB/s", inter="1GB/s")`.
+
+    A description is the output of `nvidia-smi topo -m` or a topology dump of NCCL.
+    """
+    if isinstance(cluster, Cluster):
+        return cluster
+    if isinstance(cluster, Path) or cluster_file.is_file(cluster, TOPOLOGIES):
+        return cluster_file.load(Path(cluster))
+    made = lookup.call(cluster, TOPOLOGIES, "cluster")
+    if not isinstance(made, Cluster):
+        raise InputError(f"cluster {quoted(cluster)}: returned a {type(made).__name__}; a Cluster was expected")
+    return made
+
+
+def load_plan(plan: Plan | Path | str) -> Plan:
+    """A plan as `pipesim plan --json` prints it, or as `serialisation.save` writes it."""
+    return plan if isinstance(plan, Plan) else serialisation.load(Plan, Path(plan), ignore=DERIVED_KEYS)
+
+
+def load_scenario(scenario: Scenario | Path | str) -> Scenario:
+    """Slow devices and degraded links, from a file."""
+    return scenario if isinstance(scenario, Scenario) else serialisation.load(Scenario, Path(scenario))

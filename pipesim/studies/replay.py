@@ -1,0 +1,57 @@
+"""Many iterations of one setup, each with layer times drawn from the samples of its trace."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from pipesim.analysis import metrics
+from pipesim.base.errors import InputError
+from pipesim.core import limits
+from pipesim.core.limits import HostMemory
+from pipesim.engines import by_name
+from pipesim.lowering import Setup, lower, redraw
+
+MOST_JITTER = 10.0  # a standard deviation of ten means; what varies more is no measurement of one thing
+
+
+def check_replay(
+    setup: Setup, iterations: int, seed: int, jitter: float, host_memory: HostMemory = None
+) -> None:  # fmt: skip
+    """Refuse what cannot be drawn, in which nothing would vary, or that draws more at once than fits."""
+    limits.check_draws(host_memory, setup.plan.microbatches, len(setup.costs.model))
+    if iterations < 1:
+        raise InputError(f"iterations = {iterations} found; at least 1 was expected")
+    if not 0 <= jitter <= MOST_JITTER:
+        raise InputError(f"jitter = {jitter} found; 0 to {MOST_JITTER:g} was expected (0.05: times vary by 5 %)")
+    if seed < 0:
+        raise InputError(f"seed = {seed} found; 0 or more was expected")
+    if not setup.costs.is_random and not jitter:
+        raise InputError(
+            f"the trace of {setup.costs.model.name!r} has one sample per layer, so every iteration would be the same; "
+            "say how much times vary with jitter (0.05: by 5 %)"
+        )
+
+
+def replay(  # noqa: PLR0917 - what is drawn, how, on which engine
+    setup: Setup,
+    iterations: int,
+    seed: int = 0,
+    jitter: float = 0.0,
+    engine: str = "auto",
+    host_memory: HostMemory = None,
+) -> Iterator[float]:
+    """Seconds of one iteration after the other, every layer's time drawn from its samples for every microbatch.
+
+    Iteration i depends on the seed and on i alone, not on how many there are.
+    """
+    check_replay(setup, iterations, seed, jitter, host_memory)
+    program = lower(setup)
+    for number in range(iterations):
+        child = np.random.SeedSequence(seed, spawn_key=(number,))
+        drawn = redraw(program, setup, rng=np.random.default_rng(child), jitter=jitter)
+        yield metrics.iteration_time(by_name.run(drawn, engine))
+
+
+def replay_statistics(seconds: Iterable[float], seed: int = 0) -> dict[str, float]:
+    """Mean, percentiles and a confidence interval of what `replay` yields."""
+    return metrics.statistics(np.fromiter(seconds, np.float64), np.random.default_rng(seed))

@@ -1,0 +1,195 @@
+"""What comes of a simulation and of planning: typed records whose expensive parts are computed when asked for."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pipesim.analysis import bounds, metrics
+from pipesim.base import serialisation
+from pipesim.base.moved import warn_renamed
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.core.timeline import Timeline
+from pipesim.engines import by_name
+from pipesim.lowering import Setup, lower
+from pipesim.studies import certified, setups
+from pipesim.studies.replay import check_replay, replay, replay_statistics
+from pipesim.studies.simulation import Simulation, simulation_of
+
+
+@dataclass(frozen=True, eq=False)
+class SimulationResult:
+    """One simulated iteration, and the statistics of many with drawn times where they were asked for."""
+
+    setup: Setup
+    timeline: Timeline
+    simulation: Simulation | None = None
+    replay: Mapping[str, float] | None = None
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - `simulate` returned the timeline in pipesim 0.1
+        if name.startswith("_") or not (hasattr(Timeline, name) or name in Timeline.__dataclass_fields__):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        warn_renamed(f"{name} of a result", f"result.timeline.{name}")
+        return getattr(self.timeline, name)
+
+    @property
+    def iteration_time(self) -> float:
+        """Seconds of the iteration."""
+        return metrics.iteration_time(self.timeline)
+
+    @property
+    def fits_memory(self) -> bool:
+        """Whether every device whose memory is known holds what it must."""
+        return metrics.fits_memory(self.timeline)
+
+    @cached_property
+    def bound(self) -> float:
+        """Seconds that no plan and schedule of this sort can beat: a certificate, which may take longer to search for
+        than the simulation took.
+        """
+        return certified.bound(self.setup)
+
+    @cached_property
+    def schedule_bound(self) -> float | None:
+        """Seconds that no schedule of this plan can beat which leaves backwards whole; None if this one splits them."""
+        return certified.schedule_bound(self.setup)
+
+    @cached_property
+    def channel_time(self) -> float:
+        """Seconds of the same schedule on the abstract network without contention: one more simulation."""
+        return certified.channel_time(self.setup, self.timeline)
+
+    @cached_property
+    def times_by_scaling(self) -> dict[str, float] | None:
+        """Seconds under each scaling of times, where it makes a difference: one more simulation there."""
+        return certified.times_by_scaling(self.setup, self.timeline)
+
+    def search_bounds(self) -> None:
+        """Compute the certified bounds and the time without contention now, and not when they are read."""
+        _ = self.bound, self.schedule_bound, self.channel_time
+
+    def summary(self) -> dict[str, Any]:
+        """All metrics of the timeline as plain numbers."""
+        return metrics.summary(self.timeline)
+
+    def as_data(self, *, bound: bool = False) -> dict[str, Any]:
+        """The result as `pipesim simulate --json` prints it; with `bound` the certified bounds too."""
+        setup = self.setup
+        found = self.summary() | {
+            "model": setup.costs.model.name,
+            "cluster": setup.cluster.name,
+            "planner": setup.plan.planner,
+            "replication": list(setup.plan.replication),
+            "cuts": list(setup.plan.cuts),
+            "fits_memory": self.fits_memory,
+            "scaling": setup.costs.scaling,
+            "iteration_time_by_scaling_s": self.times_by_scaling,
+            "weight_share": certified.weight_share(setup),
+        }
+        if bound:
+            found |= {
+                "schedule_bound_s": self.schedule_bound,
+                "bound_s": self.bound,
+                "channel_time_s": self.channel_time,
+            }
+        if self.replay is not None:
+            found["replay"] = dict(self.replay)
+        if self.simulation is not None:
+            found["simulation"] = self.simulation.as_data()
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class PlanResult:
+    """A plan, and how long its planner took."""
+
+    plan: Plan
+    costs: Costs
+    cluster: Cluster
+    planning_s: float
+
+    @cached_property
+    def bound(self) -> float:
+        """Seconds that no plan of this sort can beat."""
+        chunked = max(map(len, self.plan.chunks)) > 1
+        least = bounds.total_work if chunked else bounds.plan_bound
+        return least(self.costs, self.cluster, self.plan.microbatches)
+
+    @cached_property
+    def times_by_scaling(self) -> dict[str, float] | None:
+        """Simulated seconds under each scaling of times, where it makes a difference."""
+        return certified.plan_times_by_scaling(self.plan, self.costs, self.cluster)
+
+    def as_data(self) -> dict[str, Any]:
+        """The plan as `pipesim plan --json` prints it: its file form, and what follows from it."""
+        plan = self.plan
+        return {
+            "format": Plan.FORMAT,
+            "version": Plan.VERSION,
+            **serialisation.to_data(plan),
+            "replication": list(plan.replication),
+            "cuts": list(plan.cuts),
+            "bound_s": self.bound,
+            "planning_s": self.planning_s,
+            "scaling": self.costs.scaling,
+            "seconds_by_scaling": self.times_by_scaling,
+        }
+
+
+def simulate(*values: Any, **fields: Any) -> SimulationResult:  # noqa: ANN401 - fields of Simulation
+    """Plan, order and simulate one iteration, and many with drawn times if `iterations` says so.
+
+    Values and keywords are the fields of `Simulation`: trace, cluster, planner, scheduler, microbatches,
+    microbatch_size, then by name; or a Simulation.
+    """
+    simulation = simulation_of(*values, **fields)
+    return simulated(setups.setup_of(simulation), simulation)
+
+
+def simulated(
+    setup: Setup, simulation: Simulation, timeline: Timeline | None = None, drawn: Iterable[float] | None = None
+) -> SimulationResult:
+    """The result of a setup that a simulation describes; `timeline` and `drawn` times where they were made already."""
+    times = drawn if drawn is not None else drawn_times(setup, simulation)  # refused before anything is simulated
+    timeline = timeline or by_name.run(lower(setup), simulation.engine)
+    statistics = None
+    if times is not None:
+        shown = {"seed": simulation.seed, "jitter": simulation.jitter}
+        statistics = replay_statistics(times, simulation.seed) | shown
+    return SimulationResult(setup, timeline, simulation, statistics)
+
+
+def drawn_times(setup: Setup, simulation: Simulation) -> Iterator[float] | None:
+    """Seconds of every iteration with drawn times; None if a simulation asks for none. Refused at once, not later."""
+    if simulation.iterations is None:
+        return None
+    how = setup, simulation.iterations, simulation.seed, simulation.jitter
+    check_replay(*how, simulation.host_memory)
+    return replay(*how, simulation.engine, simulation.host_memory)
+
+
+def make_setup(*values: Any, **fields: Any) -> Setup:  # noqa: ANN401 - fields of Simulation
+    """Load, plan and order: what `lower` makes a program of. Takes what `simulate` takes."""
+    return setups.setup_of(simulation_of(*values, **fields))
+
+
+def find_plan(*values: Any, **fields: Any) -> PlanResult:  # noqa: ANN401 - fields of Simulation
+    """Split a model over a cluster. Takes what `simulate` takes, as far as it concerns planning."""
+    return planned(simulation_of(*values, **fields))
+
+
+def planned(simulation: Simulation) -> PlanResult:
+    """The plan of a simulation, and how long its planner took."""
+    cluster = setups.cluster_of(simulation)
+    costs = setups.costs_in(simulation, setups.trace_of(simulation, cluster))
+    began = time.perf_counter()
+    plan = setups.plan_of(simulation, costs, cluster)
+    return PlanResult(plan, costs, cluster, time.perf_counter() - began)
+
+
+def make_plan(*values: Any, **fields: Any) -> Plan:  # noqa: ANN401 - fields of Simulation
+    """The plan alone that `find_plan` finds."""
+    return find_plan(*values, **fields).plan

@@ -1,0 +1,265 @@
+"""What determines a simulation, described once: its options, keywords, keys of files, and the key of its result.
+
+A `Simulation` is a description: names, expressions and file names, or the values themselves where it is made in Python.
+`pipesim.studies.setups` makes of it what is lowered, a `Setup`.
+
+Nothing here imports numpy, because the command line derives its options, and `--help`, from these fields.
+"""
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pipesim.base import settings
+from pipesim.base.errors import InputError, quoted
+from pipesim.base.settings import setting
+from pipesim.core.sharing import SHARINGS
+
+if TYPE_CHECKING:
+    from pipesim.core.background import Background
+    from pipesim.core.cluster import Cluster
+    from pipesim.core.limits import HostMemory
+    from pipesim.core.plan import Plan
+    from pipesim.core.scenario import Scenario
+    from pipesim.core.schedule import Schedule
+    from pipesim.core.trace import Trace
+
+    Planner = Callable[..., Plan]
+    Scheduler = Callable[..., Schedule]
+
+
+TRANSFERS = ("eager", "rendezvous", "blocking")
+RECOMPUTES = ("none", "full", "selective")
+SCALINGS = ("recorded", "linear")
+
+
+def efficiency_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
+    """The efficiency that text or a number says: "curve", or a part of the peak."""
+    from pipesim.base import units  # noqa: PLC0415 - imports numpy
+
+    if value == "curve" or not isinstance(value, str):
+        return value
+    try:
+        return units.number(value)
+    except ValueError:
+        raise InputError(f"{quoted(value)} found; 'curve' or a number was expected") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """One simulation, or many iterations of it with drawn times."""
+
+    trace: "Trace | Path | str | None" = setting(
+        None, str, "A trace: a folder, a file of any format that can be imported, or the name of a bundled trace.",
+        family="traces", is_file=True,
+    )  # fmt: skip
+    architecture: str | None = setting(
+        None, str, "A model in place of a trace, timed from data sheets: a name such as gpt-6.7b, or name(sizes).",
+        family="architectures",
+    )  # fmt: skip
+    efficiency: "float | str" = setting(
+        "curve", float, "With --architecture, the part of the peak reached: 'curve' by size of layers, or a number.",
+        metavar="NUMBER|curve", parse=efficiency_of,
+    )  # fmt: skip
+    cluster: "Cluster | Path | str | None" = setting(
+        None, str, "A cluster: a topology with its sizes, a cluster file, or what a machine says of itself.",
+        family="topologies",
+    )  # fmt: skip
+    device: str | None = setting(
+        None, str, "The kind of all devices, in place of that of the cluster: a100-80gb, ...", family="devices"
+    )
+    planner: "Planner | str" = setting(
+        "balanced", str, "The planner: a name, name(option=value), or module:function.", short="p", family="planners"
+    )
+    plan: "Plan | Path | str | None" = setting(None, str, "A plan from a file, in place of a planner.", is_file=True)
+    scheduler: "Scheduler | Schedule | str" = setting(
+        "one_f_one_b", str, "The order of microbatches: a name, module:function, or a schedule file (.csv, .json).",
+        short="s", family="schedulers",
+    )  # fmt: skip
+    microbatches: int = setting(8, int, "Microbatches in one iteration.", short="m")
+    microbatch_size: int | None = setting(None, int, "Samples in a microbatch; default: as in the trace.")
+    scaling: str = setting(
+        "recorded", str, "Time of a part of a microbatch: interpolated between recorded sizes, or in proportion (SPP).",
+        choices=SCALINGS,
+    )  # fmt: skip
+    weight_share: float = setting(
+        0.5, float, "Part of a backward that computes weight gradients, where a trace has only whole backwards."
+    )
+    sharing: str = setting("fair", str, "How transfers share links.", choices=SHARINGS)
+    transfers: str = setting("eager", str, "When transfers start.", choices=TRANSFERS)
+    optimizer: str | None = setting(None, str, "Optimizer step and state as recorded in the trace: sgd, adamw, ...")
+    optimizer_s_per_byte: float = setting(0.0, float, "Optimizer step: seconds per parameter byte.")
+    optimizer_state: float | None = setting(
+        None, float, "Optimizer state: bytes per parameter byte; default: Adam's in the trace's precision."
+    )
+    recompute: str = setting(
+        "none", str, "Layers that keep only their input and compute their forward again before the backward.",
+        choices=RECOMPUTES,
+    )  # fmt: skip
+    pair_overlap: float = setting(
+        0.0, float, "Of a forward and a backward that run as one (DualPipe), the part of the shorter that is hidden."
+    )
+    pair_factor: float | None = setting(
+        None, float, "In place of --pair-overlap: the time of such a pair, as a factor on the sum of both."
+    )
+    scenario: "Scenario | Path | str | None" = setting(
+        None, str, "TOML file with slow devices and degraded links.", is_file=True
+    )
+    background: "Background | Path | str | None" = setting(
+        None, str, "CSV file of what others use of links over time: link (a->b, a<->b), time (20ms), share (0.3).",
+        is_file=True,
+    )  # fmt: skip
+    iterations: int | None = setting(
+        None, int, "Simulate so many iterations, with layer times drawn from the trace's samples.", short="n"
+    )
+    seed: int = setting(0, int, "Seed of the draws.")
+    jitter: float = setting(0.0, float, "Vary each layer's time by this coefficient of variation: 0.05 is 5 %.")
+    engine: str = setting(
+        "auto", str, "The engine: auto, event (SimPy), compiled, or module:function; results do not depend on it.",
+        in_key=False,
+    )  # fmt: skip
+    host_memory: "HostMemory" = setting(
+        None, str, "Refuse what would take more of this machine's memory (8GB); default: half of it.",
+        metavar="SIZE", in_key=False,
+    )  # fmt: skip
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain text and numbers, as in files and JSON; values made in Python are there by their names."""
+        return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+
+    def check(self) -> None:
+        """Refuse fields that are missing, contradict each other, or have no effect."""
+        settings.check_choices(self)
+        given = {name for name, default in defaults().items() if not _is(getattr(self, name), default)}
+        check_together(given)
+        if "seed" in given and "iterations" not in given:
+            raise InputError("seed has no effect without iterations")
+
+
+Simulation.__doc__ = f"{Simulation.__doc__}\n\nFields:\n\n{settings.described(Simulation)}\n"
+
+FIELDS = tuple(settings.settings_of(Simulation))
+KEY_FIELDS = tuple(name for name, about in settings.settings_of(Simulation).items() if about.in_key)
+_POSITIONAL = ("trace", "cluster", "planner", "scheduler", "microbatches", "microbatch_size")
+
+
+def checked(name: str, value: Any, place: str) -> Any:  # noqa: ANN401 - what a file holds is anything
+    """A value from a file as a field has it."""
+    from pipesim.base import serialisation  # noqa: PLC0415 - imports numpy
+
+    about = settings.settings_of(Simulation)[name]
+    if about.parse is not None and isinstance(value, str):
+        value = about.parse(value)
+        return value if isinstance(value, str) else serialisation.checked(about.kind, value, place)
+    if value is None and defaults()[name] is not None:
+        raise InputError(f"{place}: null found; a value was expected")
+    kind: Any = Literal[about.choices] if about.choices else about.kind
+    return None if value is None else serialisation.checked(kind, value, place)
+
+
+def defaults() -> dict[str, Any]:
+    """The default of every field."""
+    return settings.defaults_of(Simulation)
+
+
+def check_together(names: "set[str] | frozenset[str]", where: str = "") -> None:
+    """Refuse names of fields that contradict each other, that have no effect, or without which nothing is described.
+
+    `where` ends the sentence about what is missing: what it could have been given in.
+    """
+    exclusive = (
+        ("trace", "architecture"),
+        ("plan", "planner"),
+        ("plan", "microbatches"),
+        ("optimizer", "optimizer_s_per_byte"),
+        ("optimizer", "optimizer_state"),
+    )
+    for one, other in exclusive:
+        if {one, other} <= names:
+            raise InputError(f"{one} and {other} found; one of them was expected")
+    if not {"trace", "architecture"} & names or "cluster" not in names:
+        missing = "cluster" if {"trace", "architecture"} & names else "trace, or architecture,"
+        raise InputError(f"{missing} is missing{where}")
+    if "efficiency" in names and "architecture" not in names:
+        raise InputError("efficiency has no effect without architecture: a trace has its own times")
+    if "jitter" in names and "iterations" not in names:
+        raise InputError("jitter has no effect without iterations")
+
+
+def idle_fields(simulation: Simulation) -> frozenset[str]:
+    """The fields that have no effect on the result of a simulation."""
+    effects = (
+        (("planner", "microbatches"), simulation.plan is None),
+        (("efficiency",), simulation.architecture is not None),
+        (("seed", "jitter"), simulation.iterations is not None),
+    )
+    return frozenset(name for names, has_effect in effects if not has_effect for name in names)
+
+
+def simulation_of(*values: Any, **fields: Any) -> Simulation:  # noqa: ANN401 - fields of Simulation
+    """The simulation that positional values and keywords of a function such as `ps.simulate` describe.
+
+    Values are trace, cluster, planner (or plan), scheduler, microbatches, microbatch_size; or a Simulation, whose
+    fields the keywords replace. A keyword that no field has is refused, with what was probably meant.
+    """
+    settings.check_names(fields, list(FIELDS) + list(_GROUPS), "keyword")
+    base = Simulation()
+    if values and isinstance(values[0], Simulation):
+        base, values = values[0], values[1:]
+    if len(values) > len(_POSITIONAL):
+        raise InputError(f"{len(values)} values found; {len(_POSITIONAL)} at most were expected, then keywords")
+    given = dict(zip(_POSITIONAL, values, strict=False))
+    for name in given.keys() & fields.keys():
+        raise InputError(f"{name} found as a value and as a keyword; one of them was expected")
+    made = replace(base, **_as_fields(given | fields))
+    made.check()
+    return made
+
+
+# Keywords of pipesim 0.1 that hold several fields: a value of this class each.
+_GROUPS = ("options",)
+
+
+def _as_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords as fields: a plan may be given as the planner and the other way round, options as one value."""
+    found = dict(given)
+    options = found.pop("options", None)
+    if options is not None:
+        found = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)} | found
+    planner, plan = found.get("planner"), found.get("plan")
+    if planner is not None and _is_plan(planner):
+        found["plan"] = found.pop("planner")
+    elif "planner" not in found and plan is not None and not _is_plan(plan) and not _is_plan_file(plan):
+        if isinstance(plan, str):
+            text = f"plan={plan!r} names a planner; write planner={plan!r} (the old keyword goes with the next release)"
+            warnings.warn(text, DeprecationWarning, stacklevel=4)
+        found["planner"] = found.pop("plan")
+    efficiency = found.get("efficiency")
+    return found if efficiency is None else found | {"efficiency": efficiency_of(efficiency)}
+
+
+def _is_plan(value: object) -> bool:
+    from pipesim.core.plan import Plan  # noqa: PLC0415 - imports numpy
+
+    return isinstance(value, Plan)
+
+
+def _is_plan_file(value: object) -> bool:
+    return isinstance(value, Path) or (isinstance(value, str) and value.endswith((".json", ".toml")))
+
+
+def _is(value: object, default: object) -> bool:
+    """Whether a value is the default; values made in Python never are, and some cannot be compared."""
+    return value is default or (isinstance(value, str | int | float) and value == default)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - of any field
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    name = getattr(value, "name", None) or getattr(value, "model", None) or getattr(value, "__name__", None)
+    return str(name or type(value).__name__)

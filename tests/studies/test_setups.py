@@ -1,0 +1,98 @@
+"""What a simulation describes is loaded and planned as described."""
+
+import numpy as np
+import pytest
+
+from helpers.networks import chain, pipeline_trace
+from helpers.strategies import even_trace
+from pipesim.analysis import metrics
+from pipesim.base.errors import InputError, PlanError, RefusedError
+from pipesim.studies import results
+
+FLAT = 'flat(4, bandwidth="1GB/s")'
+
+
+def own_planner(model, cluster, costs, microbatches):
+    """A planner that somebody else wrote."""
+    from pipesim.planners.uniform import uniform
+
+    return uniform(model, cluster, costs, microbatches, stages=2)
+
+
+def bad_planner(*_):
+    """Not a planner."""
+
+
+def test_a_plan_for_other_devices_is_refused():
+    plan = results.make_plan("vgg-19", FLAT)
+    with pytest.raises(PlanError, match=r"stages\[2\].devices\[0\]: cluster .* has no device 'gpu2'"):
+        results.simulate("vgg-19", 'flat(2, bandwidth="1GB/s")', plan)
+
+
+def test_anybodys_function_can_plan():
+    plan = results.make_plan(even_trace(4), FLAT, "studies.test_setups:own_planner")
+    assert len(plan.stages) == 2
+    assert results.make_plan(even_trace(4), FLAT, own_planner) == plan
+    with pytest.raises(InputError, match=r"bad_planner.*returned a NoneType; a Plan was expected"):
+        results.make_plan(even_trace(4), FLAT, "studies.test_setups:bad_planner")
+
+
+def test_the_microbatch_size_scales_the_work():
+    """Twice the samples take twice as long, seconds and bytes, where links have no latency."""
+    flat = 'flat(4, bandwidth="1GB/s", latency=0)'
+    one, two = (results.simulate(even_trace(4), flat, microbatch_size=size, sharing="none").timeline for size in (1, 2))
+    assert two.makespan == 2 * one.makespan
+    assert metrics.throughput(one) == pytest.approx(metrics.throughput(two))
+
+
+def scenario(tmp_path, text):
+    file = tmp_path / "scenario.toml"
+    file.write_text(f'format = "pipesim.scenario"\nversion = 1\n{text}', encoding="utf-8")
+    return file
+
+
+def test_a_device_that_is_slow_throughout_takes_longer_for_every_task(tmp_path):
+    slow = scenario(tmp_path, '[[slow]]\ndevice = "g0"\nfactor = 2.0\n')
+    calm = results.simulate(pipeline_trace([1000], [2000]), chain(1), microbatches=3).timeline
+    late = results.simulate(pipeline_trace([1000], [2000]), chain(1), microbatches=3, scenario=slow).timeline
+    assert late.makespan == 2 * calm.makespan
+    late.verify()
+
+
+def test_a_device_that_is_slow_for_a_while_loses_just_that(tmp_path):
+    """Half speed from 500 to 1500 ns costs 500 ns."""
+    slow = scenario(tmp_path, '[[slow]]\ndevice = "g0"\nfactor = 2.0\nstart = "500ns"\nend = "1500ns"\n')
+    timeline = results.simulate(pipeline_trace([1000], [2000]), chain(1), microbatches=3, scenario=slow).timeline
+    assert timeline.makespan == 3 * 3000 + 500
+
+
+@pytest.mark.parametrize("sharing", ["none", "fifo", "fair"])
+def test_a_degraded_link_carries_a_fraction(tmp_path, sharing):
+    """1000 bytes at 1 byte per ns, a quarter of it from 1500 ns on: half is through, the rest takes 4 times as long."""
+    bad = scenario(
+        tmp_path, '[[degraded]]\nsource = "g0"\ntarget = "g1"\nfraction = 0.25\nstart = "1500ns"\nend = "5us"\n'
+    )
+    trace = pipeline_trace([1000, 10], [10, 10], [1000])
+    timeline = results.simulate(trace, chain(2), "uniform", "gpipe", 1, scenario=bad, sharing=sharing).timeline
+    timeline.verify()
+    transfer = int(np.flatnonzero(~timeline.program.is_compute & (timeline.program.source == 0))[0])
+    assert (timeline.start[transfer], timeline.end[transfer]) == (1000, 1500 + 4 * 500)
+
+
+def test_a_scenario_for_other_devices_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"slow\[0\].device: cluster 'chain' has no device 'g7'"):
+        results.simulate(
+            pipeline_trace([1], [1]), chain(1), scenario=scenario(tmp_path, '[[slow]]\ndevice = "g7"\nfactor = 2\n')
+        )
+    with pytest.raises(InputError, match=r"degraded\[0\]: cluster 'chain' has no link 'a' - 'b'"):
+        results.simulate(
+            pipeline_trace([1], [1]),
+            chain(1),
+            scenario=scenario(tmp_path, '[[degraded]]\nsource = "a"\ntarget = "b"\nfraction = 0.5\n'),
+        )
+
+
+def test_an_abstract_channel_has_no_link_to_degrade(tmp_path):
+    bad = scenario(tmp_path, '[[degraded]]\nsource = "g0"\ntarget = "g1"\nfraction = 0.5\n')
+    with pytest.raises(RefusedError, match="sharing 'channel' has no links to degrade"):
+        results.simulate(pipeline_trace([1, 1], [1, 1], [1]), chain(2), scenario=bad, sharing="channel")
