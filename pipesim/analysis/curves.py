@@ -131,7 +131,7 @@ def _steps(base: NDArray[Number], row: Ints, time: Ints, change: NDArray[Number]
 
 
 def _sums_by_row(row: Ints, change: NDArray[Number], rows: int) -> NDArray[Number]:
-    """Running sums that start anew in every row; sums of floats that are back at nothing are exactly 0."""
+    """Running sums, one per row; sums of floats that return to nothing are exactly 0."""
     first = np.searchsorted(row, np.arange(rows))
     total = np.cumsum(change)
     before = np.append(np.zeros(1, total.dtype), total)[first]

@@ -76,7 +76,7 @@ def borrowing(kernel: Kernel) -> Kernel:
 def inlined(kernel: Kernel) -> Kernel:
     """Declare that a kernel is compiled as a part of every kernel that calls it.
 
-    For the steps of a loop that take tuples of many arrays: in a call of its own each array would be passed anew.
+    For the steps of a loop that take tuples of many arrays: a call of its own would pass every array of them each time.
     """
     kernel.__dict__["inlined"] = True
     return kernel

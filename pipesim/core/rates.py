@@ -65,12 +65,12 @@ def _check_bytes(program: Program, end: Ints, task: Ints, time: Ints, rate: Floa
 
 
 def _check_shares(program: Program, end: Ints, task: Ints, time: Ints, rate: Floats) -> None:
-    """Go through all moments at which a rate or a link changes; look at what crosses the links that are concerned."""
+    """At every moment at which a rate or a link changes: check the flows on the links that are affected."""
     changed = sorted(zip(time.tolist(), range(len(task)), strict=True))
     ended = sorted({(int(end[t]), t) for t in task.tolist()})
     speed_changes = sorted((t, m) for m, speeds in program.media_speeds.items() for t in speeds.times)
     network = _Network(program)
-    at_change = at_end = at_turn = 0
+    at_change = at_end = at_change_of_link = 0
     for now in sorted({when for when, _ in (*changed, *ended, *speed_changes)}):
         touched = set[int]()
         while at_change < len(changed) and changed[at_change][0] == now:
@@ -80,9 +80,9 @@ def _check_shares(program: Program, end: Ints, task: Ints, time: Ints, rate: Flo
         while at_end < len(ended) and ended[at_end][0] == now:
             touched.update(network.remove(ended[at_end][1]))
             at_end += 1
-        while at_turn < len(speed_changes) and speed_changes[at_turn][0] == now:
-            touched.add(network.turn(speed_changes[at_turn][1], now))
-            at_turn += 1
+        while at_change_of_link < len(speed_changes) and speed_changes[at_change_of_link][0] == now:
+            touched.add(network.change_capacity(speed_changes[at_change_of_link][1], now))
+            at_change_of_link += 1
         network.check(touched, now)
 
 
@@ -111,17 +111,17 @@ class _Network:
             self.crossing[medium].remove(task)
         return route
 
-    def turn(self, medium: int, now: int) -> int:
+    def change_capacity(self, medium: int, now: int) -> int:
         self.capacity[medium] = float(self.program.capacity[medium]) * self.program.media_speed(medium, now)
         return medium
 
     def check(self, touched: set[int], now: int) -> None:
         """Only flows on links where something changed can have become unfair."""
         fastest = dict[int, float]()  # on links that are full: what the fastest flow there may be
-        concerned = set[int]()
+        affected = set[int]()
         for medium in sorted(touched):
-            concerned |= self.crossing[medium]
-        for medium in sorted({medium for task in concerned for medium in self.route[task]}):
+            affected |= self.crossing[medium]
+        for medium in sorted({medium for task in affected for medium in self.route[task]}):
             rates = [self.rate[task] for task in self.crossing[medium]]
             load, capacity = sum(rates), self.capacity[medium]
             if load > capacity * (1 + SLACK):
@@ -131,7 +131,7 @@ class _Network:
                 )
             if load >= capacity * (1 - SLACK):
                 fastest[medium] = max(rates)
-        for task in sorted(concerned):
+        for task in sorted(affected):
             self._check_flow(task, fastest, now)
 
     def _check_flow(self, task: int, fastest: dict[int, float], now: int) -> None:
@@ -144,7 +144,7 @@ class _Network:
                 self.program,
                 task,
                 f"runs at {rate} bytes per ns at {now} ns, below its fair share: it is not at its limit, and on every "
-                "link that it crosses there is room, or a faster transfer",
+                "link that it crosses capacity is left, or a faster transfer runs",
             )
 
 

@@ -2,8 +2,8 @@
 
 Adding a rule takes one file and one entry of `_RULES`. The entry has what lowering, metrics and the command line ask
 before anything runs. The file has everything that acts: the rule on SimPy, its compiled event loop, and the check of a
-timeline; `pipesim/engines/sharing_rules/` has these files, and says what they define. A file is imported when a program
-runs or a timeline is verified, so that `--help` and sweeps list the rules without importing SimPy.
+timeline; these files are in `pipesim/engines/sharing_rules/`, which documents what they define. A file is imported when
+a program runs or a timeline is verified, so that `--help` and sweeps list the rules without importing SimPy.
 """
 
 import importlib

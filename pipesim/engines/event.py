@@ -1,8 +1,8 @@
 """The reference engine: a SimPy process per device, and a network manager for all links.
 
-device process      for each task of its lane, in order: wait until nothing is missing, work, tell who waits
+device process      for each task of its lane, in order: wait until nothing is missing, work, start what depends on it
 missing[task]       how many of the tasks it needs have not ended
-gate[task]          the event on which a device is parked that has come to a task too early
+gate[task]          the event that a device waits for which has reached a task too early
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -25,17 +25,17 @@ NAME = "event"
 
 
 def run(program: Program, lanes: Sequence[int] | None = None, watch: Callable[[int], None] | None = None) -> Timeline:
-    """Play the program.
+    """Run the program.
 
-    `lanes` is the order in which device processes are created; it must not matter. `watch` is told now and then how
-    many tasks have ended.
+    `lanes` is the order in which device processes are created; it must not matter. `watch` is called now and then with
+    the number of tasks that have ended.
     """
     simulation = _EventRun(program)
     for lane in lanes if lanes is not None else range(len(program.devices)):
         simulation.env.process(simulation.device(lane))
-    for task in simulation.unbound:
+    for task in simulation.ready:
         simulation.links.request(task)
-    _play(simulation, watch)
+    _run_to_end(simulation, watch)
     if simulation.running:
         raise DeadlockError(unfinished_tasks(program, simulation.end))
     rates = simulation.links.rates()
@@ -50,7 +50,7 @@ def run(program: Program, lanes: Sequence[int] | None = None, watch: Callable[[i
     )
 
 
-def _play(simulation: "_EventRun", watch: Callable[[int], None] | None, events: int = 20_000) -> None:
+def _run_to_end(simulation: "_EventRun", watch: Callable[[int], None] | None, events: int = 20_000) -> None:
     if watch is None:
         simulation.env.run()
         return
@@ -86,10 +86,10 @@ class _EventRun:
         self.links: LinkManager = program.sharing_rule.implementation("link_manager")(
             self.env, program, self.start, self.done
         )
-        self.unbound = [t for t, missing in enumerate(self.missing) if not missing and not self.on_lane[t]]
+        self.ready = [t for t, missing in enumerate(self.missing) if not missing and not self.on_lane[t]]
 
     def device(self, lane: int) -> Generator[Event, None, None]:
-        """The life of a device: its tasks, in order."""
+        """The process of a device: its tasks, in order."""
         env, duration, missing = self.env, self.duration, self.missing
         speeds = self.program.lane_speeds.get(lane)
         for task in self.program.order[lane].tolist():
@@ -102,15 +102,15 @@ class _EventRun:
             self.done(task)
 
     def done(self, task: int) -> None:
-        """A task has ended: whoever misses nothing any more may go on."""
+        """A task has ended: its dependents that miss nothing more go on."""
         self.end[task] = int(self.env.now)
         self.running -= 1
         missing = self.missing
         for at in range(self.first[task], self.first[task + 1]):
-            waiter = self.dependent[at]
-            missing[waiter] -= 1
-            if not missing[waiter]:
-                if not self.on_lane[waiter]:
-                    self.links.request(waiter)
-                elif waiter in self.gate:
-                    self.gate.pop(waiter).succeed()
+            dependent = self.dependent[at]
+            missing[dependent] -= 1
+            if not missing[dependent]:
+                if not self.on_lane[dependent]:
+                    self.links.request(dependent)
+                elif dependent in self.gate:
+                    self.gate.pop(dependent).succeed()

@@ -1,11 +1,11 @@
 """How flows share links: max-min fair rates, by progressive filling.
 
     link 0   capacity 3   a b c      1. every link offers capacity / flows: 1 and 4; the least is link 0's
-    link 1   capacity 5   c          2. its flows get that rate and are settled; the others share what is left
-                                     3. again, until every flow is settled
+    link 1   capacity 5   c          2. its flows get that rate and are fixed; the others share what is left
+                                     3. again, until every flow is fixed
 
 One function, used by every engine, on flat sequences of numbers: the same sums in the same order give the same bits.
-What links offer only rises as flows are settled, so a heap of offers is looked over again only at its top.
+What links offer only rises as flows are fixed, so a heap of offers is looked over again only at its top.
 """
 
 import heapq
@@ -28,7 +28,7 @@ def max_min(  # noqa: C901, PLR0912, PLR0915 - one kernel, without calls: numba 
     """
     flows, links = len(first) - 1, len(capacity)
     rate = [0.0] * flows
-    settled = [False] * flows
+    has_rate = [False] * flows
     left = [0.0] * links
     sharing = [0] * links
     for j in range(first[flows]):
@@ -44,21 +44,21 @@ def max_min(  # noqa: C901, PLR0912, PLR0915 - one kernel, without calls: numba 
             member[begin[m] + place[m]] = i
             place[m] += 1
     offers = [(0.0, 0)]
-    wishes = [(0.0, 0)]
+    limits_left = [(0.0, 0)]
     offers.clear()
-    wishes.clear()
+    limits_left.clear()
     for m in range(links):
         left[m] = capacity[m]
         if sharing[m]:
             offers.append((left[m] / sharing[m], m))
     for i in range(flows):
         if limit[i] < INFINITE:
-            wishes.append((limit[i], i))  # noqa: PERF401 - what numba knows
+            limits_left.append((limit[i], i))  # noqa: PERF401 - what numba knows
     heapq.heapify(offers)
-    heapq.heapify(wishes)
+    heapq.heapify(limits_left)
     open_flows = flows
     while open_flows:
-        # The link that offers least, and the flow that wants least: whichever is tighter is settled now.
+        # The link that offers least, and the flow that wants least: whichever is tighter is fixed now.
         offer, tightest = INFINITE, -1
         while len(offers) > 0:
             offer, tightest = offers[0]
@@ -69,19 +69,19 @@ def max_min(  # noqa: C901, PLR0912, PLR0915 - one kernel, without calls: numba 
             else:
                 break
             offer, tightest = INFINITE, -1
-        while len(wishes) > 0 and settled[wishes[0][1]]:
-            heapq.heappop(wishes)
-        wish, modest = INFINITE, -1
-        if len(wishes) > 0:
-            wish, modest = wishes[0]
-        share = min(wish, offer)
-        alone = wish <= offer
+        while len(limits_left) > 0 and has_rate[limits_left[0][1]]:
+            heapq.heappop(limits_left)
+        least_limit, lowest = INFINITE, -1
+        if len(limits_left) > 0:
+            least_limit, lowest = limits_left[0]
+        share = min(least_limit, offer)
+        alone = least_limit <= offer
         for at in range(0 if alone else begin[tightest], 1 if alone else begin[tightest + 1]):
-            i = modest if alone else member[at]
-            if settled[i]:
+            i = lowest if alone else member[at]
+            if has_rate[i]:
                 continue
             rate[i] = share
-            settled[i] = True
+            has_rate[i] = True
             open_flows -= 1
             for j in range(first[i], first[i + 1]):
                 m = media[j]

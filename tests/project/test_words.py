@@ -15,7 +15,6 @@ ROOTS = ("pipesim", "docs", "experiments", "notebooks", "benchmarks", "traces")
 NOT_YET = [
     "analysis",
     "cli",
-    "engines",
     "planners",
     "studies",
 ]

@@ -20,7 +20,7 @@ from pipesim.engines.compiled.heap import empty_heap, push
 from pipesim.engines.compiled.speeds import Profiles, finish, profiles_of
 
 ENDS = 0
-PER_CHANGE = 100  # bytes for each change of a rate: a list that grows, and the columns made of it
+PER_CHANGE = 100  # bytes for each change of a rate: an array that grows, and its copies
 
 
 class CapacityChanges(NamedTuple):

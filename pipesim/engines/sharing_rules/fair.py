@@ -40,7 +40,7 @@ from pipesim.engines.compiled.simulation_state import (
 from pipesim.engines.link_manager import LOW, NORMAL, Done, LinkManager, routes_of
 from pipesim.engines.max_min import max_min
 
-PER_CHANGE = 250  # bytes for each change of a rate on SimPy: a tuple of three numbers, and the columns made of them
+PER_CHANGE = 250  # bytes for each change of a rate on SimPy: a tuple of three numbers, and its row in the columns
 
 
 # --- on SimPy --------------------------------------------------------------------------------------------------------

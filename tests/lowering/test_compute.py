@@ -1,0 +1,144 @@
+"""Forwards, backwards, pairs of both, optimizer steps: their seconds and memory, recorded or drawn."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from helpers.networks import chain, pipeline_trace
+from helpers.small_programs import replicated
+from helpers.strategies import jobs
+from pipesim.core.cluster import Cluster, Device, Link
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import BACKWARD, FORWARD, INPUT, WEIGHT
+from pipesim.core.schedule import parse
+from pipesim.core.trace import Trace
+from pipesim.engines.event import run
+from pipesim.lowering import Options, Setup, lower, redraw
+from pipesim.schedulers.gpipe import gpipe
+from pipesim.schedulers.one_f_one_b import one_f_one_b
+
+
+def test_split_replicas_work_on_their_share_of_the_microbatch():
+    program = replicated()
+    first, second = program.stage == 0, program.stage == 1
+    assert set(program.duration[first & (program.kind == FORWARD)]) == {20}
+    assert set(program.duration[second & (program.kind == BACKWARD)]) == {60}
+
+
+def test_the_first_backward_of_a_stage_takes_its_own_time():
+    trace = pipeline_trace([5], [9])
+    layers = trace.layers | {"backward_first_s": np.array([4e-9])}
+    plan = Plan("by hand", 1, 3, (Stage(0, 1, ("g0",)),))
+    program = lower(Setup(plan, one_f_one_b(plan), costs_of(Trace("by hand", "test", 1, layers)), chain(1)))
+    assert program.duration[program.kind == BACKWARD].tolist() == [4, 9, 9]
+
+
+def test_times_of_each_kind_of_device_are_its_own():
+    layers = {
+        "layer": np.array([0, 0]),
+        "name": np.array(["a", "a"], object),
+        "device_kind": np.array(["slow", "fast"], object),
+        "forward_s": np.array([20e-9, 10e-9]),
+        "backward_s": np.array([40e-9, 20e-9]),
+        "output_bytes": np.array([0, 0]),
+    }
+    cluster = Cluster("two kinds", (Device("g0", "fast"), Device("g1", "slow")), (Link("g0", "g1", 1e9),))
+    plan = Plan("m", 1, 1, (Stage(0, 1, ("g0", "g1")),))
+    program = lower(Setup(plan, gpipe(plan), costs_of(Trace("m", "test", 1, layers)), cluster))
+    assert program.duration[program.kind == FORWARD].tolist() == [5, 10]
+
+
+def test_a_stash_is_held_from_forward_to_backward_and_split_backwards_release_it_in_two_parts():
+    trace = pipeline_trace([1], [2])
+    costs = costs_of(Trace("m", "test", 1, trace.layers | {"stash_bytes": np.array([101])}))
+    plan = Plan("m", 1, 2, (Stage(0, 1, ("g0",)),))
+    whole = lower(Setup(plan, parse("0F0,0F1,0B0,0B1"), costs, chain(1)))
+    split = lower(Setup(plan, parse("0F0,0I0,0F1,0I1,0W1,0W0"), costs, chain(1)))
+    assert whole.memory_start.tolist() == [101, 101, 0, 0]
+    assert whole.memory_end.tolist() == [0, 0, -101, -101]
+    by_kind = {kind: split.memory_end[split.kind == kind].tolist() for kind in (INPUT, WEIGHT)}
+    assert by_kind == {INPUT: [-50, -50], WEIGHT: [-51, -51]}
+
+
+@settings(max_examples=100)
+@given(jobs())
+def test_memory_that_is_taken_is_given_back(job):
+    program = job.program
+    change = np.bincount(
+        program.lane[program.is_compute], (program.memory_start + program.memory_end)[program.is_compute]
+    )
+    assert not change.any()
+
+
+def test_a_draw_takes_only_recorded_samples_and_depends_on_the_seed_alone():
+    layers = pipeline_trace([1], [1]).layers
+    repeated = {name: np.repeat(values, 3) for name, values in layers.items()} | {
+        "sample": np.arange(3),
+        "forward_s": np.array([10e-9, 20e-9, 70e-9]),
+    }
+    costs = costs_of(Trace("m", "test", 1, repeated))
+    plan = Plan("m", 1, 50, (Stage(0, 1, ("g0",)),))
+    cluster = chain(1)
+    program = lower(Setup(plan, gpipe(plan), costs, cluster))
+    assert set(program.duration[program.kind == FORWARD]) == {20}, "the median"
+    drawn = redraw(program, Setup(plan, gpipe(plan), costs, cluster), rng=np.random.default_rng(1))
+    assert set(drawn.duration[drawn.kind == FORWARD]) == {10, 20, 70}
+    again = redraw(program, Setup(plan, gpipe(plan), costs, cluster), rng=np.random.default_rng(1))
+    assert np.array_equal(drawn.duration, again.duration)
+
+
+def test_jitter_keeps_the_mean_and_has_the_stated_variation():
+    costs = costs_of(pipeline_trace([1_000_000], [1_000_000]))
+    plan = Plan("by hand", 1, 20_000, (Stage(0, 1, ("g0",)),))
+    program = lower(Setup(plan, gpipe(plan), costs, chain(1)))
+    drawn = redraw(program, Setup(plan, gpipe(plan), costs, chain(1)), rng=np.random.default_rng(0), jitter=0.2)
+    drawn = drawn.duration / 1e6
+    assert drawn.mean() == pytest.approx(1, abs=0.01)
+    assert drawn.std() == pytest.approx(0.2, abs=0.01)
+
+
+PAIR = Plan("by hand", 2, 2, (Stage(0, 1, ("g0",)), Stage(1, 2, ("g1",))))
+PAIRED = parse("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,1B0,1F1,1B1")
+
+
+def paired_program(hop=0, **options):
+    """Two stages with F = 10, B = 30; the first does its second forward and its first backward as one."""
+    costs = costs_of(pipeline_trace([10, 10], [30, 30]))
+    return lower(Setup(PAIR, PAIRED, costs, chain(2, [hop]), Options(**options)))
+
+
+@pytest.mark.parametrize(
+    ("options", "together"),
+    [({}, 40), ({"pair_overlap": 1.0}, 30), ({"pair_overlap": 0.5}, 35), ({"pair_factor": 0.6}, 24)],
+)
+def test_a_pair_takes_the_stated_time(options, together):
+    """The longer and what of the shorter does not hide in it, or a factor on the sum."""
+    timeline = run(paired_program(**options))
+    timeline.verify()
+    first, second = 1, 2  # tasks are the schedule's actions
+    assert timeline.start[first] == timeline.end[3 + 1 + 1] == 50, "it waits for the backward of the other stage"
+    assert timeline.end[second] - timeline.start[first] == together
+    assert timeline.start[second] == timeline.end[first]
+
+
+def test_what_either_gives_is_there_when_both_have_ended():
+    timeline = run(paired_program(pair_overlap=1.0))
+    forward_of_the_other = 4 + 2
+    assert timeline.program.label(forward_of_the_other).startswith("1F1")
+    assert timeline.start[forward_of_the_other] == timeline.end[2] == 80
+
+
+@pytest.mark.parametrize("transfers", ["eager", "rendezvous", "blocking"])
+@pytest.mark.parametrize("sharing", ["none", "fifo", "fair", "channel"])
+def test_pairs_replay_under_every_rule(sharing, transfers):
+    timeline = run(paired_program(hop=5, sharing=sharing, transfers=transfers))
+    timeline.verify()
+
+
+def test_pairs_keep_their_time_when_times_are_drawn_anew():
+    costs = costs_of(pipeline_trace([10, 10], [30, 30]))
+    plan, options = PAIR, Options(pair_factor=0.5)
+    program = lower(Setup(plan, PAIRED, costs, chain(2), options))
+    drawn = redraw(program, Setup(plan, PAIRED, costs, chain(2), options), rng=np.random.default_rng(0))
+    assert np.array_equal(drawn.duration, program.duration)
