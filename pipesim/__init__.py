@@ -23,7 +23,7 @@ module imports only those that stand before it.
     engines*    program to timeline
     display     text figures timeline_files json_data
     studies     simulation loading pricing ordering setups certified replay results comparison whatif equal_stages
-                rebuilding store sweep
+                rebuilding store sweep_options sweep
     cli
 
 Words:

@@ -19,7 +19,7 @@ from pipesim.base import lookup
 from pipesim.base.errors import quoted
 from pipesim.cli import failures, parameters, renamed, streams
 
-# What `pipesim --help` says of each command, so that none need be imported to say it.
+# The line of each command in `pipesim --help`, so that none need be imported for it.
 COMMANDS = {
     "demo": "Plan, simulate, draw and compare a model on two servers.",
     "trace": "Make a trace of a model from the data sheets of devices.",
@@ -70,7 +70,7 @@ class _Group(click.Group):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, in the order in which one meets them."""
+        """All commands, in the order of the table."""
         del ctx
         return list(COMMANDS)
 
@@ -101,15 +101,15 @@ class _Group(click.Group):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; what is wrong is said in one paragraph, with an exit code of docs/exit-codes.md."""
+    """Run a command; an error is one paragraph, with an exit code of docs/exit-codes.md."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     if "" not in sys.path:
-        sys.path.append("")  # module:function may be a file here; last, so that it stands in nobody's way
+        sys.path.append("")  # module:function may be a file here; last, so that it shadows nothing
     streams.prepare()
     words = renamed.with_present_names(words)
     try:
         cli.main(args=words or ["--help"], prog_name="pipesim", standalone_mode=False, obj=tuple(words))
-        if sys.stdout is not None:  # as it is where standard output was closed by whoever started this
+        if sys.stdout is not None:  # None where the caller closed standard output
             sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(failures.interrupted())
@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _end_with(error: Exception) -> int:
-    """The exit code of a command that failed, after it was said why."""
+    """The exit code of a command that failed, after printing the reason."""
     if isinstance(error, _CarriedError) and isinstance(error.__cause__, Exception):
         error = error.__cause__
     if isinstance(error, OSError):

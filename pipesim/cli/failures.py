@@ -71,7 +71,7 @@ def step_of(error: BaseException) -> str:
 
 
 def end_with(error: Exception) -> int:
-    """Say what went wrong; the exit code that goes with it."""
+    """Print the error; returns the exit code that goes with it."""
     code, message = _verdict(error)
     if os.environ.get(DETAILS, "") not in {"", "0"}:
         streams.complain("".join(traceback.format_exception(error)).rstrip("\n"))
@@ -104,9 +104,9 @@ def _verdict(error: Exception) -> tuple[str, str]:  # noqa: PLR0911 - one return
 def _internal(error: Exception) -> str:
     """A fault of the program, in a sentence that says how to report it."""
     first = clipped(next(iter(str(error).strip().splitlines()), ""), 300)
-    said = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    what = f"{type(error).__name__}: {first}" if first else type(error).__name__
     return (
-        f"internal error while {step_of(error)}: {said}{_place(error)}; this is a fault of pipesim: please report the "
+        f"internal error while {step_of(error)}: {what}{_place(error)}; this is a fault of pipesim: please report the "
         f"command and what it prints with {DETAILS}=1"
     )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pipesim.lowering import Setup
     from pipesim.studies.results import SimulationResult
 
-PATIENCE = 1.0  # seconds; what takes longer says that it is at work
+PATIENCE = 1.0  # seconds; what takes longer shows that it is running
 LONG = 100_000  # tasks; a simulation of more may take over a second and shows a progress bar
 
 T = TypeVar("T")
@@ -154,7 +154,7 @@ def check_free(folder: str, *, force: bool) -> None:
 
 
 def run(program: "Program", engine: str, *, quiet: bool) -> "Timeline":
-    """Replay, with a progress bar if it takes long and somebody looks."""
+    """Run a program, with a progress bar if it is long and standard error is a terminal."""
     from pipesim.engines import by_name
 
     if len(program) < LONG or quiet or not streams.is_watched():
@@ -165,7 +165,7 @@ def run(program: "Program", engine: str, *, quiet: bool) -> "Timeline":
 
 @contextmanager
 def progress(items: Iterable[T], length: int, label: str, *, quiet: bool) -> Iterator[Iterable[T]]:
-    """The items, with a progress bar if somebody looks."""
+    """The items, with a progress bar if standard error is a terminal."""
     if quiet or not streams.is_watched():
         yield items
     else:
@@ -175,7 +175,7 @@ def progress(items: Iterable[T], length: int, label: str, *, quiet: bool) -> Ite
 
 @contextmanager
 def bar(length: int, label: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A function to be told of every step that is done; draws a progress bar if somebody looks."""
+    """A function to call with the number of steps done; draws a progress bar if standard error is a terminal."""
     if quiet or not streams.is_watched():
         yield lambda _: None
     else:
@@ -190,7 +190,7 @@ def words() -> tuple[str, ...]:
 
 @contextmanager
 def busy(label: str, *, quiet: bool) -> Iterator[None]:
-    """Say what is going on, if it takes longer than one likes to wait and somebody looks."""
+    """Show what is running, if it takes longer than PATIENCE and standard error is a terminal."""
     if quiet or not streams.is_watched():
         yield
         return
@@ -220,6 +220,6 @@ def echo_json(data: Any) -> None:
 
 
 def wrote(path: str, what: str, *, quiet: bool = False) -> None:
-    """Say what was written where."""
+    """Print what was written where."""
     if not quiet:
         click.echo(f"{what} written to {path}")

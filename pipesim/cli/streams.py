@@ -21,7 +21,7 @@ _SIMILAR = str.maketrans("─│┌┐└┘├┤┬┴┼·•…±×−–—
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
-    """What stands for the characters that could not be encoded."""
+    """The replacement of characters that could not be encoded."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(map(_similar, error.object[error.start : error.end])), error.end
@@ -76,7 +76,7 @@ def json_text(data: Any) -> str:
 
 
 def is_watched() -> bool:
-    """Whether somebody looks at standard error, so that a progress bar makes sense."""
+    """Whether standard error is a terminal, so that a progress bar makes sense."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 

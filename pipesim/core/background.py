@@ -53,7 +53,7 @@ class Background:
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """The text of a file; what it says is checked against a cluster by `on`."""
+        """The text of a file; its rows are checked against a cluster by `on`."""
         return cls(str(path), files.read_text(Path(path)))
 
     def on(self, cluster: Cluster) -> Scenario:

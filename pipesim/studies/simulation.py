@@ -65,7 +65,7 @@ class Simulation:
         metavar="NUMBER|curve", parse=efficiency_of,
     )  # fmt: skip
     cluster: "Cluster | Path | str | None" = setting(
-        None, str, "A cluster: a topology with its sizes, a cluster file, or what a machine says of itself.",
+        None, str, "A cluster: a topology with its sizes, a cluster file, or a machine's own description.",
         family="topologies",
     )  # fmt: skip
     device: str | None = setting(

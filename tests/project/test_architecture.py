@@ -30,7 +30,7 @@ analysis: metrics curves channels spread trace_diff bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 display: text* figures* timeline_files* json_data*
 studies: simulation loading pricing ordering setups certified replay results comparison whatif equal_stages rebuilding
-      store sweep
+      store sweep_options sweep
 cli
 """
 

@@ -15,7 +15,7 @@ def diff(trace_a: str, trace_b: str, every: bool, as_json: bool) -> None:
 
     Times are compared by their means over the samples, with the interval that covers the true difference with 95 %
     confidence (Welch). A layer counts as slower or faster if it is, together with all others that do, with 95 %
-    confidence (Holm). Where a trace has one sample of a layer, nothing can be said of how sure a difference is.
+    confidence (Holm). Where a trace has one sample of a layer, the confidence of a difference is unknown.
 
     \b
     Examples:

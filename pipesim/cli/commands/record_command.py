@@ -146,8 +146,8 @@ def _facts(recording: "LayerRecording") -> list[tuple[str, str]]:
     ]
     for check in recording.checks:
         whole, layers = text.seconds(check.reference_s), text.seconds(check.layers_s)
-        said = f"{whole} as it is, {layers} layer by layer ({100 * check.difference:+.1f} %)"
-        facts.append((f"microbatch of {check.microbatch_size}", said))
+        times = f"{whole} as it is, {layers} layer by layer ({100 * check.difference:+.1f} %)"
+        facts.append((f"microbatch of {check.microbatch_size}", times))
     facts += [(f"step of {step.name}", f"{1e9 * step.s_per_byte:.4g} ns per byte") for step in trace.optimizers]
     if recording.lost:
         used = len(recording.lost) - recording.disturbed

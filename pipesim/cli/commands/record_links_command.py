@@ -60,13 +60,13 @@ def record_links(output: str, how: LinkOptions, force: bool, as_json: bool) -> N
       all-reduces   for comparison only
 
     \b
-    What is decided from it, and said in the files
+    What is decided from it, and written into the files
       table         a size whose rounds differ (half of them by more than 20 %), or that takes over 20 % longer than
                     a larger one, is left out and named; over a quarter left out, or a large one, is an error
       bandwidth     what transfers share: bytes per second of the slope over sizes from a sixteenth of the largest on.
                     One transfer alone takes what the table says, also where a buffer makes it faster than that
       duplex        half where both ways at once take 1.5 times as long as one way or longer, else full;
-                    within 0.15 of that, or where rounds disagree, the nearer one, and it is said to be unclear
+                    within 0.15 of that, or where rounds disagree, the nearer one, marked as unclear
 
     \b
     Writes into the folder
@@ -175,7 +175,7 @@ def _decided(fit: "Fit") -> list[str]:
     duplex = fit.duplex
     if duplex.rounds:
         span = f"{min(duplex.rounds):.2f} to {max(duplex.rounds):.2f} in {len(duplex.rounds)} rounds"
-        unclear = "" if duplex.is_clear else "; not clear: record again, or set duplex by hand"
+        unclear = "" if duplex.is_clear else "; not clear: record again, or set duplex yourself"
         lines.append(
             f"{fit.name}: {duplex.kind} duplex, both ways at once took {duplex.ratio:.2f} times as long as one way "
             f"({span}; half from {HALF_FROM} on{unclear})"

@@ -36,7 +36,7 @@ def rows(
 ) -> None:
     """The results of a sweep, in the order of its grid. FILE is the experiment, or its results (.sqlite).
 
-    The same results make the same bytes, whoever computed them and in whatever order.
+    The same results make the same bytes, in whatever order and on whatever workers they were computed.
 
     \b
     Examples:
@@ -87,7 +87,7 @@ def _check(file: str, store: str | None, *, as_json: bool) -> None:
         facts += [("damaged experiment", str(name)) for name in damage.names]
         click.echo(text.facts(facts))
     if damage.found:
-        raise InputError(f"{path}: is damaged; `pipesim sweep` computes again what a digest tells to be damaged")
+        raise InputError(f"{path}: is damaged; `pipesim sweep` computes again the rows whose digests differ")
 
 
 def _show(columns: list[str], found: list[Any]) -> None:

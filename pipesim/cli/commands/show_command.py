@@ -68,7 +68,7 @@ def show(  # noqa: PLR0917 - options
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a file or a trace of this name lies here; it comes before a family of the same name."""
+    """Whether there is a file or a trace of this name here; it comes before a family of the same name."""
     return files.is_file(path) or files.is_file(path / "trace.toml")
 
 

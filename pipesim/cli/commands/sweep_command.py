@@ -3,49 +3,26 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipesim.base.errors import InputError
-from pipesim.base.settings import setting, settings_of
 from pipesim.cli import options, setting_options, streams
-from pipesim.studies.simulation import Simulation
+from pipesim.studies.sweep_options import SweepOptions
 
 if TYPE_CHECKING:
-    from pipesim.core.limits import HostMemory
     from pipesim.studies.store import Status
     from pipesim.studies.sweep import Functions, Progress, Sweep
 
 _SHOWN = 5  # points that --dry-run shows
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """Where and by what a sweep is computed; the keywords of `sweep.run`."""
-
-    workers: int | None = setting(
-        None, int, "Processes; default: one per core. With --dask local, its workers.", short="w"
-    )
-    dask: str | None = setting(
-        None, str, "Run on a dask.distributed cluster; 'local' starts one here.", metavar="ADDRESS"
-    )
-    store: str | None = setting(
-        None, str, "Where results are kept; default: FILE with the suffix .sqlite.", is_file=True
-    )
-    engine: str | None = setting(None, str, "The engine; results do not depend on it.")
-    only: str | None = setting(
-        None, str, "Leave points for later for which this does not hold: 'gpus <= 64'.", metavar="FORMULA"
-    )
-    retry: bool = setting(False, bool, "Try again what failed.")
-    host_memory: "HostMemory" = setting(None, str, settings_of(Simulation)["host_memory"].help, metavar="SIZE")
-
-
 @click.command()
 @click.argument("file", required=False, type=click.Path())
-@setting_options.options(Running, "running")
+@setting_options.options(SweepOptions, "running")
 @click.option(
     "--allow-modules",
     metavar="NAME[,NAME]",
@@ -56,7 +33,7 @@ class Running:
 @click.option("--dry-run", is_flag=True, help="Check everything and count the points, without running.")
 @options.as_json
 def sweep(
-    file: str | None, running: Running, *, allow_modules: str | None, status: bool, dry_run: bool, as_json: bool
+    file: str | None, running: SweepOptions, *, allow_modules: str | None, status: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Simulate every point of the grid in FILE, and keep the results.
 
@@ -64,7 +41,7 @@ def sweep(
 
     A sweep file is a program: what it names as module:function is imported and run, from the current folder too. Run
     only files that you trust, or say with --allow-modules what they may name. --dry-run, --status, 'pipesim rows' and
-    'pipesim plot' import nothing that a file names. Dask has no authentication: whoever reaches the scheduler's port
+    'pipesim plot' import nothing that a file names. Dask has no authentication: anyone who reaches the scheduler's port
     can run code on its workers and here.
 
     \b
@@ -104,7 +81,7 @@ def sweep(
         return
     with _watched(quiet=as_json) as watch:
         try:
-            found = sweeps.run(experiment, watch=watch, tell=_say, allow_modules=allowed, **asdict(running))
+            found = sweeps.run(experiment, watch=watch, tell=_note, **asdict(replace(running, allow_modules=allowed)))
         except KeyboardInterrupt:
             click.echo("\nwhat was computed is kept; the same command goes on from there", err=True)
             raise
@@ -118,17 +95,19 @@ def _modules(text: str | None) -> tuple[str, ...] | None:
     return tuple(name.strip() for name in text.split(",") if name.strip() not in {"", "none"})
 
 
-def _say(text: str) -> None:
+def _note(text: str) -> None:
     click.echo(f"note: {text}", err=True)
 
 
 @contextmanager
 def _watched(*, quiet: bool) -> Iterator["Callable[[Progress], None] | None"]:
-    """A progress bar with rate and time left, if somebody looks."""
+    """A progress bar with rate and time left, if standard error is a terminal."""
     if quiet or not streams.is_watched():
         yield None
         return
-    with click.progressbar(length=1, label="sweeping", file=sys.stderr, show_eta=False, item_show_func=_told) as bar:
+    with click.progressbar(
+        length=1, label="sweeping", file=sys.stderr, show_eta=False, item_show_func=_progress_text
+    ) as bar:
 
         def watch(progress: "Progress") -> None:
             bar.length = progress.total
@@ -137,7 +116,7 @@ def _watched(*, quiet: bool) -> Iterator["Callable[[Progress], None] | None"]:
         yield watch
 
 
-def _told(progress: Any) -> str:  # a Progress, or nothing yet
+def _progress_text(progress: Any) -> str:  # a Progress, or nothing yet
     """Rate, time left, failures."""
     if progress is None:
         return ""
@@ -165,7 +144,7 @@ def _files(file: str | None) -> list[Path]:
     return found
 
 
-def _status_of(path: Path, store: str | None) -> "Status":
+def _status_of(path: Path, store: Path | str | None) -> "Status":
     from pipesim.studies import sweep as sweeps
 
     results, name = sweeps.opened(path, store)
@@ -241,7 +220,7 @@ def _show_points(experiment: "Sweep", functions: "Functions", *, as_json: bool) 
 
 @contextmanager
 def _counted(total: int, *, quiet: bool) -> "Iterator[Callable[[int], None] | None]":
-    """A line that says how many points were read, if somebody looks."""
+    """A line with the number of points that were read, if standard error is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return

@@ -82,7 +82,7 @@ def trace(
 
 def _refuse_beside_list(model: str | None) -> None:
     if model:
-        raise click.UsageError("--list stands alone, without a model", click.get_current_context())
+        raise click.UsageError("--list takes no model", click.get_current_context())
 
 
 def _checked_output(model: str | None, devices: tuple[str, ...], output: str | None, *, force: bool) -> str:

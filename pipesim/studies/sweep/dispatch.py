@@ -88,7 +88,7 @@ class Run:
         self.seconds: float | None = None  # of a point, lately
         self.recent = deque([(clock.monotonic(), 0)])  # (when, results since the beginning)
         self.came = 0
-        self.alone = False  # whether it was said that no worker is left
+        self.alone = False  # whether it was reported that no worker is left
 
     def _there(self) -> set[bytes]:
         found: set[bytes] = set()
@@ -119,7 +119,7 @@ class Run:
                 waiting.clear()
 
     def _first_done(self, waiting: dict[Future[list[Outcome]], Chunk]) -> list[Future[list[Outcome]]]:
-        """The chunks that are done, in the order in which they were handed out; says so if nobody works on them."""
+        """The chunks that are done, in the order in which they were handed out; reports where no worker is left."""
         while not (done := self.crew.wait(waiting, _SILENCE_S)):
             if not self.crew.count() and not self.alone:
                 self.alone = True
@@ -161,7 +161,7 @@ class Run:
         check_listed(self.store, self.work.experiment)
 
     def _count(self, done: int, failed: int) -> None:
-        """Tell how far things are."""
+        """Report the progress."""
         self.done, self.failed, self.came = self.done + done, self.failed + failed, self.came + done
         now = self.clock.monotonic()
         self.recent.append((now, self.came))

@@ -62,7 +62,7 @@ class Functions:
 
 
 def is_own(name: str) -> bool:
-    """Whether a name is that of somebody's function, and not of one that comes with pipesim."""
+    """Whether a name is that of a user's function, and not of one that comes with pipesim."""
     return ":" in name.partition("(")[0]
 
 

@@ -76,7 +76,7 @@ class Grid:
         return found
 
     def places(self, number: int) -> tuple[int, ...]:
-        """Where a point stands in each group."""
+        """The index of a point in each group."""
         found = []
         for length in reversed(self.shape):
             number, place = divmod(number, length)
@@ -125,7 +125,7 @@ def read(data: Any, known: Sequence[str]) -> Grid:  # noqa: ANN401 - what a file
     names = [name for group in groups for name in group]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"{name}: stands twice in the grid")
+            raise InputError(f"duplicate axis {name}")
     return Grid(tuple(groups), filters(data.get("where", []), [*names, *known]))
 
 
@@ -135,12 +135,12 @@ def _zipped(data: Any) -> dict[str, tuple[Scalar, ...]]:  # noqa: ANN401 - as `r
     group = {name: axis(value, name, repeats=True) for name, value in data.items()}
     lengths = {name: len(values) for name, values in group.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise InputError(f"{told}; axes that vary together need as many values each")
+        found = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise InputError(f"{found}; axes that vary together need as many values each")
     first: dict[tuple[tuple[type, Scalar], ...], int] = {}
     for index, row in enumerate(zip(*group.values(), strict=True)):
         if first.setdefault(tuple((type(value), value) for value in row), index) != index:
-            raise InputError(f"[{index}]: {shown(list(row))} stands twice")
+            raise InputError(f"[{index}]: duplicate {shown(list(row))}")
     return group
 
 
@@ -160,7 +160,7 @@ def filters(data: Any, names: Sequence[str]) -> tuple[Formula, ...]:  # noqa: AN
 
 
 def axis(data: Any, name: str, *, repeats: bool = False) -> tuple[Scalar, ...]:  # noqa: ANN401 - as `read`
-    """The values of an axis, a list or a range; beside others that vary with it a value may stand twice."""
+    """The values of an axis, a list or a range; beside others that vary with it a value may repeat."""
     if not name.isidentifier() or not name.isascii():
         raise InputError(f"{shown(name)}: an axis needs a name of letters, digits and underscores")
     with within(name):
@@ -174,7 +174,7 @@ def axis(data: Any, name: str, *, repeats: bool = False) -> tuple[Scalar, ...]: 
         for index, value in enumerate(values):
             _check_scalar(value, index)
             if (type(value), value) in seen and not repeats:
-                raise InputError(f"[{index}]: {shown(value)} stands twice")
+                raise InputError(f"[{index}]: duplicate {shown(value)}")
             seen.add((type(value), value))
         return tuple(values)
 

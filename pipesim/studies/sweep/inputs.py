@@ -1,6 +1,6 @@
 """What a sweep reads before it starts: files by their content, and the names of functions, checked.
 
-Two names with the same content are the same input; a file that changes makes its points anew.
+Two names with the same content are the same input; a file that changes makes new points.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class Inputs:
     _seen: set[str] = field(default_factory=set)
 
     def gather(self, name: str, text: str | None) -> None:
-        """Read what a field names, if it names anything that was not read yet; a name that nothing has is refused."""
+        """Read what a field names, if it names anything that was not read yet; an unknown name is refused."""
         if name not in NAMED or text is None or f"{name} {text}" in self._seen:
             return
         if len(self._seen) > _MOST_SEEN:
@@ -57,7 +57,7 @@ class Inputs:
             self._read(name, text)
 
     def metrics(self, names: Sequence[str]) -> list[str]:
-        """The metrics that are somebody's functions, each with a digest of its source."""
+        """The metrics that are the user's functions, each with a digest of its source."""
         own = [name for name in sorted(names) if is_own(name)]
         for name in own:
             with within(str(self.file)), within("output.metrics"):
@@ -79,7 +79,7 @@ class Inputs:
             self.contents[f"{name} {text}"] = f"{text} {source_digest(function)}"
 
     def _read_machine(self, text: str, function: str, positional: list[Any], keywords: dict[str, Any]) -> None:
-        """A cluster by what a machine says of itself, in a file that stands beside the experiment too."""
+        """A cluster from the description of a machine, in a file that may be beside the experiment."""
         named = keywords.get("file", positional[0] if positional else None)
         if isinstance(named, str) and files.exists(self.file.parent / named):
             named = str(self.file.parent / named)

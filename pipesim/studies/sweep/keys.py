@@ -72,8 +72,8 @@ def keys_of(
     begin = f"[{','.join(map(json.dumps, scheme(as_0_1=as_0_1)))},{{"
     for number, places in grid.kept(bound):
         parts = parts or _parts(grid, maker, inputs, number, as_0_1=as_0_1)
-        told = "".join([part(places) for part in parts])
-        yield number, hashed(begin + told[:-1] + end)
+        text = "".join([part(places) for part in parts])
+        yield number, hashed(begin + text[:-1] + end)
 
 
 def _parts(grid: Grid, maker: Maker, inputs: Inputs, number: int, *, as_0_1: bool) -> list[Callable[[Places], str]]:
@@ -81,13 +81,15 @@ def _parts(grid: Grid, maker: Maker, inputs: Inputs, number: int, *, as_0_1: boo
     with within(_where(grid.values(number))):
         idle = idle_fields(maker.point(grid.values(number)))  # what has no effect at one point has none at the others
     return [
-        remembered(grid, maker.names(name), _piece(grid, maker, inputs, name, told=name not in idle, as_0_1=as_0_1))
+        remembered(grid, maker.names(name), _piece(grid, maker, inputs, name, counts=name not in idle, as_0_1=as_0_1))
         for name in sorted(FIELDS)
         if maker.has(name) or (as_0_1 and name in DEFAULTS_0_1)  # left out, it has another meaning now
     ]
 
 
-def _piece(grid: Grid, maker: Maker, inputs: Inputs, name: str, *, told: bool, as_0_1: bool) -> Callable[[Places], str]:
+def _piece(
+    grid: Grid, maker: Maker, inputs: Inputs, name: str, *, counts: bool, as_0_1: bool
+) -> Callable[[Places], str]:
     """What a field adds to the text where the axes are at these places, a comma after it."""
 
     def piece(places: Places) -> str:
@@ -95,7 +97,7 @@ def _piece(grid: Grid, maker: Maker, inputs: Inputs, name: str, *, told: bool, a
         with within(_where(values)):
             value = maker.field(name, values)
         inputs.gather(name, value)
-        if not told or is_default(name, value, as_0_1=as_0_1):
+        if not counts or is_default(name, value, as_0_1=as_0_1):
             return ""
         return f"{json.dumps(name)}:{json.dumps(inputs.contents.get(f'{name} {value}', value))},"
 

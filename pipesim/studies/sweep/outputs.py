@@ -122,26 +122,26 @@ USUAL_OF_REPLAYS = ["replay_mean_s", "replay_ci95_low_s", "replay_ci95_high_s", 
 
 
 def column(name: str) -> str:
-    """The column of a metric: its name, or that of somebody's function."""
+    """The column of a metric: its name, or that of a user's function."""
     return name.rpartition(":")[2]
 
 
 def check(names: Sequence[str], *, replays: bool) -> None:
-    """Refuse metrics that nobody knows, that stand twice, or that there is nothing to take from."""
+    """Refuse metrics that are unknown, given twice, or need iterations where there are none."""
     for index, name in enumerate(names):
         with within(f"[{index}]"):
             if ":" not in name and name not in METRICS:
-                raise InputError(f"no metric is called {shown(name)}; {lookup.suggest(name, list(METRICS))}")
+                raise InputError(f"unknown metric {shown(name)}; {lookup.suggest(name, list(METRICS))}")
             if is_own(name):
                 check_form(name)
             if name.startswith("replay_") and not replays:
                 raise InputError(f"{name!r} needs iterations, and neither [simulate] nor [grid] has iterations")
             if column(name) in [column(other) for other in names[:index]]:
-                raise InputError(f"{column(name)!r} stands twice")
+                raise InputError(f"duplicate {column(name)!r}")
 
 
 def measured(names: Sequence[str], result: PointResult) -> list[Value]:
-    """The metrics of a result; somebody's function is given the case and the timeline."""
+    """The metrics of a result; a user's function is given the setup and the timeline."""
     found: list[Value] = []
     for name in names:
         if name in METRICS:

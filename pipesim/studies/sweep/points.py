@@ -61,11 +61,11 @@ class Maker:
 
     @property
     def used(self) -> frozenset[str]:
-        """The names that formulas speak of."""
+        """The names that formulas use."""
         return frozenset().union(*(made.names for made in self._templates.values()))
 
     def has(self, name: str) -> bool:
-        """Whether a field is given; a seed may stand in a formula alone, where nothing is drawn."""
+        """Whether a field is given; a seed may be used in a formula alone, where nothing is drawn."""
         if name == "seed" and self._bound.get("iterations") is None and "iterations" not in self._axes:
             return False
         return name in self._bound or name in self._axes
@@ -106,17 +106,17 @@ def key(
 ) -> bytes:
     """A hash of everything that determines the result.
 
-    `contents` says for names of files and of functions what is in them, `functions` which metrics of somebody's own are
+    `contents` has the digests of files and of functions by name, `functions` the user's own metrics that are
     taken. What has no effect does not count, nor what is left at its default: an option that is new changes no key.
     `as_0_1`: the key that pipesim 0.1 gave the point, which held the package's version.
     """
     idle = idle_fields(point)
-    told = {
+    counted = {
         name: contents.get(f"{name} {value}", value)
         for name in FIELDS
         if name not in idle and not is_default(name, value := getattr(point, name), as_0_1=as_0_1)
     }
-    return hashed(json.dumps([*scheme(as_0_1=as_0_1), told, *functions], sort_keys=True, separators=(",", ":")))
+    return hashed(json.dumps([*scheme(as_0_1=as_0_1), counted, *functions], sort_keys=True, separators=(",", ":")))
 
 
 def scheme(*, as_0_1: bool = False) -> tuple[int | str, ...]:

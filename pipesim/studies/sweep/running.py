@@ -2,16 +2,16 @@
 
 import os
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from pipesim.base import lookup
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, shown, within
+from pipesim.base.settings import check_names
 from pipesim.core import limits
-from pipesim.core.limits import HostMemory
 from pipesim.engines import ENGINES
 from pipesim.studies.store import Clock, Connect, Status, Store
 from pipesim.studies.sweep import grid as grids
@@ -23,6 +23,7 @@ from pipesim.studies.sweep.keys import Keys
 from pipesim.studies.sweep.sweep_file import Sweep
 from pipesim.studies.sweep.worker import WorkerConfig
 from pipesim.studies.sweep.workers import Crew
+from pipesim.studies.sweep_options import SweepOptions
 
 _OFTEN = 10_000  # points between two calls of who watches them being read
 _NAMED = 5  # damaged points that are named
@@ -42,55 +43,49 @@ class System:
 def run(
     sweep: Sweep,
     *,
-    store: Path | str | None = None,
-    workers: int | None = None,
-    dask: str | None = None,
-    engine: str | None = None,
-    only: str | None = None,
-    retry: bool = False,
-    allow_modules: Sequence[str] | None = None,
     watch: Watch | None = None,
     tell: Tell | None = None,
-    host_memory: HostMemory = None,
     system: System | None = None,
+    **options: Any,  # noqa: ANN401 - fields of SweepOptions
 ) -> Status:
     """Compute every point that has no result yet, on `workers` processes (default: one per core) or a dask cluster.
 
-    `only` is a formula of axes: points for which it does not hold are left for later. With `retry` what failed is tried
-    again. `allow_modules` are those whose functions the file may name (None: any; they are imported and run). `watch`
-    is called after every chunk with how far things are, `tell` with what a user should know. Returns how things stand
-    in the end. A point that would take more than its share of `host_memory` fails: all workers here have equal shares
-    of it, by default of half of the machine's memory; a worker on a dask cluster has all of it for itself, by default
-    half of its machine's.
+    `options` are the fields of `SweepOptions`. `only` is a formula of axes: points for which it does not hold are left
+    for later. With `retry` what failed is tried again. `allow_modules` are those whose functions the file may name
+    (None: any; they are imported and run). `watch` is called with the progress after every chunk, `tell` with messages
+    for the user. Returns the status in the end. A point that would take more than its share of `host_memory` fails: all
+    workers here have equal shares of it, by default of half of the machine's memory; a worker on a dask cluster has all
+    of it for itself, by default half of its machine's.
     """
-    system, say = system or System(), tell or _say_nothing
-    replayer = engine or sweep.engine or "auto"
-    functions = Functions(allowed=allow_modules)
+    check_names(options, [field.name for field in fields(SweepOptions)], "keyword")
+    how, system, say = SweepOptions(**options), system or System(), tell or _ignore
+    replayer = how.engine or sweep.engine or "auto"
+    functions = Functions(allowed=how.allow_modules)
     functions.check(sweep.engine or "auto", ENGINES, "engine")
     lookup.function_named(replayer, ENGINES, "engine")
-    count = _checked(workers)
+    count = _checked(how.workers)
     inputs, keys = read(sweep, functions)
-    with Store.open(store or sweep.store, create=True, connect=system.connect, clock=system.clock) as results:
+    with Store.open(how.store or sweep.store, create=True, connect=system.connect, clock=system.clock) as results:
         _repair(results, sweep, keys, say)
         experiment = sweep.experiment(keys)
         results.enlist(experiment, sweep.listed(keys))
         if results.has_others(sweep.name):  # perhaps under the keys of pipesim 0.1
             old = (key for _, key in sweep.keys(inputs, as_0_1=True))
             results.copy_results(zip(old, (key for _, key in keys), strict=True))
-        numbers = _chosen(sweep, results.pending(sweep.name, replayer, retry=retry), only)
+        numbers = _chosen(sweep, results.pending(sweep.name, replayer, retry=how.retry), how.only)
         several = min(count, max(len(numbers), 1))
-        host_memory = sweep.host_memory if host_memory is None else host_memory
-        share = host_memory if dask else limits.limit_of(host_memory).shared(several)
+        host_memory = sweep.host_memory if how.host_memory is None else how.host_memory
+        share = host_memory if how.dask else limits.limit_of(host_memory).shared(several)
         order = WorkerConfig(inputs.values, sweep.metrics, replayer, share)
         if numbers:
-            crew_of = system.crew or (lambda order, count: _crew(order, count, dask))
+            crew_of = system.crew or (lambda order, count: _crew(order, count, how.dask))
             with crew_of(order, several) as crew:
                 Run(
                     sweep, results, crew, Work(experiment, keys, numbers), clock=system.clock, watch=watch, say=say
                 ).go()
         check_listed(results, experiment)
         status = results.status(sweep.name)
-    _check_end(status, only, say)
+    _check_end(status, how.only, say)
     return status
 
 
@@ -108,8 +103,8 @@ def read(
     return inputs, keys
 
 
-def _say_nothing(text: str) -> None:
-    """Nobody is told."""
+def _ignore(text: str) -> None:
+    """Drop a message."""
 
 
 def _repair(results: Store, sweep: Sweep, keys: Keys, say: Tell) -> None:
@@ -132,7 +127,7 @@ def _values(sweep: Sweep, number: int) -> str:
 
 
 def _check_end(status: Status, only: str | None, say: Tell) -> None:
-    """Say why points are left, if there are any."""
+    """Report why points are left, if there are any."""
     if status.left and only is not None:
         say(f"{status.left:,} points are left for later: --only {only!r}")
     elif status.left:
@@ -149,7 +144,7 @@ def _checked(workers: int | None) -> int:
 
 
 def _cores() -> int:
-    """How many cores this process may use; systems that cannot tell say how many there are."""
+    """How many cores this process may use; systems without that know how many there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

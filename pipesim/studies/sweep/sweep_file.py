@@ -128,7 +128,7 @@ class Sweep:
         return grid.values(place)
 
     def experiment(self, keys: Iterable[tuple[int, bytes]]) -> Experiment:
-        """What a store is told of this sweep: it is another one if any point or its inputs changed."""
+        """The record of this sweep in a store: another one if any point or its inputs changed."""
         found = hashlib.sha256(json.dumps([self.text, self.axes, self.columns]).encode())
         for number, digest in keys:
             found.update(b"%d " % number + digest)
@@ -168,7 +168,7 @@ def load(path: Path | str) -> Sweep:
 
 
 def parse(text: str, path: Path) -> Sweep:
-    """The experiment in TOML (or JSON) text that stands, or stood, at `path`."""
+    """The experiment in TOML (or JSON) text of the file at `path`."""
     data = serialisation.parse_data(text, path.suffix)
     serialisation.check_header(data, FORMAT, VERSION)
     _check_keys(data)
@@ -240,7 +240,7 @@ def _check_grid(grid: Grid, bound: Mapping[str, Any], metrics: Sequence[str]) ->
                 flag = name.replace("_", "-")
                 raise InputError(f"{name}: results do not depend on it; set it with --{flag}, or in [simulate]")
             if name in bound:
-                raise InputError(f"{name}: stands in [simulate] too; one of them was expected")
+                raise InputError(f"{name}: found in [simulate] too; one of them was expected")
             if name in taken or name.lower() in {other.lower() for other in grid.axes if other != name}:
                 raise InputError(f"{name}: is the name of a column of results; choose another")
             for index, value in enumerate(values if name in FIELDS else ()):

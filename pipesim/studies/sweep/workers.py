@@ -101,7 +101,7 @@ def processes(order: WorkerConfig, count: int) -> Iterator[Crew]:
     def submit(chunk: Chunk) -> Answer:
         try:
             return pools[0].submit(_work, chunk)
-        except BrokenExecutor as error:  # somebody died since we last looked: this chunk is lost too
+        except BrokenExecutor as error:  # a worker died since the last check: this chunk is lost too
             return _lost(error)
         except (EOFError, OSError) as error:  # the server that forks workers is gone; the next pool starts another
             return _lost(NotStartedError(str(error) or type(error).__name__))
@@ -162,7 +162,7 @@ def dask(order: WorkerConfig, address: str, count: int) -> Iterator[Crew]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what dask logs of connections that break: what it means for a sweep is said by the sweep."""
+    """Without dask's log of broken connections: the sweep reports what they mean for it."""
     noisy = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.split(".")[0] in _NOISY]
     levels = [logger.level for logger in noisy]
     for logger in noisy:
@@ -196,7 +196,7 @@ class _Lately:
 
 
 def _nothing() -> None:
-    """Who does not die, or whom dask replaces, need not be made anew."""
+    """Workers that dask replaces need not be started again."""
 
 
 def _serve(workshop: Worker, chunk: Chunk) -> list[Outcome]:
