@@ -4,9 +4,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from helpers.places import ROOT
+from pipesim.base.arrays import Floats
+from pipesim.base.kernels import borrowing, compiled
 
 CALLED = "from pipesim.base.kernels import compiled\n\n@compiled\ndef inner(x):\n    return x + {}\n"
 CALLING = (
@@ -51,6 +54,23 @@ def test_a_kernel_is_compiled_again_when_the_record_that_it_takes_has_changed(tm
     for fields, printed in [("xy", "10 10\n"), ("yx", "20 20\n")]:
         (tmp_path / "inside.py").write_text(RECORD.format(*fields))
         assert result(tmp_path) == printed
+
+
+def total(values: Floats) -> float:
+    found = 0.0
+    for value in values:
+        found += value
+    return found
+
+
+def test_a_kernel_that_borrows_its_arrays_returns_none():
+    def halved(values: Floats) -> tuple[int, Floats]:
+        return len(values), values / 2
+
+    values = np.arange(4.0)
+    assert compiled(borrowing(total))(values) == total(values) == 6.0
+    with pytest.raises(TypeError, match="halved returns arrays"):
+        borrowing(halved)
 
 
 @pytest.fixture

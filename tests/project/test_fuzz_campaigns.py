@@ -18,6 +18,6 @@ def test_the_first_seeds_find_nothing_and_say_the_same_twice(campaign):
 def test_a_bound_too_high_by_half_a_per_cent_is_found(campaign, function, monkeypatch):
     """Among twelve instances there is one whose best plan comes that near to it."""
     right = getattr(bounds, function)
-    monkeypatch.setattr(bounds, function, lambda *given: 1.005 * right(*given))
+    monkeypatch.setattr(bounds, function, lambda *given, **named: 1.005 * right(*given, **named))
     with pytest.raises(AssertionError, match="lies above"):
         _ = [campaign.attempt(seed) for seed in range(12)]
