@@ -11,8 +11,8 @@ Cost = Callable[[Plan], float]
 def polished(plan: Plan, cost: Cost, floor: Cost, evaluations: int, least: float) -> tuple[Plan, float, int]:
     """Take the first move that helps, repeatedly, until none does or the evaluations are used up.
 
-    Where `floor`, which the cost is never below, is too much already, the cost is not asked for. Returned are the plan,
-    its cost, and how many evaluations were used.
+    The cost of a plan is not evaluated where `floor`, which it is never below, is already no less than the best cost.
+    Returns the plan, its cost, and how many evaluations were used.
     """
     seen, used = {plan.stages}, 0
     improved = True
