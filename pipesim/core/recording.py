@@ -1,12 +1,12 @@
-"""What one iteration of a pipelined run did: who ran which action from when to when, all on one clock.
+"""One iteration of a recorded pipelined run: the actions of each rank with start and end, on one clock.
 
-    action      0F2 on rank 0 from 1200 ns to 1900 ns: stage, kind and microbatch as on a schedule
+    action      0F2 on rank 0 from 1200 ns to 1900 ns: stage, kind and microbatch as in a schedule
     shift       nanoseconds added to the clock of a rank, because clocks of different machines differ
-    trace       the times of the stages' layers, from all iterations that were recorded
-    stops       per stage, the first layer of the trace that is not its own
+    trace       the times of the layers of the stages, from all recorded iterations
+    stops       for each stage, the first layer after it
 
-Clocks are set by what cannot be: no action starts before the one whose output it reads has ended. Between two ranks
-that send each other activations and gradients this bounds the difference of their clocks from both sides, as in NTP.
+Clocks are corrected by causality: no action starts before the one whose output it reads has ended. Between two ranks
+that send each other activations and gradients, this bounds the difference of their clocks from both sides, as in NTP.
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ class Recording:
     """Actions in columns, rank after rank, each rank's in order of their start. Valid if it exists."""
 
     source: str
-    ranks: tuple[int, ...]  # as the run numbers them
+    ranks: tuple[int, ...]  # as numbered by the run
     rank: Ints  # per action, a position in `ranks`
     stage: Ints
     kind: Ints
@@ -43,7 +43,7 @@ class Recording:
     trace: Trace
     stops: tuple[int, ...]
     shift: Ints
-    doubt: Ints  # per rank, by how many ns its clock may still be off
+    doubt: Ints  # per rank, the possible remaining error of its clock in ns
 
     def __post_init__(self) -> None:
         if not len(self.stage):
@@ -92,8 +92,8 @@ class Recording:
         return int(self.rank[rows[0]]) if len(rows) else -1
 
 
-def handed_over(recording: Recording) -> list[tuple[int, int]]:
-    """Pairs of actions of which the first makes what the second reads: from stage to stage, forwards and back."""
+def dependencies(recording: Recording) -> list[tuple[int, int]]:
+    """Pairs of actions of which the second reads the output of the first, forward and backward between stages."""
     row = {recording.action(at): at for at in range(len(recording.stage))}
     found = []
     for action, at in row.items():
@@ -109,35 +109,35 @@ def handed_over(recording: Recording) -> list[tuple[int, int]]:
 
 
 def on_one_clock(recording: Recording, clocks: Clocks = "auto") -> Recording:
-    """The recording with the clocks of its ranks set right.
+    """The recording with corrected clocks.
 
-    `recorded` leaves them as they are. `aligned` puts each into the middle of what is possible beside a rank that it
-    exchanges with, from rank to rank. `auto` does so only for ranks whose clock as recorded is impossible. Afterwards
-    the first action starts at 0.
+    `recorded` keeps the clocks. `aligned` sets each to the middle of its possible range relative to a rank that it
+    communicates with, from rank to rank. `auto` does so only for ranks with an impossible clock. Afterwards the first
+    action starts at 0.
     """
     check_one_of("clocks", clocks, CLOCKS)
     count = len(recording.ranks)
     shift, doubt = np.zeros(count, np.int64), np.zeros(count, np.int64)
     if clocks != "recorded":
-        _settle(_latest(recording), shift, doubt, always=clocks == "aligned")
+        _set_clocks(_latest(recording), shift, doubt, always=clocks == "aligned")
     start, end = recording.start + shift[recording.rank], recording.end + shift[recording.rank]
     first = int(start.min())
     return replace(recording, start=start - first, end=end - first, shift=shift, doubt=doubt)
 
 
 def _latest(recording: Recording) -> dict[tuple[int, int], int]:
-    """(rank a, rank b) -> by how much the clock of a may go forward against that of b: no output comes too late."""
+    """(rank a, rank b) -> the most by which the clock of a can be advanced relative to b, so that no output is late."""
     most: dict[tuple[int, int], int] = {}
-    for made, read in handed_over(recording):
+    for made, read in dependencies(recording):
         a, b = int(recording.rank[made]), int(recording.rank[read])
-        room = int(recording.start[read] - recording.end[made])
+        slack = int(recording.start[read] - recording.end[made])
         if a != b:
-            most[a, b] = min(most.get((a, b), room), room)
+            most[a, b] = min(most.get((a, b), slack), slack)
     return most
 
 
-def _settle(most: dict[tuple[int, int], int], shift: Ints, doubt: Ints, *, always: bool) -> None:
-    """From the first rank of each connected part on, set every neighbour's clock beside one that is set."""
+def _set_clocks(most: dict[tuple[int, int], int], shift: Ints, doubt: Ints, *, always: bool) -> None:
+    """Set the clocks of each connected part, from its first rank to neighbours of ranks that are set."""
     beside: dict[int, list[int]] = defaultdict(list)
     for a, b in sorted(most):
         beside[a].append(b)
@@ -156,7 +156,7 @@ def _settle(most: dict[tuple[int, int], int], shift: Ints, doubt: Ints, *, alway
 
 
 def _difference(most: int | None, back: int | None, *, always: bool) -> tuple[int, int]:
-    """By how much clock a goes forward against clock b, at most `most` and at least -`back`; and half that room."""
+    """The advance of clock a relative to b, at most `most` and at least -`back`; and half of that range."""
     least = None if back is None else -back
     possible = (most is None or most >= 0) and (least is None or least <= 0)
     off = 0 if most is None or least is None else max(most - least, 0) // 2

@@ -26,7 +26,7 @@ from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import Costs, costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import BACKWARD, FORWARD, INPUT, WEIGHT, Program
-from pipesim.core.recording import Recording, handed_over
+from pipesim.core.recording import Recording, dependencies
 from pipesim.core.schedule import Schedule
 from pipesim.core.timeline import Timeline
 from pipesim.engines import by_name
@@ -131,7 +131,7 @@ def cluster_of(recording: Recording) -> Cluster:
 def _readers(recording: Recording) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """(sender, receiver) -> pairs of an action and one that reads its output."""
     found: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    for made, read in sorted(handed_over(recording)):
+    for made, read in sorted(dependencies(recording)):
         ends = int(recording.rank[made]), int(recording.rank[read])
         if ends[0] != ends[1]:
             found[ends].append((made, read))

@@ -5,7 +5,7 @@ import pytest
 
 from helpers import strategies
 from pipesim.base.errors import InputError
-from pipesim.core.recording import Recording, handed_over, on_one_clock
+from pipesim.core.recording import Recording, dependencies, on_one_clock
 
 
 def recorded(*rows, ranks=(0, 1), offsets=(0, 0)):
@@ -31,13 +31,13 @@ def test_actions_are_written_as_in_schedules():
 
 
 def test_forwards_read_the_stage_before_and_backwards_the_stage_after():
-    assert sorted(handed_over(recorded(*ROWS))) == [(0, 1), (2, 3)]
+    assert sorted(dependencies(recorded(*ROWS))) == [(0, 1), (2, 3)]
 
 
 @pytest.mark.parametrize("offset", [0, 2, 3, 500, -500])
 def test_clocks_that_cannot_be_right_are_shifted_until_no_output_comes_too_late(offset):
     found = on_one_clock(recorded(*ROWS, offsets=(0, offset)))
-    for made, read in handed_over(found):
+    for made, read in dependencies(found):
         assert found.end[made] <= found.start[read]
     assert found.start.min() == 0
     assert bool(found.shift.any()) == (abs(offset) > 2)
