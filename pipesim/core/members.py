@@ -118,7 +118,7 @@ class ImporterInfo(_Info):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyInfo(_Info):
-    """A topology: `examples` are expressions for small clusters, which the contract tests build."""
+    """A topology: `examples` are expressions for small clusters that tests build; the first has at least 4 devices."""
 
     examples: tuple[str, ...] = ()
 
