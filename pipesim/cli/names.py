@@ -7,7 +7,7 @@ import click
 
 from pipesim.architectures import ARCHITECTURES
 from pipesim.cli import options, setting_options
-from pipesim.core.devices import DEVICE_KINDS, TFLOPS
+from pipesim.core.devices import DEVICE_KINDS
 from pipesim.engines import ENGINES
 from pipesim.importers import IMPORTERS
 from pipesim.planners import PLANNERS
@@ -24,7 +24,6 @@ _FAMILIES: dict[str, tuple[Mapping[str, str], str]] = {
 }
 NOUNS = ("traces", "models", "devices", *_FAMILIES)
 _ALIASES = {"architectures": "models", "topologies": "clusters", "importers": "formats", "gpus": "devices"}
-_PEAKS = ("fp32", "tf32", "bf16", "fp16", "fp8")
 
 
 def noun_of(word: str) -> str | None:
@@ -49,12 +48,17 @@ def every() -> dict[str, list[str]]:
 
 def show(noun: str, *, as_json: bool) -> None:
     """Print what each member of a family is."""
-    data, text = _SHOWN.get(noun, (_members, _members_text))
+    data: Callable[[str], Any] = _DATA.get(noun, _members)
     found = data(noun)
     if as_json:
         options.echo_json({noun: found})
-    else:
-        click.echo(text(found))
+        return
+    from pipesim.display import text
+
+    formatters: dict[str, Callable[[Any], str]]
+    formatters = {"traces": text.traces, "models": text.models, "devices": text.device_kinds}
+    formatted: Callable[[Any], str] = formatters.get(noun, text.members)
+    click.echo(formatted(found))
 
 
 def about(noun: str) -> dict[str, str]:
@@ -70,21 +74,6 @@ def _members(noun: str) -> dict[str, Any]:
 
     family, called = _FAMILIES[noun]
     return lookup.described(family, called, by_module=noun == "formats")
-
-
-def _members_text(found: dict[str, Any]) -> str:
-    """Each with what it needs, a sentence, and its options."""
-    parts = []
-    for name, member in found.items():
-        lines = [f"{name}({', '.join(member['needs'])})" if member["needs"] else name, member["about"]]
-        if member["options"]:
-            lines.append("options: " + ", ".join(f"{key}={_brief(value)}" for key, value in member["options"].items()))
-        parts.append("\n    ".join(lines))
-    return "\n".join(parts)
-
-
-def _brief(value: str, most: int = 24) -> str:
-    return value if len(value) <= most else "..."
 
 
 # --- traces, models, devices -----------------------------------------------------------------------------------------
@@ -106,16 +95,6 @@ def _traces(_: str) -> dict[str, Any]:
     }
 
 
-def _traces_text(found: dict[str, Any]) -> str:
-    from pipesim.display import text
-
-    rows = [
-        [name, f"{one['layers']}", f"{one['microbatch_size']}", ", ".join(one["device_kinds"]), one["source"]]
-        for name, one in found.items()
-    ]
-    return text.table(["trace", "layers", "microbatch", "device kinds", "source"], rows)
-
-
 def models(_: str = "models") -> list[dict[str, Any]]:
     """All architectures and published models: what each is called, the sizes that it needs, and a sentence."""
     from pipesim.architectures import described
@@ -129,14 +108,6 @@ def models(_: str = "models") -> list[dict[str, Any]]:
         }
         for names, needed, about in described.listed()
     ]
-
-
-def models_text(found: list[dict[str, Any]]) -> str:
-    """A table of them."""
-    from pipesim.display import text
-
-    rows = [[one["call"] if one["needs"] else ", ".join(one["names"]), one["about"]] for one in found]
-    return text.table(["architecture", "what it is"], rows, left=2)
 
 
 def devices(_: str = "devices") -> dict[str, Any]:
@@ -153,22 +124,5 @@ def devices(_: str = "devices") -> dict[str, Any]:
     }
 
 
-def devices_text(found: dict[str, Any]) -> str:
-    """A table of them, peaks in TFLOP/s."""
-    from pipesim.display import text
-
-    rows = [
-        [name, text.size(one["memory_bytes"]), text.rate(one["memory_bandwidth"]), text.rate(one["interconnect"])]
-        + [f"{one['peak'][peak] / TFLOPS:g}" if peak in one["peak"] else "-" for peak in _PEAKS]
-        for name, one in found.items()
-    ]
-    shown = text.table(["device", "memory", "its bandwidth", "to others", *_PEAKS], rows)
-    return f"{shown}\n\nPeaks are dense, in TFLOP/s; all numbers are from the vendors' data sheets."
-
-
-# Family -> what there is to say of its members, and the text of that, where they are no functions.
-_SHOWN: dict[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
-    "traces": (_traces, _traces_text),
-    "models": (models, models_text),
-    "devices": (devices, devices_text),
-}
+# Families whose members are not functions, with their data.
+_DATA: dict[str, Callable[[str], Any]] = {"traces": _traces, "models": models, "devices": devices}

@@ -14,7 +14,6 @@ from pipesim.cli import options, setting_options
 if TYPE_CHECKING:
     from pipesim.recorders.layer_recording import LayerRecording
 
-MUCH = 0.25  # of the median: a forward or backward that scatters more is pointed out
 METHODS = ("loop", "hooks")  # as in `pipesim.recorders`; a test compares them
 
 
@@ -126,38 +125,4 @@ def _text(recording: "LayerRecording") -> str:
     from pipesim.display import text
     from pipesim.recorders.noise import noise
 
-    headers = ["layer", "name", "microbatch", "forward", "± MAD", "backward", "± MAD"]
-    rows = [
-        [str(one.layer), one.name, str(one.microbatch_size), *map(text.seconds, one.seconds())]
-        for one in noise(recording.trace)
-    ]
-    return f"{text.table(headers, rows, left=2)}\n\n{text.facts(_facts(recording))}"
-
-
-def _facts(recording: "LayerRecording") -> list[tuple[str, str]]:
-    """What was recorded, what was checked, what to be careful with, and what is not there."""
-    from pipesim.display import text
-    from pipesim.recorders.noise import noise
-
-    trace = recording.trace
-    facts = [
-        ("model", f"{trace.model}, {trace.layer_count} layers, {trace.precision}"),
-        ("machine", trace.machine),
-    ]
-    for check in recording.checks:
-        whole, layers = text.seconds(check.reference_s), text.seconds(check.layers_s)
-        times = f"{whole} as it is, {layers} layer by layer ({100 * check.difference:+.1f} %)"
-        facts.append((f"microbatch of {check.microbatch_size}", times))
-    facts += [(f"step of {step.name}", f"{1e9 * step.s_per_byte:.4g} ns per byte") for step in trace.optimizers]
-    if recording.lost:
-        used = len(recording.lost) - recording.disturbed
-        facts.append(("quiet windows", f"{used}; thrown away {recording.disturbed}"))
-    for one in noise(trace):
-        if one.scatter > MUCH:
-            where = f"{one.name}, microbatch of {one.microbatch_size}"
-            facts.append(("scatters", f"{where}: MAD {text.percent(one.scatter)} of the median"))
-    for absent in recording.not_measured:
-        layers = ", ".join(absent.layers) or "all layers"
-        what = f"{absent.what}, microbatch of {absent.microbatch_size}" if absent.microbatch_size else absent.what
-        facts.append(("not measured", f"{what}: {layers}: {absent.why}"))
-    return facts
+    return text.recording(recording, noise(recording.trace))

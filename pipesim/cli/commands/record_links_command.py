@@ -205,30 +205,6 @@ def _all_reduces(links: "RecordedLinks") -> list[dict[str, Any]]:
 def _text(links: "RecordedLinks") -> str:
     from pipesim.display import text
 
-    data = _data(links)
-    transfers = [
-        [name, text.size(p["bytes"]), *map(text.seconds, (p["seconds"], p["mad_s"])), _rate(p)]
-        for name, fit in data["links"].items()
-        for p in fit["points"]
-    ]
-    reduced = [
-        [str(p["participants"]), text.size(p["bytes"]), *map(text.seconds, (p["seconds"], p["mad_s"], p["ring_s"]))]
-        for p in data["all_reduces"]
-    ]
-    facts = [("machine", links.about.machine), ("backend", links.about.backend), ("cores", links.about.cores)]
-    facts += [(name, words) for name, _, words in (line.partition(": ") for line in links.about.found)]
-    for name, fit in data["links"].items():
-        errors = (text.percent(fit[f"mean_error_of_{how}"]) for how in ("table", "straight_line"))
-        facts.append((name, "mean error of the table {}, of a straight line {}".format(*errors)))
-    facts += [("not measured", what) for what in data["not_measured"]]
-    parts = [text.table(["links", "bytes", "seconds", "± MAD", "rate"], transfers)]
-    if reduced:
-        headers = ["participants", "bytes", "all-reduce", "± MAD", "ring over these links"]
-        parts.append(text.table(headers, reduced))
-    return "\n\n".join([*parts, text.facts(facts)])
-
-
-def _rate(point: dict[str, Any]) -> str:
-    from pipesim.display import text
-
-    return text.rate(point["bytes"] / point["seconds"])
+    about = [("machine", links.about.machine), ("backend", links.about.backend), ("cores", links.about.cores)]
+    about += [(name, found) for name, _, found in (line.partition(": ") for line in links.about.found)]
+    return text.recorded_links(_data(links), about)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -64,7 +63,9 @@ def rows(
     if as_json:
         options.echo_json({"rows": [dict(zip(columns, row, strict=True)) for row in found]})
     elif not (to.csv_file or to.parquet_file):
-        _show(columns, found)
+        from pipesim.display import text
+
+        click.echo(text.sweep_rows(columns, found))
 
 
 def _check(file: str, store: str | None, *, as_json: bool) -> None:
@@ -88,21 +89,3 @@ def _check(file: str, store: str | None, *, as_json: bool) -> None:
         click.echo(text.facts(facts))
     if damage.found:
         raise InputError(f"{path}: is damaged; `pipesim sweep` computes again the rows whose digests differ")
-
-
-def _show(columns: list[str], found: list[Any]) -> None:
-    from pipesim.display import text
-
-    kept = [
-        i for i, name in enumerate(columns) if name != "error" or any(row[i] is not None for row in found)
-    ]  # a column of errors is shown where there are any
-    lines = [[_text(row[i]) for i in kept] for row in found[:_SHOWN]]
-    click.echo(text.table([columns[i] for i in kept], lines, left=0))
-    if len(found) > _SHOWN:
-        click.echo(f"... and {len(found) - _SHOWN:,} more rows; all of them with --csv FILE")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.5g}"
-    return "-" if value is None else str(value)

@@ -122,16 +122,12 @@ def _progress_text(progress: Any) -> str:  # a Progress, or nothing yet
         return ""
     parts = [f"{progress.done} of {progress.total}", f"{progress.per_second:.3g}/s"]
     if progress.left_s is not None:
-        parts.append(f"{_clock(progress.left_s)} left")
+        from pipesim.display.text.sweep_text import clock
+
+        parts.append(f"{clock(progress.left_s)} left")
     if progress.failed:
         parts.append(f"{progress.failed} failed")
     return ", ".join(parts)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def _files(file: str | None) -> list[Path]:
@@ -153,25 +149,13 @@ def _status_of(path: Path, store: Path | str | None) -> "Status":
 
 
 def _show(found: "list[Status]", *, as_json: bool) -> None:
-    if as_json:
-        data = [_data(status) for status in found]
-        options.echo_json(data[0] if len(data) == 1 else {"experiments": data})
-        return
     from pipesim.display import text
 
-    lines = [
-        [s.name, f"{s.total:,}", f"{s.done:,}", f"{s.left:,}", f"{s.failed:,}", f"{s.per_second:.3g}/s", _ago(s)]
-        for s in found
-    ]
-    click.echo(text.table(["experiment", "points", "done", "left", "failed", "last minute", "last result"], lines))
-    if any(status.failed for status in found):
-        click.echo("why points failed: pipesim rows FILE --query 'error is not null'")
-
-
-def _ago(status: "Status") -> str:
-    if status.ahead_s:
-        return f"dated {_clock(status.ahead_s)} ahead of this clock"
-    return "-" if status.last_s is None else f"{_clock(status.last_s)} ago"
+    data = [_data(status) for status in found]
+    if as_json:
+        options.echo_json(data[0] if len(data) == 1 else {"experiments": data})
+    else:
+        click.echo(text.sweep_status(data))
 
 
 def _data(status: "Status") -> dict[str, Any]:
@@ -213,9 +197,7 @@ def _show_points(experiment: "Sweep", functions: "Functions", *, as_json: bool) 
     ]
     if functions.unchecked:
         facts.append(("unchecked", f"{', '.join(functions.unchecked)}: code of your own, not imported by --dry-run"))
-    click.echo(text.facts(facts))
-    for number, point in first.items():
-        click.echo(f"\npoint {number}\n{text.facts((name, str(value)) for name, value in point.items())}")
+    click.echo(text.sweep_points(facts, first))
 
 
 @contextmanager

@@ -156,24 +156,13 @@ def _summary(trace: "Trace") -> dict[str, Any]:
 def _text(trace: "Trace") -> str:
     from pipesim.display import text
 
-    data = _summary(trace)
-    head = [
-        ("model", f"{data['model']} ({data['layers']} layers, {data['precision']})"),
-        ("parameters", text.size(data["parameter_bytes"])),
-        ("microbatch", " and ".join(map(str, data["microbatch_sizes"])) + " samples"),
-        ("kept for the backward", f"{text.size(data['stash_bytes'])} of a microbatch"),
-        ("forward", text.rate(data["forward_flops"], "FLOP")),
-        ("seconds", data["machine"]),
-    ]
-    rows = [
-        [kind, text.seconds(spent["forward"]), text.seconds(spent["backward"]), text.percent(share)]
-        for (kind, spent), share in zip(data["seconds"].items(), data["forward_share_of_peak"].values(), strict=True)
-    ]
-    return f"{text.facts(head)}\n\n{text.table(['device', 'forward', 'backward', 'of peak, forward'], rows)}"
+    return text.roofline_trace(_summary(trace))
 
 
 def _list(*, as_json: bool) -> None:
     if as_json:
         options.echo_json({"architectures": names.models(), "devices": names.devices()})
     else:
-        click.echo(f"{names.models_text(names.models())}\n\n{names.devices_text(names.devices())}")
+        from pipesim.display import text
+
+        click.echo(f"{text.models(names.models())}\n\n{text.device_kinds(names.devices())}")
