@@ -150,7 +150,7 @@ OUT = ("-o", "made")
         (["gpt2", "-d", "t4"], "missing --output (see pipesim trace --help)"),
         (["gpt2", *OUT], "missing --device"),
         ([], "missing MODEL, --device, --output"),
-        (["gpt2", "--list"], "--list stands alone"),
+        (["gpt2", "--list"], "--list takes no model"),
         (["gpt", "-d", "t4", *OUT], "'gpt': missing a required argument: 'layers'; write gpt(layers, hidden"),
         (["gpt(2, 24)", "-d", "t4", *OUT], "missing a required argument: 'heads'; write gpt(layers, hidden, heads)"),
         (["gpt(2, 24, 5)", "-d", "t4", *OUT], "architecture 'gpt(2, 24, 5)': heads = 5 found; a divisor of hidden"),
