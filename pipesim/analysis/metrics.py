@@ -19,7 +19,7 @@ from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.intervals import covered, union
 from pipesim.core.program import ALL_REDUCE, BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT
-from pipesim.core.timeline import Timeline
+from pipesim.core.timeline import Simulated, Timeline, timeline_of
 
 
 def iteration_time(timeline: Timeline) -> float:
@@ -210,8 +210,12 @@ def flops_utilisation(timeline: Timeline) -> float | None:
     return program.flops / (iteration_time(timeline) * program.peak_flops)
 
 
-def summary(timeline: Timeline) -> dict[str, Any]:
+def summary(timeline: Timeline | Simulated) -> dict[str, Any]:
     """All metrics as one mapping of plain numbers, in seconds and bytes."""
+    return _summary(timeline_of(timeline))
+
+
+def _summary(timeline: Timeline) -> dict[str, Any]:
     program = timeline.program
     path = critical_path(timeline)
     return {

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -144,6 +144,19 @@ class Timeline:
         _verify_lanes(self)
         _verify_durations(self)
         self.program.sharing_rule.implementation("verify")(self)
+
+
+class Simulated(Protocol):
+    """What has a timeline, as the result of a simulation."""
+
+    @property
+    def timeline(self) -> Timeline:
+        """When each task ran."""
+
+
+def timeline_of(simulated: Timeline | Simulated) -> Timeline:
+    """The timeline of a result; a timeline as it is."""
+    return simulated if isinstance(simulated, Timeline) else simulated.timeline
 
 
 def verified_if_asked(timeline: Timeline) -> Timeline:

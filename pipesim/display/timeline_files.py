@@ -15,7 +15,7 @@ from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError, UnknownNameError
 from pipesim.base.intervals import tracks
 from pipesim.core.program import ALL_REDUCE, KINDS, LETTERS
-from pipesim.core.timeline import Timeline
+from pipesim.core.timeline import Simulated, Timeline, timeline_of
 
 Event = dict[str, Any]
 
@@ -24,9 +24,9 @@ _NS_PER_US = 1000  # trace events are in microseconds; thousandths are exact
 _ZIP_LEVEL = 3  # higher levels take longer than everything else and save little
 
 
-def export(timeline: Timeline, path: Path | str, format: str | None = None) -> None:  # noqa: A002 - the name for users
+def export(timeline: Timeline | Simulated, path: Path | str, format: str | None = None) -> None:  # noqa: A002 - the name for users
     """Write a timeline in the format of the suffix of the path, or in `format`, one of FORMATS."""
-    FORMATS[check_path(path, format)].write(timeline, Path(path))
+    FORMATS[check_path(path, format)].write(timeline_of(timeline), Path(path))
 
 
 def check_path(path: Path | str, format: str | None = None) -> str:  # noqa: A002 - as above

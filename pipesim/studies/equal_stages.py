@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pipesim.analysis import metrics
-from pipesim.base import lookup, units
+from pipesim.base import lookup, moved, units
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, PipesimError
 from pipesim.core import legality
@@ -211,3 +211,6 @@ def gallery(  # noqa: PLR0917 - as `setup`
         except PipesimError as error:
             found[name] = str(error)
     return found
+
+
+__getattr__ = moved.renamed(__name__, {"case": f"{__name__}:setup"})

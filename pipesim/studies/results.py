@@ -8,7 +8,7 @@ from typing import Any
 
 from pipesim.analysis import bounds, metrics
 from pipesim.base import serialisation
-from pipesim.base.moved import warn_renamed
+from pipesim.base.moved import renamed, warn_renamed
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
@@ -193,3 +193,19 @@ def planned(simulation: Simulation) -> PlanResult:
 def make_plan(*values: Any, **fields: Any) -> Plan:  # noqa: ANN401 - fields of Simulation
     """The plan alone that `find_plan` finds."""
     return find_plan(*values, **fields).plan
+
+
+# Where the names of pipesim.experiment of 0.1 are.
+_NOW = {
+    "Case": "pipesim.lowering:Setup",
+    "bundled_traces": "pipesim.studies.loading:bundled_traces",
+    "check_kinds": "pipesim.studies.setups:check_kinds",
+    "load_cluster": "pipesim.studies.loading:load_cluster",
+    "load_plan": "pipesim.studies.loading:load_plan",
+    "load_scenario": "pipesim.studies.loading:load_scenario",
+    "load_trace": "pipesim.studies.loading:load_trace",
+    "make_case": "pipesim.studies.results:make_setup",
+    "plan_with": "pipesim.studies.setups:plan_with",
+    "run": "pipesim.engines.by_name:run",
+}
+__getattr__ = renamed(__name__, _NOW)

@@ -10,7 +10,7 @@ from pipesim.analysis import metrics
 from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError
 from pipesim.core.program import KINDS
-from pipesim.core.timeline import Timeline
+from pipesim.core.timeline import Simulated, Timeline, timeline_of
 from pipesim.display.figures import paper
 from pipesim.display.figures.gantt_spans import GanttData, fill, outline
 from pipesim.display.figures.layout import lay_out
@@ -45,7 +45,7 @@ _ROW, _TALLEST = 0.27, 8.5  # inches of a row, and of all rows
 
 
 def gantt(
-    timeline: Timeline,
+    timeline: Timeline | Simulated,
     path: Path | str | None = None,
     *,
     links: bool = False,
@@ -60,12 +60,13 @@ def gantt(
     without rows for media, critical transfers are lines from device to device. On devices with several chunks, later
     chunks are lighter. `width` is in inches; the height follows the number of rows.
     """
-    chosen = _checked_tasks(timeline, critical)
-    return paper.drawn(path, lambda: _gantt(timeline, chosen, title, width, links=links, labels=labels))
+    made = timeline_of(timeline)
+    chosen = _checked_tasks(made, critical)
+    return paper.drawn(path, lambda: _gantt(made, chosen, title, width, links=links, labels=labels))
 
 
 def gantt_grid(
-    timelines: Mapping[str, Timeline], path: Path | str | None = None, *, memory: str | None = None
+    timelines: Mapping[str, Timeline | Simulated], path: Path | str | None = None, *, memory: str | None = None
 ) -> "Figure":
     """Gantt charts below each other on one time axis, with the keys as titles.
 
@@ -73,7 +74,7 @@ def gantt_grid(
     """
     if not timelines:
         raise InputError("no timelines found; at least one was expected")
-    return paper.drawn(path, lambda: _grid(timelines, memory))
+    return paper.drawn(path, lambda: _grid({name: timeline_of(made) for name, made in timelines.items()}, memory))
 
 
 def _checked_tasks(timeline: Timeline, critical: Sequence[int] | Ints | None) -> Ints:

@@ -8,7 +8,7 @@ import numpy as np
 from pipesim.analysis import curves
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
-from pipesim.core.timeline import Timeline
+from pipesim.core.timeline import Simulated, Timeline, timeline_of
 from pipesim.display.figures import panels, paper
 from pipesim.display.figures.panels import StepPanel
 
@@ -23,15 +23,16 @@ _ROW, _TALLEST = 0.2, 7.5  # inches of a row of the heat map, and of all
 _FULL = 1 + 1e-6  # a load above this exceeds the capacity
 
 
-def link_load(timeline: Timeline, path: Path | str | None = None) -> "Figure":
+def link_load(timeline: Timeline | Simulated, path: Path | str | None = None) -> "Figure":
     """Load of every medium with transfers: a panel each, or a heat map if there are more than six.
 
     With sharing "none", transfers do not share links, and their sum may exceed the capacity.
     """
-    used = np.flatnonzero(timeline.moved > 0)
+    made = timeline_of(timeline)
+    used = np.flatnonzero(made.moved > 0)
     if not len(used):
         raise InputError("this timeline has no transfers over links, so there is no load to draw")
-    return paper.drawn(path, lambda: _load(timeline, used))
+    return paper.drawn(path, lambda: _load(made, used))
 
 
 def _load(timeline: Timeline, used: Ints) -> "Figure":

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipesim.analysis import curves
 from pipesim.base.arrays import Floats, Ints
-from pipesim.core.timeline import Timeline
+from pipesim.core.timeline import Simulated, Timeline, timeline_of
 from pipesim.display.figures import panels, paper
 from pipesim.display.figures.painting import thin_steps
 from pipesim.display.figures.panels import StepPanel
@@ -27,12 +27,12 @@ _FAR = 2.5  # capacities above this many times the peak are only in the text
 _BAR, _PEAK = "#9FB8C8", "#C8540A"
 
 
-def memory(timeline: Timeline, path: Path | str | None = None) -> "Figure":
+def memory(timeline: Timeline | Simulated, path: Path | str | None = None) -> "Figure":
     """Memory over time: a panel per device, or with more than eight the device with the highest peak among all others.
 
     The grey part is constant; a dashed line is the capacity, if it is known and near.
     """
-    return paper.drawn(path, lambda: _memory(timeline))
+    return paper.drawn(path, lambda: _memory(timeline_of(timeline)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
