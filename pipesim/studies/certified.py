@@ -53,7 +53,7 @@ def weight_share(setup: Setup) -> float | None:
 
 def channel_time(setup: Setup, timeline: Timeline) -> float:
     """Seconds of the same schedule on the abstract network that planners assume; contention costs the difference."""
-    if setup.options.sharing == "channel":
+    if not setup.sharing_rule.has_links:
         return metrics.iteration_time(timeline)
     options = replace(setup.options, sharing="channel")
     abstract = replace(setup, options=options, scenario=Scenario(setup.scenario.slow))

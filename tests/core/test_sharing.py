@@ -14,7 +14,7 @@ def test_a_rule_is_found_by_its_name():
     for name in SHARINGS:
         assert sharing_rule(name).name == name
         assert sharing_rule(name).about
-    with pytest.raises(InputError, match=r"sharing 'unfair' found; one of none, fifo, fair, channel was expected"):
+    with pytest.raises(InputError, match=f"sharing 'unfair' found; one of {', '.join(SHARINGS)} was expected"):
         sharing_rule("unfair")
 
 

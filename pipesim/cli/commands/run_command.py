@@ -11,7 +11,7 @@ from pipesim.base.errors import InputError
 from pipesim.base.settings import setting
 from pipesim.cli import options, setting_options
 from pipesim.cli.commands.timeline_outputs import TimelineOutputs
-from pipesim.core.sharing import SHARINGS
+from pipesim.core.sharing import SHARING_RULES
 from pipesim.studies.simulation import TRANSFERS, Simulation
 
 if TYPE_CHECKING:
@@ -27,7 +27,10 @@ class ImportedProgram:
         "chakra", str, "The files' format: chakra, or chakra(option=value), or module:function.", flag="--format"
     )
     sharing: str = setting(
-        "fair", str, "How transfers share links.", choices=tuple(name for name in SHARINGS if name != "channel")
+        "fair",
+        str,
+        "How transfers share links.",
+        choices=tuple(name for name, rule in SHARING_RULES.items() if rule.has_links),
     )
     transfers: str = setting(
         "eager", str, "When transfers start.", choices=tuple(name for name in TRANSFERS if name != "blocking")
