@@ -211,7 +211,12 @@ def flops_utilisation(timeline: Timeline) -> float | None:
 
 
 def summary(timeline: Timeline | Simulated) -> dict[str, Any]:
-    """All metrics as one mapping of plain numbers, in seconds and bytes."""
+    """All metrics as one mapping of plain numbers, in seconds and bytes.
+
+    >>> result = ps.simulate("bert-large", 'flat(2, bandwidth="1GB/s")')
+    >>> ps.summary(result.timeline)["microbatches"]
+    8
+    """
     return _summary(timeline_of(timeline))
 
 

@@ -135,7 +135,12 @@ class Route:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Devices, and links between them, over any graph; validated on construction."""
+    """Devices, and links between them, over any graph; validated on construction.
+
+    >>> pair = ps.Cluster("pair", (ps.Device("a", "gpu"), ps.Device("b", "gpu")), (ps.Link("a", "b", bandwidth=1e9),))
+    >>> pair.media
+    ('a->b', 'b->a')
+    """
 
     FORMAT: ClassVar[str] = "pipesim.cluster"
     VERSION: ClassVar[int] = 1

@@ -45,6 +45,10 @@ class Plan:
 
     `split`: every replica of a stage works on its share of each microbatch (SPP, DAPPLE). `whole`: microbatch m goes to
     replica m mod k (PipeDream, Megatron). `objective_s` is what the planner minimised, in seconds.
+
+    >>> plan = ps.Plan("m", layers=2, microbatches=4, stages=(ps.Stage(0, 1, ("a",)), ps.Stage(1, 2, ("b",))))
+    >>> plan.devices, plan.cuts
+    (('a', 'b'), (1,))
     """
 
     FORMAT: ClassVar[str] = "pipesim.plan"

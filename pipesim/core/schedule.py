@@ -51,6 +51,10 @@ class Schedule:
     """The actions of all ranks in columns; rank r has positions starts[r] to starts[r + 1] - 1.
 
     `paired` marks an action that forms an overlapped pair with the one after it.
+
+    >>> print(ps.Schedule.of([[(0, 0, 0), (0, 1, 0)], [(1, 0, 0), (1, 1, 0)]]))
+    0F0,0B0
+    1F0,1B0
     """
 
     FORMAT: ClassVar[str] = "pipesim.schedule"

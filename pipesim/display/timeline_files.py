@@ -25,7 +25,11 @@ _ZIP_LEVEL = 3  # higher levels take longer than everything else and save little
 
 
 def export(timeline: Timeline | Simulated, path: Path | str, format: str | None = None) -> None:  # noqa: A002 - the name for users
-    """Write a timeline in the format of the suffix of the path, or in `format`, one of FORMATS."""
+    """Write a timeline in the format of the suffix of the path, or in `format`, one of FORMATS.
+
+    >>> result = ps.simulate("bert-large", 'flat(2, bandwidth="1GB/s")', microbatches=4)
+    >>> ps.export_timeline(result.timeline, "timeline.json")  # opens in Perfetto
+    """
     FORMATS[check_path(path, format)].write(timeline_of(timeline), Path(path))
 
 

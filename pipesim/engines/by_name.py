@@ -10,7 +10,13 @@ from pipesim.engines import ENGINES
 
 
 def run(program: Program, engine: str = "auto", watch: Callable[[int], None] | None = None) -> Timeline:
-    """Run a program on an engine; `watch` is called now and then with how many tasks have ended."""
+    """Run a program on an engine; `watch` is called now and then with how many tasks have ended.
+
+    >>> program = ps.lower(ps.make_setup("bert-large", 'flat(2, bandwidth="1GB/s")', microbatches=2))
+    >>> timeline = ps.run(program, "event")
+    >>> timeline.same_as(ps.run(program, "compiled"))
+    True
+    """
     function: Callable[..., Timeline] = lookup.function_named(engine, ENGINES, "engine")
     if engine in ENGINES:
         return function(program, watch=watch)

@@ -39,7 +39,12 @@ OPTIMIZER_STATE_OTHERWISE = 2.0
 
 
 def lower(setup: Setup) -> Program:
-    """All tasks of one iteration with their seconds, bytes, dependencies and memory."""
+    """All tasks of one iteration with their seconds, bytes, dependencies and memory.
+
+    >>> program = ps.lower(ps.make_setup("bert-large", 'flat(2, bandwidth="1GB/s")', microbatches=2))
+    >>> len(program), program.label(0)
+    (12, '0F0 on gpu0')
+    """
     plans.check_fits(setup.plan, setup.costs.model, setup.cluster)
     legality.check(setup.schedule, setup.plan)
     setup.scenario.check_devices(setup.cluster)

@@ -18,7 +18,12 @@ from pipesim.studies.pricing import simulated_seconds
 
 
 def bound(setup: Setup) -> float:
-    """Seconds that no plan and schedule of this sort can beat on this cluster, in this scenario or a worse one."""
+    """Seconds that no plan and schedule of this sort can beat on this cluster, in this scenario or a worse one.
+
+    >>> setup = ps.make_setup("bert-large", 'flat(2, bandwidth="1GB/s")', microbatches=4)
+    >>> print(f"{ps.bound(setup) * 1e3:.1f} ms")
+    167.5 ms
+    """
     in_step = setup.scenario == CALM and setup.options.transfers == "eager"  # nothing delays one replica only
     return _least_part(setup) * bounds.bound_for(
         setup.plan, setup.schedule, setup.costs, setup.cluster, setup.options.sharing, in_step=in_step

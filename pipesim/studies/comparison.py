@@ -62,6 +62,11 @@ def compare(
     """Every planner with every scheduler, one row after the other. What fails is a row that says why.
 
     Takes what `simulate` takes, but for planner, plan and scheduler; the third and fourth value are the lists of them.
+
+    >>> for row in ps.compare("bert-large", 'flat(4, bandwidth="1GB/s")', ["uniform", "balanced"], ["gpipe"]):
+    ...     print(f"{row.planner} {row.scheduler} {row.result.iteration_time * 1e3:.1f} ms")
+    uniform gpipe 234.4 ms
+    balanced gpipe 227.2 ms
     """
     if len(values) > 2:
         planners, schedulers = values[2], values[3] if len(values) > 3 else schedulers

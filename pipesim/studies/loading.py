@@ -27,7 +27,12 @@ def bundled_traces() -> dict[str, Path]:
 
 
 def load_trace(trace: Trace | Path | str) -> Trace:
-    """A trace folder, a file of any format that can be imported, or the name of a bundled trace."""
+    """A trace folder, a file of any format that can be imported, or the name of a bundled trace.
+
+    >>> trace = ps.load_trace("bert-large")
+    >>> trace.layer_count, trace.device_kinds
+    (52, ('v100-16gb', 'a100-40gb'))
+    """
     if isinstance(trace, Trace):
         return trace
     path = Path(trace)
@@ -44,6 +49,10 @@ def load_cluster(cluster: Cluster | Path | str) -> Cluster:
     """A cluster file, a machine's own description, or an expression as `servers(2, 8, intra="25GB/s", inter="1GB/s")`.
 
     A description is the output of `nvidia-smi topo -m` or a topology dump of NCCL.
+
+    >>> cluster = ps.load_cluster('servers(2, 4, intra="25GB/s", inter="10Gb/s")')
+    >>> cluster.devices[5].name, cluster.route("node0.gpu0", "node1.gpu1").bandwidth
+    ('node1.gpu1', 1250000000.0)
     """
     if isinstance(cluster, Cluster):
         return cluster
@@ -56,10 +65,28 @@ def load_cluster(cluster: Cluster | Path | str) -> Cluster:
 
 
 def load_plan(plan: Plan | Path | str) -> Plan:
-    """A plan as `pipesim plan --json` prints it, or as `serialisation.save` writes it."""
+    """A plan as `pipesim plan --json` prints it, or as `serialisation.save` writes it.
+
+    >>> import json
+    >>> from pathlib import Path
+    >>> found = ps.find_plan("bert-large", 'flat(2, bandwidth="1GB/s")')
+    >>> Path("plan.json").write_text(json.dumps(found.as_data())) > 0
+    True
+    >>> ps.load_plan("plan.json") == found.plan
+    True
+    """
     return plan if isinstance(plan, Plan) else serialisation.load(Plan, Path(plan), ignore=DERIVED_KEYS)
 
 
 def load_scenario(scenario: Scenario | Path | str) -> Scenario:
-    """Slow devices and degraded links, from a file."""
+    """Slow devices and degraded links, from a file.
+
+    >>> import json
+    >>> from pathlib import Path
+    >>> slow = [{"device": "gpu0", "factor": 2}]
+    >>> Path("slow.json").write_text(json.dumps({"format": "pipesim.scenario", "version": 1, "slow": slow})) > 0
+    True
+    >>> ps.load_scenario("slow.json").slow[0].factor
+    2.0
+    """
     return scenario if isinstance(scenario, Scenario) else serialisation.load(Scenario, Path(scenario))

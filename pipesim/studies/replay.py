@@ -43,6 +43,12 @@ def replay(  # noqa: PLR0917 - what is drawn, how, on which engine
     """Seconds of one iteration after the other, every layer's time drawn from its samples for every microbatch.
 
     Iteration i depends on the seed and on i alone, not on how many there are.
+
+    >>> cluster = 'flat(2, bandwidth="1GB/s", device="cpu", memory="8GiB")'
+    >>> setup = ps.make_setup("gpt-small-cpu", cluster, microbatches=2)
+    >>> times = list(ps.replay(setup, iterations=3, seed=1))
+    >>> len(set(times))
+    3
     """
     check_replay(setup, iterations, seed, jitter, host_memory)
     program = lower(setup)
@@ -53,5 +59,9 @@ def replay(  # noqa: PLR0917 - what is drawn, how, on which engine
 
 
 def replay_statistics(seconds: Iterable[float], seed: int = 0) -> dict[str, float]:
-    """Mean, percentiles and a confidence interval of what `replay` yields."""
+    """Mean, percentiles and a confidence interval of what `replay` yields.
+
+    >>> round(ps.replay_statistics([1.0, 2.0, 3.0])["mean_s"], 3)
+    2.0
+    """
     return metrics.statistics(np.fromiter(seconds, np.float64), np.random.default_rng(seed))

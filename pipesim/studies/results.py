@@ -144,6 +144,10 @@ def simulate(*values: Any, **fields: Any) -> SimulationResult:  # noqa: ANN401 -
 
     Values and keywords are the fields of `Simulation`: trace, cluster, planner, scheduler, microbatches,
     microbatch_size, then by name; or a Simulation.
+
+    >>> result = ps.simulate("bert-large", 'flat(4, bandwidth="10Gb/s")', "balanced", "one_f_one_b", microbatches=8)
+    >>> print(f"{result.iteration_time * 1e3:.1f} ms, fits: {result.fits_memory}")
+    248.9 ms, fits: True
     """
     simulation = simulation_of(*values, **fields)
     return simulated(setups.setup_of(simulation), simulation)
@@ -172,12 +176,23 @@ def drawn_times(setup: Setup, simulation: Simulation) -> Iterator[float] | None:
 
 
 def make_setup(*values: Any, **fields: Any) -> Setup:  # noqa: ANN401 - fields of Simulation
-    """Load, plan and order: what `lower` makes a program of. Takes what `simulate` takes."""
+    """Load, plan and order: what `lower` makes a program of. Takes what `simulate` takes.
+
+    >>> setup = ps.make_setup("bert-large", 'flat(2, bandwidth="1GB/s")', microbatches=2)
+    >>> print(setup.schedule)
+    0F0,0F1,0B0,0B1
+    1F0,1B0,1F1,1B1
+    """
     return setups.setup_of(simulation_of(*values, **fields))
 
 
 def find_plan(*values: Any, **fields: Any) -> PlanResult:  # noqa: ANN401 - fields of Simulation
-    """Split a model over a cluster. Takes what `simulate` takes, as far as it concerns planning."""
+    """Split a model over a cluster. Takes what `simulate` takes, as far as it concerns planning.
+
+    >>> found = ps.find_plan("bert-large", 'flat(2, bandwidth="1GB/s")', "balanced", microbatches=4)
+    >>> print(f"{found.plan.cuts} {found.bound * 1e3:.1f} ms")
+    (27,) 167.5 ms
+    """
     return planned(simulation_of(*values, **fields))
 
 
@@ -191,7 +206,12 @@ def planned(simulation: Simulation) -> PlanResult:
 
 
 def make_plan(*values: Any, **fields: Any) -> Plan:  # noqa: ANN401 - fields of Simulation
-    """The plan alone that `find_plan` finds."""
+    """The plan alone that `find_plan` finds.
+
+    >>> plan = ps.make_plan("bert-large", 'flat(4, bandwidth="1GB/s")', "balanced", microbatches=8)
+    >>> plan.cuts
+    (14, 27, 40)
+    """
     return find_plan(*values, **fields).plan
 
 

@@ -50,7 +50,12 @@ def efficiency_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """One simulation, or many iterations of it with drawn times."""
+    """One simulation, or many iterations of it with drawn times.
+
+    >>> simulation = ps.Simulation(trace="bert-large", cluster='flat(2, bandwidth="1GB/s")', microbatches=4)
+    >>> print(f"{ps.simulate(simulation).iteration_time * 1e3:.1f} ms")
+    194.2 ms
+    """
 
     trace: "Trace | Path | str | None" = setting(
         None, str, "A trace: a folder, a file of any format that can be imported, or the name of a bundled trace.",

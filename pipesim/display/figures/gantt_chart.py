@@ -59,6 +59,9 @@ def gantt(
     `links` adds a row per medium with transfers. The tasks of `critical` (their numbers in the program) are outlined;
     without rows for media, critical transfers are lines from device to device. On devices with several chunks, later
     chunks are lighter. `width` is in inches; the height follows the number of rows.
+
+    >>> result = ps.simulate("bert-large", 'flat(2, bandwidth="1GB/s")', microbatches=4)
+    >>> figure = ps.gantt(result.timeline, "gantt.pdf", width=3.4)
     """
     made = timeline_of(timeline)
     chosen = _checked_tasks(made, critical)

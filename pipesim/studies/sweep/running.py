@@ -56,6 +56,10 @@ def run(
     for the user. Returns the status in the end. A point that would take more than its share of `host_memory` fails: all
     workers here have equal shares of it, by default of half of the machine's memory; a worker on a dask cluster has all
     of it for itself, by default half of its machine's.
+
+    >>> status = ps.run_sweep(ps.load_sweep("experiment.toml"), workers=1)
+    >>> status.done, status.failed
+    (2, 0)
     """
     check_names(options, [field.name for field in fields(SweepOptions)], "keyword")
     how, system, say = SweepOptions(**options), system or System(), tell or _ignore

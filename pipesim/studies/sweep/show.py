@@ -63,7 +63,12 @@ def check_grid(sweep: Sweep, listed: Experiment, store: Path) -> None:
 def rows(
     path: Path | str, query: str | None = None, *, store: Path | str | None = None, unfinished: bool = False
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Columns and rows of a sweep, in the order of its grid; `path` is the experiment or its results."""
+    """Columns and rows of a sweep, in the order of its grid; `path` is the experiment or its results.
+
+    >>> names, rows = ps.sweep_rows("experiment.toml", "microbatches = 4")
+    >>> len(rows)
+    1
+    """
     results, name = opened(path, store)
     with results:
         return results.rows(name, query, unfinished=unfinished)

@@ -160,7 +160,12 @@ class Sweep:
 
 
 def load(path: Path | str) -> Sweep:
-    """Read an experiment; unknown keys are refused with their path."""
+    """Read an experiment; unknown keys are refused with their path.
+
+    >>> experiment = ps.load_sweep("experiment.toml")
+    >>> experiment.name
+    'experiment'
+    """
     path = Path(path)
     text = files.read_text(path)
     with within(str(path)):
