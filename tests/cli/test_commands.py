@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -15,12 +14,10 @@ from helpers.mutations import corpus, mutations
 from helpers.places import ROOT
 from helpers.source import HEAVY
 from pipesim.base.errors import InputError
-from pipesim.cli import COMMANDS, main, names, options
-from pipesim.core import costs, program
-from pipesim.lowering.setup import RECOMPUTES
+from pipesim.cli import COMMANDS, main
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
-from pipesim.studies import loading, results, simulation
+from pipesim.studies import loading, results
 
 FLAT = 'flat(4, bandwidth="1GB/s")'
 SMALL = ["bert-large", FLAT, "--microbatches", "4"]
@@ -51,13 +48,6 @@ print("imported:", *sorted({module.partition(".")[0] for module in sys.modules})
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert done.count("Usage: pipesim") == len(COMMANDS)
     assert not HEAVY & set(done.splitlines()[-1].split())
-
-
-def test_the_choices_of_the_options_are_those_of_the_program():
-    assert simulation.SHARINGS == program.SHARINGS
-    assert simulation.TRANSFERS == program.TRANSFERS
-    assert simulation.RECOMPUTES == RECOMPUTES
-    assert simulation.SCALINGS == costs.SCALINGS
 
 
 def test_version_is_printed(run):
@@ -202,46 +192,6 @@ def test_simulate_prints_one_json_object_with_what_is_promised(run):
     assert set(data["peak_memory_bytes"]) == {"gpu0", "gpu1", "gpu2", "gpu3"}
     timeline = results.simulate("bert-large", FLAT, microbatches=4, sharing="fifo").timeline
     assert data["iteration_time_s"] == timeline.makespan / 1e9
-
-
-def test_show_lists_all_names_and_says_of_each_family_what_its_members_are(run):
-    """What a newcomer asks: which devices, models, formats are there?"""
-    every = json.loads(run("show", "--json")[1])
-    assert set(names.NOUNS) == set(every)
-    text = run("show")[1]
-    for noun, members in every.items():
-        found = json.loads(run("show", noun, "--json")[1])[noun]
-        listed = [name for one in found for name in one["names"]] if noun == "models" else list(found)
-        assert set(members) <= set(listed)
-        said = run("show", noun)[1]
-        assert all(name in said and name in text for name in members), noun
-    assert {"a100-80gb", "gpt3-6.7b", "kineto", "spp", "servers"} <= {
-        name for found in every.values() for name in found
-    }
-
-
-def test_what_is_said_of_a_member_is_what_it_takes_and_a_sentence(run):
-    _, out, _ = run("show", "clusters")
-    assert "ring(n, bandwidth)\n    Every device has a link to the next" in out
-    assert "\n    options: latency='2us', device='v100-16gb'" in out
-    assert "kineto\n    PyTorch's profiler (Kineto): " in run("show", "formats")[1]
-    for noun in ("clusters", "planners", "schedulers", "formats", "engines"):
-        assert all(
-            one["about"].endswith((".", ":")) for one in json.loads(run("show", noun, "--json")[1])[noun].values()
-        )
-
-
-@pytest.mark.parametrize(("word", "noun"), [("model", "models"), ("Topologies", "clusters"), ("importer", "formats")])
-def test_a_family_may_be_called_by_other_words(word, noun, run):
-    assert run("show", word) == run("show", noun)
-
-
-def test_a_trace_that_is_called_as_a_family_is_shown_where_it_lies(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "traces").mkdir()
-    assert run("show", "traces")[1].startswith("trace  ")
-    loading.load_trace("vgg-19").save(tmp_path / "trace")
-    assert run("show", "trace")[1].startswith("model  ")
 
 
 def test_a_printed_plan_can_be_simulated(run, tmp_path):
@@ -406,18 +356,6 @@ def test_a_command_whose_standard_output_was_closed_does_its_work(tmp_path):
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)  # noqa: S602 - as a shell does it
     assert not done.stderr
     assert path.stat().st_size
-
-
-def test_what_takes_long_says_so_to_a_terminal_and_leaves_no_trace_of_it(capsys, monkeypatch):
-    monkeypatch.setattr(options, "PATIENCE", 0.01)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with options.busy("planning", quiet=False):
-        time.sleep(0.1)
-    with options.busy("planning", quiet=True):
-        time.sleep(0.1)
-    said = capsys.readouterr().err
-    assert said.count("planning |") == 1
-    assert said.endswith("\r" + " " * len("planning |") + "\r")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 
+import pipesim as ps
 from helpers.strategies import jobs
 from pipesim.core.plan import Plan
 from pipesim.engines import by_name
@@ -59,3 +60,19 @@ def test_a_plan_has_its_bound_and_the_time_that_planning_took():
     assert found.bound <= results.simulate(*SMALL, found.plan).iteration_time
     assert found.planning_s >= 0
     assert found.as_data()["bound_s"] == found.bound
+
+
+def test_figures_files_and_summaries_take_a_result_or_its_timeline(tmp_path):
+    result = results.simulate(*SMALL, microbatches=2)
+    assert ps.summary(result) == ps.summary(result.timeline) == result.summary()
+    for name, write in (
+        ("g.png", ps.gantt),
+        ("m.png", ps.plot.memory),
+        ("l.png", ps.plot.link_load),
+        ("t.json", ps.export_timeline),
+    ):
+        write(result, tmp_path / name)
+        write(result.timeline, tmp_path / f"of_timeline_{name}")
+        assert (tmp_path / name).read_bytes() == (tmp_path / f"of_timeline_{name}").read_bytes()
+    ps.plot.gantt_grid({"one": result, "two": result.timeline}, tmp_path / "grid.png")
+    assert (tmp_path / "grid.png").stat().st_size
