@@ -16,18 +16,22 @@ from helpers.places import ROOT, TESTS
 
 FOLDERS = ["pipesim", "tests", "docs", "traces", ".mypy_cache"]
 NEW = TESTS / "project" / "new_members"
-# File -> its package, and the beginning of the registry there.
+ENTRY = '    "{name}": "pipesim.{package}.{name}:{name}",\n'
+RULE = '    SharingRule("{name}", "as none", f"{{_FILES}}.{name}", contended=False),\n'
+# File -> its package, the file of the registry, the beginning and the end of the registry, and the line for it.
 MEMBERS = {
-    "added_planner": ("planners", "PLANNERS = {"),
-    "added_schedule": ("schedulers", "SCHEDULERS = {"),
-    "added_importer": ("importers", "IMPORTERS = {"),
-    "added_topology": ("topologies", "TOPOLOGIES = {"),
+    "added_planner": ("planners", "planners/__init__.py", "PLANNERS = {", "\n}", ENTRY),
+    "added_schedule": ("schedulers", "schedulers/__init__.py", "SCHEDULERS = {", "\n}", ENTRY),
+    "added_importer": ("importers", "importers/__init__.py", "IMPORTERS = {", "\n}", ENTRY),
+    "added_topology": ("topologies", "topologies/__init__.py", "TOPOLOGIES = {", "\n}", ENTRY),
+    "added_rule": ("engines/sharing_rules", "core/sharing.py", "_RULES = (", "\n)", RULE),
 }
 TESTED = [
     "tests/planners/test_planners.py",
     "tests/schedulers/test_schedulers.py",
     "tests/schedulers/test_layouts.py",
-    "tests/engines/test_engines_bundled.py",
+    "tests/engines/test_engines_bundled.py::test_every_topology_and_trace_is_there_with_every_rule",
+    "tests/engines/test_sharing_rules.py",
     "tests/topologies/test_topologies.py",
     "tests/importers/test_spoilt_files.py",
     "tests/core/test_limits.py",
@@ -38,7 +42,7 @@ TESTED = [
     "tests/project/test_words.py",
 ]
 # Of these files, the tests of the new members, and those that compare all members with something.
-CHOSEN = "added_ or looks or lists_of_names or architecture or words or every_pair or every_topology"
+CHOSEN = "added_ or looks or lists_of_names or architecture or words or every_topology"
 
 
 def run(folder, *command):
@@ -50,12 +54,11 @@ def run(folder, *command):
     return done.stdout
 
 
-def insert(path, registry, line):
+def insert(path, begin, end, line):
     """Add a line at the end of a registry."""
     text = path.read_text(encoding="utf-8")
-    begin = text.index(registry)
-    end = text.index("\n}", begin) + 1
-    path.write_text(text[:end] + line + text[end:], encoding="utf-8")
+    at = text.index(end, text.index(begin)) + 1
+    path.write_text(text[:at] + line + text[at:], encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +71,9 @@ def copy(tmp_path_factory):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.png", "*.pdf"))
     for path in filter(Path.is_file, ROOT.iterdir()):
         shutil.copy2(path, folder / path.name)
-    for name, (package, registry) in MEMBERS.items():
+    for name, (package, registry, begin, end, line) in MEMBERS.items():
         shutil.copy2(NEW / f"{name}.py", folder / "pipesim" / package / f"{name}.py")
-        line = f'    "{name}": "pipesim.{package}.{name}:{name}",\n'
-        insert(folder / "pipesim" / package / "__init__.py", registry, line)
+        insert(folder / "pipesim" / registry, begin, end, line.format(name=name, package=package))
     run(folder, "docs/site/lists.py")
     return folder
 
@@ -79,7 +81,7 @@ def copy(tmp_path_factory):
 def test_the_lists_in_the_documentation_name_every_new_member(copy):
     text = run(copy, "-m", "pipesim", "show")
     pages = "".join(path.read_text(encoding="utf-8") for path in (copy / "docs").rglob("*.md"))
-    for name in MEMBERS:
+    for name in MEMBERS.keys() - {"added_rule"}:
         assert re.search(rf"\b{name}\b", text)
     for name in ("added_planner", "added_schedule"):
         assert f"`{name}`" in pages
@@ -99,7 +101,7 @@ def test_the_contract_tests_accept_a_new_member_of_every_family(copy):
 def test_new_members_work_together_from_the_command_line(copy, tmp_path):
     (tmp_path / "layers.txt").write_text("# added format\n" + "".join(f"layer{n} {n + 1}\n" for n in range(6)))
     text = run(
-        copy, "-m", "pipesim", "compare", str(tmp_path / "layers.txt"), "added_topology(2, '10 GB/s')",
-        "-p", "added_planner", "-s", "added_schedule", "--json",
+        copy, "-m", "pipesim", "simulate", str(tmp_path / "layers.txt"), "added_topology(2, '10 GB/s')",
+        "-p", "added_planner", "-s", "added_schedule", "--sharing", "added_rule", "--json",
     )  # fmt: skip
     assert '"added_schedule"' in text
