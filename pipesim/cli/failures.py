@@ -93,7 +93,7 @@ def _verdict(error: Exception) -> tuple[str, str]:  # noqa: PLR0911 - one return
         case MemoryError():
             return "input", (
                 f"{step_of(error)} takes more memory than this machine gives; ask for less, such as fewer "
-                "microbatches, layers or devices (--host-memory says how much may be taken)"
+                "microbatches, layers or devices (--host-memory sets how much may be taken)"
             )
         case OSError():
             what = "cannot write the output" if error.filename is None else str(error.filename)
@@ -102,7 +102,7 @@ def _verdict(error: Exception) -> tuple[str, str]:  # noqa: PLR0911 - one return
 
 
 def _internal(error: Exception) -> str:
-    """A fault of the program, in a sentence that says how to report it."""
+    """A fault of the program, in a sentence that explains how to report it."""
     first = clipped(next(iter(str(error).strip().splitlines()), ""), 300)
     what = f"{type(error).__name__}: {first}" if first else type(error).__name__
     return (

@@ -22,14 +22,14 @@ _FAMILIES: dict[str, tuple[Mapping[str, str], str]] = {
     "formats": (IMPORTERS, "format"),
     "engines": (ENGINES, "engine"),
 }
-NOUNS = ("traces", "models", "devices", *_FAMILIES)
+FAMILIES = ("traces", "models", "devices", *_FAMILIES)
 _ALIASES = {"architectures": "models", "topologies": "clusters", "importers": "formats", "gpus": "devices"}
 
 
 def noun_of(word: str) -> str | None:
     """The family that a person means by a word, `planner`, `topologies` or `Devices`; None if it means no family."""
     plain = word.lower()
-    found = next((noun for noun in (plain, f"{plain}s", f"{plain[:-1]}ies") if noun in {*NOUNS, *_ALIASES}), None)
+    found = next((noun for noun in (plain, f"{plain}s", f"{plain[:-1]}ies") if noun in {*FAMILIES, *_ALIASES}), None)
     return None if found is None else _ALIASES.get(found, found)
 
 

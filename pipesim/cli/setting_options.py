@@ -116,7 +116,7 @@ def names_of(family: str) -> Iterable[str]:
     if family == "what":
         from pipesim.cli import names
 
-        return [*names.NOUNS, *TOPOLOGIES, *names_of("traces")]
+        return [*names.FAMILIES, *TOPOLOGIES, *names_of("traces")]
     return families[family]
 
 

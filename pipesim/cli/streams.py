@@ -66,7 +66,7 @@ def _is_ascii(encoding: str) -> bool:
 
 
 def json_text(data: Any) -> str:
-    """JSON that standard output can encode without a replacement, which would change what it says."""
+    """JSON that standard output can encode without a replacement, which would change its meaning."""
     text = json.dumps(data, indent=2, ensure_ascii=False)
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")

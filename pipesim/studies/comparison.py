@@ -59,7 +59,7 @@ def compare(
     schedulers: Sequence[str] = COMPARED,
     **fields: Any,  # noqa: ANN401 - as above
 ) -> Iterator[ComparisonRow]:
-    """Every planner with every scheduler, one row after the other. What fails is a row that says why.
+    """Every planner with every scheduler, one row after the other. What fails is a row with its error.
 
     Takes what `simulate` takes, but for planner, plan and scheduler; the third and fourth value are the lists of them.
 

@@ -140,7 +140,7 @@ class PlanResult:
 
 
 def simulate(*values: Any, **fields: Any) -> SimulationResult:  # noqa: ANN401 - fields of Simulation
-    """Plan, order and simulate one iteration, and many with drawn times if `iterations` says so.
+    """Plan, order and simulate one iteration, and many with drawn times if `iterations` is given.
 
     Values and keywords are the fields of `Simulation`: trace, cluster, planner, scheduler, microbatches,
     microbatch_size, then by name; or a Simulation.

@@ -37,7 +37,7 @@ SCALINGS = ("recorded", "linear")
 
 
 def efficiency_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
-    """The efficiency that text or a number says: "curve", or a part of the peak."""
+    """The efficiency in text or a number: "curve", or a part of the peak."""
     from pipesim.base import units  # noqa: PLC0415 - imports numpy
 
     if value == "curve" or not isinstance(value, str):

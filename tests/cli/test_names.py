@@ -11,7 +11,7 @@ from pipesim.studies import loading
 def test_show_lists_all_names_and_says_of_each_family_what_its_members_are(run):
     """What a newcomer asks: which devices, models, formats are there?"""
     every = json.loads(run("show", "--json")[1])
-    assert set(names.NOUNS) == set(every)
+    assert set(names.FAMILIES) == set(every)
     text = run("show")[1]
     for noun, members in every.items():
         found = json.loads(run("show", noun, "--json")[1])[noun]

@@ -1,7 +1,7 @@
 """Moves for many islands, treated as equal, the largest and widest, with only the number of used devices counted.
 
 `by_shape` knows how many devices of a stage are in each island, but not how many are used there. `by_form` only knows
-whether a stage is in one island or in several. A stage in one island also says how many devices are free there: what
+whether a stage is in one island or in several. A stage in one island also has how many devices are free there: what
 follows in the same island takes these. docs/certificate.md has the proofs (coarser moves; B5 to B14).
 """
 
@@ -49,8 +49,8 @@ def by_shape(islands: IslandModel, replicas: Replicas, microbatches: int) -> Mov
     several = [part for part in parts if part[1] and sum(part) <= islands.sizes.sum()]
     shape = np.array([(k, *[0] * (count - 1)) for k, _ in alone] + several, np.int64)
     free = np.array([free for _, free in alone] + [-1] * len(several), np.int64)
-    turns = [sorted(set(itertools.permutations(row))) for row in shape.tolist()]
-    which, turned = np.repeat(np.arange(len(shape)), [len(rows) for rows in turns]), np.concatenate(turns)
+    orders = [sorted(set(itertools.permutations(row))) for row in shape.tolist()]
+    which, turned = np.repeat(np.arange(len(shape)), [len(rows) for rows in orders]), np.concatenate(orders)
     a, row = np.nonzero([_fits(islands, shape[n], free[n], turned, free[which]) for n in range(len(shape))])
     links = links_of(widest, shape[a], turned[row], replicas, microbatches)
     places = np.argsort(np.argsort(-turned, axis=1, kind="stable"), axis=1)
@@ -116,7 +116,7 @@ def _inside(islands: IslandModel, a: StageForm, b: StageForm) -> int:
 
 def _split(islands: IslandModel, a: StageForm, b: StageForm, microbatches: int) -> tuple[float, ...]:
     """The columns for replicas that split each microbatch."""
-    (r, k), turns = (a.size, b.size), microbatches if islands.shared else 1
+    (r, k), rounds = (a.size, b.size), microbatches if islands.shared else 1
     near, inside = _near(a, b), _inside(islands, a, b)
     if near:
         forward, backward = _arrival(islands, a, b, inside, near=near), _arrival(islands, b, a, inside, near=near)
@@ -129,7 +129,7 @@ def _split(islands: IslandModel, a: StageForm, b: StageForm, microbatches: int) 
             backward_min,
             backward_min + whole,
             islands.delay_near,
-            turns * whole,
+            rounds * whole,
             0.0,
         )
     wide = min(float(islands.far[r + k]), float(islands.across.max()))
@@ -147,7 +147,7 @@ def _split(islands: IslandModel, a: StageForm, b: StageForm, microbatches: int) 
     delay = islands.delay_across if parted else min(islands.delay_near, islands.delay_across)
     best = float(islands.across.max()) if a.alone and b.alone else float(islands.far[2])
     forward_min, backward_min = _lone(islands, a, b, best, forward, backward)
-    return forward, backward, forward_min, backward_min, backward_min + whole, delay, turns * whole, crossing
+    return forward, backward, forward_min, backward_min, backward_min + whole, delay, rounds * whole, crossing
 
 
 def _lone(  # noqa: PLR0917 - columns
@@ -181,10 +181,10 @@ def _arrival(islands: IslandModel, a: StageForm, b: StageForm, inside: int, *, n
 
 def _whole(islands: IslandModel, a: StageForm, b: StageForm, microbatches: int) -> tuple[float, ...]:
     """The same for replicas that take whole microbatches in turn."""
-    turns = max(-(-microbatches // a.size), -(-microbatches // b.size))
+    rounds = max(-(-microbatches // a.size), -(-microbatches // b.size))
     if _near(a, b):
         through = 1 / float(islands.near[2])
-        load = max(through, turns / islands.device_near)
+        load = max(through, rounds / islands.device_near)
         return through, through, through, through, 2 * through, islands.delay_near, load, 0.0  # B11
     parted = a.alone and b.alone
     wide = float(islands.across.max() if parted else islands.far[2])
@@ -195,7 +195,7 @@ def _whole(islands: IslandModel, a: StageForm, b: StageForm, microbatches: int) 
         most = -(-microbatches // (b.size if a.alone else a.size))
         crossing = max(0, microbatches - _inside(islands, a, b) * most)
     least, crossing = (crossing / max(float(of), TINY) for of in (islands.capacity.max(), islands.capacity.sum()))
-    load = max(through, turns / islands.device, least)
+    load = max(through, rounds / islands.device, least)
     delay = islands.delay_across if parted else min(islands.delay_near, islands.delay_across)
     return through, through, through, through, 2 * through, delay, load, crossing  # B11, B12
 
@@ -258,7 +258,7 @@ def _rings(islands: IslandModel, k: Ints, near: Bools) -> tuple[Floats, Floats, 
     with np.errstate(divide="ignore", invalid="ignore"):
         ring = np.where(k > 1, part / wide, 0.0)
     delay: Floats = np.where(k > 1, np.where(near, islands.delay_near, far), 0.0)
-    turns: Floats = delay * (2 * (k - 1))
+    latency: Floats = delay * (2 * (k - 1))
     touched = np.maximum(2, -(-k // int(islands.sizes.max())))  # B14
     ring_load: Floats = np.where(near, 0.0, touched * part / max(float(islands.capacity.sum()), TINY))[:, None]
-    return ring, turns, ring_load
+    return ring, latency, ring_load

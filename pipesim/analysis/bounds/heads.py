@@ -69,8 +69,8 @@ def crossed(  # noqa: PLR0917 - the letters of a step
 ) -> Heads:
     """With a channel between stages of `before` and k devices, of which so many have most microbatches."""
     one, leaving = step.delay + step.forward, step.delay + step.backward
-    turns = most // before  # so many times all of the stage before have one, then the others
-    mean = (before * turns / 2 + most - before * turns) * (turns + 1) / most - 1
+    rounds = most // before  # so many times all of the stage before have one, then the others
+    mean = (before * rounds / 2 + most - before * rounds) * (rounds + 1) / most - 1
     before_tail, before_least = before_tails(heads, step)
     return Heads(
         head=heads.head + 2 * one,  # B16

@@ -57,15 +57,15 @@ def layer_sums(costs: Costs, cluster: Cluster, microbatches: int, replicas: Repl
     least, work = np.full(len(model), np.inf), np.full(len(model), np.inf)
     forward_part = 0.5  # a channel takes as long both ways
     for k in range(1, devices + 1):
-        share, turns = (1 / k, microbatches) if replicas == "split" else (1.0, -(-microbatches // k))
+        share, rounds = (1 / k, microbatches) if replicas == "split" else (1.0, -(-microbatches // k))
         times = [(costs.forward(kind, share), both_ways(costs, kind, share)) for kind in kinds_of(cluster)]
         one = np.min([both for _, both in times], axis=0)
         ahead, back = np.min([f for f, _ in times], axis=0), np.min([both - f for f, both in times], axis=0)
-        for column, layer in ((WORK, turns * one), (FORWARD, ahead), (BACKWARD, back), (BOTH, ahead + back)):
+        for column, layer in ((WORK, rounds * one), (FORWARD, ahead), (BACKWARD, back), (BOTH, ahead + back)):
             seconds[k, 1:, column] = np.cumsum(layer)
-        most[k], with_most[k] = turns, 1 if replicas == "split" else microbatches - k * (turns - 1)
+        most[k], with_most[k] = rounds, 1 if replicas == "split" else microbatches - k * (rounds - 1)
         least = np.minimum(least, ahead + back)
-        work = np.minimum(work, k * turns * one)
+        work = np.minimum(work, k * rounds * one)
         rest[k, :-1] = np.cumsum(least[::-1])[::-1]
         parts = (float((f[both > 0] / both[both > 0]).min(initial=0.5)) for f, both in times)
         forward_part = min(forward_part, *parts)

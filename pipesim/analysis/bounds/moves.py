@@ -225,10 +225,10 @@ def _links_whole(islands: IslandModel, a: Ints, b: Ints, near: Bools, microbatch
     wide = np.where(near, islands.near[two], np.where(parted, islands.across_of(a, b), islands.far[two]))
     nearest = min(islands.delay_near, islands.delay_across)
     delay = np.where(near, islands.delay_near, np.where(parted, islands.delay_across, nearest))  # B5
-    turns = np.maximum(-(-microbatches // a.sum(axis=1)), -(-microbatches // b.sum(axis=1)))
+    rounds = np.maximum(-(-microbatches // a.sum(axis=1)), -(-microbatches // b.sum(axis=1)))
     with np.errstate(divide="ignore"):
         through = 1 / wide
-    load = np.maximum(turns / np.where(near, islands.device_near, islands.device), through)  # B11
+    load = np.maximum(rounds / np.where(near, islands.device_near, islands.device), through)  # B11
     load = np.maximum(load, _over(np.maximum(out, into), islands.capacity).max(axis=1))  # B11, B12
     out, into = (_over(count, islands.capacity) for count in (out, into))  # B12
     return ChannelColumns(through, through, through, through, 2 * through, delay, load, out, into)  # B11

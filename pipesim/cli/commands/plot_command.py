@@ -67,7 +67,7 @@ class ChartFiles:
     rows_file: str | None = setting(
         None, str, "Rows from this .csv or .parquet in place of results.", flag="--rows", is_file=True
     )
-    store: str | None = setting(None, str, "Where the results are, if not where FILE says.", is_file=True)
+    store: str | None = setting(None, str, "Where the results are, if not where FILE puts them.", is_file=True)
 
 
 @click.command()

@@ -64,7 +64,7 @@ def record_links(output: str, how: LinkOptions, force: bool, as_json: bool) -> N
       table         a size whose rounds differ (half of them by more than 20 %), or that takes over 20 % longer than
                     a larger one, is left out and named; over a quarter left out, or a large one, is an error
       bandwidth     what transfers share: bytes per second of the slope over sizes from a sixteenth of the largest on.
-                    One transfer alone takes what the table says, also where a buffer makes it faster than that
+                    One transfer alone takes the time in the table, also where a buffer makes it faster than that
       duplex        half where both ways at once take 1.5 times as long as one way or longer, else full;
                     within 0.15 of that, or where rounds disagree, the nearer one, marked as unclear
 

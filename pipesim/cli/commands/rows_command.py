@@ -26,7 +26,7 @@ class Tables:
 @click.argument("file", type=click.Path())
 @click.option("--query", "-q", help="A condition, or a SELECT over the table 'rows' (SQLite).")
 @setting_options.options(Tables, "to")
-@click.option("--store", type=click.Path(), help="Where the results are, if not where FILE says.")
+@click.option("--store", type=click.Path(), help="Where the results are, if not where FILE puts them.")
 @click.option("--unfinished", is_flag=True, help="With points that have no result yet.")
 @click.option("--check", is_flag=True, help="Compare every row of the file with its digest, and report damage.")
 @options.as_json

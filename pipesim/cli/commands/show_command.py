@@ -55,7 +55,7 @@ def show(  # noqa: PLR0917 - options
             raise click.UsageError("only --json has an effect beside a family of names", click.get_current_context())
         names.show(noun, as_json=as_json)
     elif _is_no_name(what):
-        known = [*TOPOLOGIES, *loading.bundled_traces(), *names.NOUNS]
+        known = [*TOPOLOGIES, *loading.bundled_traces(), *names.FAMILIES]
         raise InputError(f"no cluster or trace is called {quoted(what)}; {lookup.suggest(what, known)}")
     elif what in loading.bundled_traces() or _is_trace(Path(what)):
         options.check_outputs(pictures=[plot_file, output])

@@ -11,7 +11,7 @@ from pipesim.studies.simulation import Simulation
 if TYPE_CHECKING:
     from pipesim.studies.results import SimulationResult
 
-FEW = 16  # devices; above, a Gantt chart in text says little
+FEW = 16  # devices; above, a Gantt chart in text shows little
 
 
 @click.command()

@@ -37,7 +37,8 @@ def sweep(
 ) -> None:
     """Simulate every point of the grid in FILE, and keep the results.
 
-    Interrupted or killed, it goes on where it stopped when it is called again. What fails is a row that says why.
+    Interrupted or killed, it continues where it stopped when it is called again. A point that
+    fails is a row with its error.
 
     A sweep file is a program: what it names as module:function is imported and run, from the current folder too. Run
     only files that you trust, or say with --allow-modules what they may name. --dry-run, --status, 'pipesim rows' and
@@ -55,7 +56,7 @@ def sweep(
     A file:
       format = "pipesim.sweep"
       version = 1
-      [simulate]                                   # options of 'pipesim simulate'; {...} is worked out
+      [simulate]                                   # options of 'pipesim simulate'; {...} is computed
       trace = "bert-large"
       cluster = 'servers({nodes}, 4, intra="25GB/s", inter="{rate} Gb/s")'
       [grid]                                       # every value with every other

@@ -31,7 +31,7 @@ _MOST_KNOWN = 10_000
 
 
 def check_value(name: str, value: Any) -> None:  # noqa: ANN401 - what a file holds is anything
-    """Refuse a value that a field cannot have; text with formulas is checked when they are worked out."""
+    """Refuse a value that a field cannot have; text with formulas is checked when they are computed."""
     if isinstance(value, str) and template(value).names:
         return
     found = checked(name, value, name)
@@ -125,7 +125,7 @@ def scheme(*, as_0_1: bool = False) -> tuple[int | str, ...]:
 
 
 def hashed(text: str) -> bytes:
-    """The hash that a key is, of the text that says what determines a result."""
+    """The hash that a key is, of the text of what determines a result."""
     return hashlib.sha256(text.encode()).digest()[:16]
 
 

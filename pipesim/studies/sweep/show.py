@@ -209,7 +209,7 @@ def _without_blanks(chart: Chart) -> dict[str, Any]:
 
 
 def _rows_of(path: Path, rows_file: Path | str | None, store: Path | str | None) -> tuple[Experiment | None, Columns]:
-    """The rows that a chart is drawn of, and the experiment they are of where a store says it."""
+    """The rows that a chart is drawn of, and the experiment they are of, where a store names it."""
     table = Path(rows_file) if rows_file else path
     if rows_file or path.suffix in TABLES:
         return None, read_table(table)

@@ -1,10 +1,10 @@
-"""An experiment as a file says it: what all points have in common, what varies, what is kept, what is drawn.
+"""An experiment as a file describes it: what all points have in common, what varies, what is kept, what is drawn.
 
 format = "pipesim.sweep"
 version = 1
 name = "network"                 # of these results in their file; default: that of this file
 
-[simulate]                       # as `pipesim simulate` takes it; {...} is worked out at every point
+[simulate]                       # as `pipesim simulate` takes it; {...} is computed at every point
 trace = "bert-large"
 cluster = 'servers({nodes}, 4, intra="25GB/s", inter="{rate} Gb/s")'
 

@@ -87,7 +87,7 @@ class Worker:
         return done
 
     def outcome(self, key: bytes, point: Simulation) -> Outcome:
-        """The metrics of one point, or a sentence that says why there are none."""
+        """The metrics of one point, or a sentence why there are none."""
         began = time.perf_counter()
         values: list[Value] = []
         error, refused, engine = None, False, self.config.engine

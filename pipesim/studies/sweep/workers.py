@@ -50,9 +50,9 @@ class NotStartedError(BrokenExecutor):
 
 
 class Crew:
-    """Workers who are given chunks. `count` says how many they are, `remake` starts others after some of them died.
+    """Workers who are given chunks. `count` is how many they are, `remake` starts others after some of them died.
 
-    `wait` waits for the first of some chunks to be done, so many seconds at most, and says which are.
+    `wait` waits for the first of some chunks to be done, so many seconds at most, and returns which are.
     """
 
     def __init__(self, count: Callable[[], int], submit: Submit, remake: Callable[[], None], wait: Wait) -> None:
