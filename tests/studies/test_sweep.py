@@ -578,3 +578,35 @@ def alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_background_optimizer_and_the_split_of_backwards_can_be_swept(tmp_path):
+    """A sweep had none of them; a file that changes is another input."""
+    file = tmp_path / "load.csv"
+    file.write_text("link,time,share\ngpu0<->switch,0,0.5\n")
+    kind = 'device="cpu", memory="16GiB"'
+    text = f"""[simulate]
+trace = "gpt-small-cpu"
+cluster = 'flat(2, bandwidth="1GB/s", {kind})'
+scheduler = "zb_h1"
+microbatches = 4
+[[grid]]
+background = ["load.csv"]
+[[grid]]
+optimizer = ["adamw", "sgd"]
+[[grid]]
+weight_share = [0.25]
+[output]
+metrics = ["iteration_time_s"]
+"""
+    found = [row["iteration_time_s"] for row in rows_of(load(tmp_path, text))]
+    cluster = f'flat(2, bandwidth="1GB/s", {kind})'
+    for seconds, field in zip(
+        found, [{"background": file}, {"optimizer": "adamw"}, {"optimizer": "sgd"}, {"weight_share": 0.25}], strict=True
+    ):
+        expected = results.simulate("gpt-small-cpu", cluster, scheduler="zb_h1", microbatches=4, **field)
+        assert seconds == expected.iteration_time
+    before = dict(sweep.read(sweep.load(tmp_path / "experiment.toml"))[1])
+    file.write_text("link,time,share\ngpu0<->switch,0,0.25\n")
+    after = dict(sweep.read(sweep.load(tmp_path / "experiment.toml"))[1])
+    assert [before[n] != after[n] for n in sorted(before)] == [True, False, False, False]
