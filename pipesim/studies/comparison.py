@@ -14,7 +14,7 @@ from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
 from pipesim.studies import setups
 from pipesim.studies.results import SimulationResult, simulated
-from pipesim.studies.simulation import Simulation, simulation_of
+from pipesim.studies.simulation import Simulation, simulation_of, takes_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class ComparisonRow:
         }
 
 
+@takes_fields
 def compare(
     *values: Any,  # noqa: ANN401 - fields of Simulation
     planners: Sequence[str] = tuple(PLANNERS),

@@ -10,8 +10,9 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pipesim.base import settings
 from pipesim.base.errors import InputError, quoted
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     Planner = Callable[..., Plan]
     Scheduler = Callable[..., Schedule]
 
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 TRANSFERS = ("eager", "rendezvous", "blocking")
 RECOMPUTES = ("none", "full", "selective")
@@ -222,6 +225,17 @@ def simulation_of(*values: Any, **fields: Any) -> Simulation:  # noqa: ANN401 - 
     made = replace(base, **_as_fields(given | fields))
     made.check()
     return made
+
+
+def takes_fields(function: Function) -> Function:
+    """Show the fields as the signature of a function that hands its arguments to `simulation_of`."""
+    own = [one for one in signature(function).parameters.values() if one.kind is one.KEYWORD_ONLY]
+    names = [*_POSITIONAL, *(name for name in FIELDS if name not in _POSITIONAL)]
+    kinds = {True: Parameter.POSITIONAL_OR_KEYWORD, False: Parameter.KEYWORD_ONLY}
+    fields = [Parameter(name, kinds[name in _POSITIONAL], default=defaults()[name]) for name in names]
+    given = signature(function).return_annotation
+    setattr(function, "__signature__", Signature([*fields, *own], return_annotation=given))  # noqa: B010 - not declared
+    return function
 
 
 # Keywords of pipesim 0.1 that hold several fields: a value of this class each.

@@ -7,7 +7,6 @@ import ast
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -253,12 +252,6 @@ MOST_LINES, MOST_PARAMETERS, MOST_COMPLEX = 80, 8, 20
 # Functions that may be larger, each with its reason; at most five.
 EXCEPTIONS: dict[str, str] = {}
 NAMED_IN_EXPRESSIONS = {"architectures", "topologies", "importers"}  # users name the parameters of their members
-UNFINISHED = tomllib.loads((ROOT / "tests" / "project" / "unfinished.toml").read_text(encoding="utf-8"))
-
-
-def refused(found, kind):
-    """What of this is not being worked on: unfinished.toml lists what is."""
-    return sorted(set(found) - set(UNFINISHED[kind]))
 
 
 def test_functions_are_short_and_take_few_parameters():
@@ -276,7 +269,7 @@ def test_functions_are_short_and_take_few_parameters():
         if f.lines > MOST_LINES
         or (f.parameters > MOST_PARAMETERS and (f.name.partition(".")[0], f.name.partition(":")[2]) not in named)
     }
-    wrong = {name: large[name] for name in refused(large.keys() - EXCEPTIONS, "large")}
+    wrong = {name: large[name] for name in sorted(large.keys() - EXCEPTIONS.keys())}
     assert not wrong, f"at most {MOST_LINES} lines and {MOST_PARAMETERS} parameters: split it, or pass a record"
     assert len(EXCEPTIONS) <= 5
 
@@ -284,7 +277,7 @@ def test_functions_are_short_and_take_few_parameters():
 def test_no_function_is_very_complex():
     """Ruff refuses more than 10 unless a comment allows it; no comment allows more than this."""
     found = source.complex_functions(MOST_COMPLEX)
-    assert not refused(set(found) - EXCEPTIONS.keys(), "large"), f"complexity of at most {MOST_COMPLEX} was expected"
+    assert not set(found) - EXCEPTIONS.keys(), f"complexity of at most {MOST_COMPLEX} was expected"
     assert source.complex_functions(2), "ruff answers in another form than expected"
 
 
@@ -294,10 +287,10 @@ def test_no_two_classes_and_no_two_files_have_the_same_name():
     twice = {name: places for name, places in source.stems().items() if len(places) > 1}
     files = {name for name, places in twice.items() if not all(any(p in family for family in members) for p in places)}
     classes = {name for name, places in source.classes().items() if len(places) > 1}
-    assert not refused(files, "files"), "rename one of the files of each name"
-    assert not refused(classes, "classes"), "rename one of the classes of each name"
+    assert not files, "rename one of the files of each name"
+    assert not classes, "rename one of the classes of each name"
 
 
 def test_every_module_has_its_test_file():
     wanted = "tests/<package>/test_<module>.py, or test_<subpackage>.py, or <subpackage>/test_<module>.py"
-    assert not refused(source.untested(), "untested"), f"{wanted} was expected for each, or a line in unfinished.toml"
+    assert not source.untested(), f"{wanted} was expected for each"

@@ -1,6 +1,7 @@
 """A simulation is described once: each field can be set on the command line, in Python and in a sweep file."""
 
 import dataclasses
+import inspect
 
 import click
 import pytest
@@ -118,6 +119,14 @@ def test_help_and_docs_name_every_field(name):
 def test_the_defaults_of_options_are_those_of_a_simulation():
     for field in dataclasses.fields(Options):
         assert field.default == DEFAULTS[field.name]
+
+
+@pytest.mark.parametrize("function", [ps.simulate, ps.make_setup, ps.make_plan, ps.find_plan, ps.compare])
+def test_the_signature_of_functions_shows_the_fields(function):
+    """For `help` and for completion."""
+    parameters = inspect.signature(function).parameters
+    assert list(parameters)[:3] == ["trace", "cluster", "planner"]
+    assert {name: parameters[name].default for name in FIELDS} == DEFAULTS
 
 
 def test_a_misspelt_keyword_is_answered_with_a_suggestion():
