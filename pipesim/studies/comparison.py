@@ -53,7 +53,7 @@ class ComparisonRow:
         }
 
 
-@takes_fields
+@takes_fields()
 def compare(
     *values: Any,  # noqa: ANN401 - fields of Simulation
     planners: Sequence[str] = tuple(PLANNERS),

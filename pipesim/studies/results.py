@@ -17,7 +17,7 @@ from pipesim.engines import by_name
 from pipesim.lowering import Setup, lower
 from pipesim.studies import certified, setups
 from pipesim.studies.replay import check_replay, replay, replay_statistics
-from pipesim.studies.simulation import Simulation, simulation_of, takes_fields
+from pipesim.studies.simulation import PLANNING, Simulation, simulation_of, takes_fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,7 @@ class PlanResult:
         }
 
 
-@takes_fields
+@takes_fields()
 def simulate(*values: Any, **fields: Any) -> SimulationResult:  # noqa: ANN401 - fields of Simulation
     """Plan, order and simulate one iteration, and many with drawn times if `iterations` is given.
 
@@ -176,7 +176,7 @@ def drawn_times(setup: Setup, simulation: Simulation) -> Iterator[float] | None:
     return replay(*how, simulation.engine, simulation.host_memory)
 
 
-@takes_fields
+@takes_fields()
 def make_setup(*values: Any, **fields: Any) -> Setup:  # noqa: ANN401 - fields of Simulation
     """Load, plan and order: what `lower` makes a program of. Takes what `simulate` takes.
 
@@ -188,7 +188,7 @@ def make_setup(*values: Any, **fields: Any) -> Setup:  # noqa: ANN401 - fields o
     return setups.setup_of(simulation_of(*values, **fields))
 
 
-@takes_fields
+@takes_fields(PLANNING)
 def find_plan(*values: Any, **fields: Any) -> PlanResult:  # noqa: ANN401 - fields of Simulation
     """Split a model over a cluster. Takes what `simulate` takes, as far as it concerns planning.
 
@@ -196,7 +196,7 @@ def find_plan(*values: Any, **fields: Any) -> PlanResult:  # noqa: ANN401 - fiel
     >>> print(f"{found.plan.cuts} {found.bound * 1e3:.1f} ms")
     (27,) 167.5 ms
     """
-    return planned(simulation_of(*values, **fields))
+    return planned(simulation_of(*values, order=PLANNING, **fields))
 
 
 def planned(simulation: Simulation) -> PlanResult:
@@ -208,7 +208,7 @@ def planned(simulation: Simulation) -> PlanResult:
     return PlanResult(plan, costs, cluster, time.perf_counter() - began)
 
 
-@takes_fields
+@takes_fields(PLANNING)
 def make_plan(*values: Any, **fields: Any) -> Plan:  # noqa: ANN401 - fields of Simulation
     """The plan alone that `find_plan` finds.
 

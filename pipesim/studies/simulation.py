@@ -8,7 +8,7 @@ Nothing here imports numpy, because the command line derives its options, and `-
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -138,9 +138,19 @@ class Simulation:
         """Plain text and numbers, as in files and JSON; values made in Python are there by their names."""
         return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
 
+    def _check_types(self) -> None:
+        for name, about in settings.settings_of(Simulation).items():
+            value = getattr(self, name)
+            whole = about.kind is int and (isinstance(value, bool) or not isinstance(value, int))
+            if value is not None and whole and not hasattr(value, "__index__"):
+                raise InputError(f"{name} = {value!r} found; a whole number was expected")
+            if isinstance(value, int | float) and about.kind is str and name != "host_memory":
+                raise InputError(f"{name} = {value!r} found; a name was expected")
+
     def check(self) -> None:
         """Refuse fields that are missing, contradict each other, or have no effect."""
         settings.check_choices(self)
+        self._check_types()
         given = {name for name, default in defaults().items() if not _is(getattr(self, name), default)}
         check_together(given)
         if "seed" in given and "iterations" not in given:
@@ -151,7 +161,9 @@ Simulation.__doc__ = f"{Simulation.__doc__}\n\nFields:\n\n{settings.described(Si
 
 FIELDS = tuple(settings.settings_of(Simulation))
 KEY_FIELDS = tuple(name for name, about in settings.settings_of(Simulation).items() if about.in_key)
-_POSITIONAL = ("trace", "cluster", "planner", "scheduler", "microbatches", "microbatch_size")
+# What functions take by position: those that simulate, and those that only plan.
+SIMULATING = ("trace", "cluster", "planner", "scheduler", "microbatches", "microbatch_size")
+PLANNING = ("trace", "cluster", "planner", "microbatches", "microbatch_size", "scaling")
 
 
 def checked(name: str, value: Any, place: str) -> Any:  # noqa: ANN401 - what a file holds is anything
@@ -207,19 +219,19 @@ def idle_fields(simulation: Simulation) -> frozenset[str]:
     return frozenset(name for names, has_effect in effects if not has_effect for name in names)
 
 
-def simulation_of(*values: Any, **fields: Any) -> Simulation:  # noqa: ANN401 - fields of Simulation
+def simulation_of(*values: Any, order: Sequence[str] = SIMULATING, **fields: Any) -> Simulation:  # noqa: ANN401 - fields of Simulation
     """The simulation that positional values and keywords of a function such as `ps.simulate` describe.
 
-    Values are trace, cluster, planner (or plan), scheduler, microbatches, microbatch_size; or a Simulation, whose
-    fields the keywords replace. A keyword that no field has is refused, with what was probably meant.
+    Values are fields in the `order` given, or a Simulation, whose fields the keywords replace. A keyword that no field
+    has is refused, with what was probably meant.
     """
     settings.check_names(fields, list(FIELDS) + list(_GROUPS), "keyword")
     base = Simulation()
     if values and isinstance(values[0], Simulation):
         base, values = values[0], values[1:]
-    if len(values) > len(_POSITIONAL):
-        raise InputError(f"{len(values)} values found; {len(_POSITIONAL)} at most were expected, then keywords")
-    given = dict(zip(_POSITIONAL, values, strict=False))
+    if len(values) > len(order):
+        raise InputError(f"{len(values)} values found; {len(order)} at most were expected, then keywords")
+    given = dict(zip(order, values, strict=False))
     for name in given.keys() & fields.keys():
         raise InputError(f"{name} found as a value and as a keyword; one of them was expected")
     made = replace(base, **_as_fields(given | fields))
@@ -227,15 +239,19 @@ def simulation_of(*values: Any, **fields: Any) -> Simulation:  # noqa: ANN401 - 
     return made
 
 
-def takes_fields(function: Function) -> Function:
+def takes_fields(order: Sequence[str] = SIMULATING) -> Callable[[Function], Function]:
     """Show the fields as the signature of a function that hands its arguments to `simulation_of`."""
-    own = [one for one in signature(function).parameters.values() if one.kind is one.KEYWORD_ONLY]
-    names = [*_POSITIONAL, *(name for name in FIELDS if name not in _POSITIONAL)]
-    kinds = {True: Parameter.POSITIONAL_OR_KEYWORD, False: Parameter.KEYWORD_ONLY}
-    fields = [Parameter(name, kinds[name in _POSITIONAL], default=defaults()[name]) for name in names]
-    given = signature(function).return_annotation
-    setattr(function, "__signature__", Signature([*fields, *own], return_annotation=given))  # noqa: B010 - not declared
-    return function
+
+    def decorate(function: Function) -> Function:
+        own = [one for one in signature(function).parameters.values() if one.kind is one.KEYWORD_ONLY]
+        names = [*order, *(name for name in FIELDS if name not in order)]
+        kinds = {True: Parameter.POSITIONAL_OR_KEYWORD, False: Parameter.KEYWORD_ONLY}
+        fields = [Parameter(name, kinds[name in order], default=defaults()[name]) for name in names]
+        shown = Signature([*fields, *own], return_annotation=signature(function).return_annotation)
+        setattr(function, "__signature__", shown)  # noqa: B010 - a type checker knows no such attribute
+        return function
+
+    return decorate
 
 
 # Keywords of pipesim 0.1 that hold several fields: a value of this class each.

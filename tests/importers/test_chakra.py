@@ -112,7 +112,7 @@ def test_published_files_hold_a_reduce_scatter_on_two_of_four_ranks():
     graph = load(paths)
     assert (graph.ranks, len(graph.nodes)) == ((0, 1), 2)
     (collective,) = graph.collectives
-    assert (collective.sort, collective.size, collective.members) == ("reduce_scatter", 2**20, (0, 1))
+    assert (collective.type_, collective.size, collective.members) == ("reduce_scatter", 2**20, (0, 1))
     with pytest.raises(InputError, match=r"reduce_scatter\.0\.et and 1 more: no node computes.*pipesim run"):
         chakra(paths)
 

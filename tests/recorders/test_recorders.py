@@ -7,7 +7,7 @@ import pytest
 
 from helpers.recorded_links import run
 from pipesim.base import lookup
-from pipesim.cli import record
+from pipesim.cli.commands import record_command as record
 from pipesim.recorders import RECORDERS
 
 

@@ -179,3 +179,19 @@ def test_the_efficiency_of_an_architecture_is_the_curve_everywhere(tmp_path):
     """A sweep took 0.5 where `pipesim trace` took the curve: 44.7 s against 53.2 s for the same point."""
     text = "format = 'pipesim.sweep'\nversion = 1\n[simulate]\narchitecture = 'gpt-6.7b'\ncluster = 'flat(2)'"
     assert parse(text, tmp_path / "x.toml").point(0).efficiency == DEFAULTS["efficiency"] == "curve"
+
+
+def test_functions_that_plan_take_microbatches_after_the_planner():
+    """As in pipesim 0.1; taken for the scheduler, they would be ignored without a word."""
+    assert ps.make_plan(*FIXED.values(), "balanced", 5).microbatches == 5
+    assert ps.find_plan(*FIXED.values(), "balanced", 5, 2).costs.model.microbatch_size == 2
+    assert ps.make_setup(*FIXED.values(), "balanced", "gpipe", 5).plan.microbatches == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({"scheduler": 8}, "scheduler = 8 found; a name"), ({"microbatches": 2.5}, "microbatches = 2.5 found; a whole")],
+)
+def test_values_of_another_type_are_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        simulation_of(**FIXED, **given)
