@@ -38,6 +38,10 @@ Words:
     microbatch        what passes through the pipeline as one; an iteration trains several, and then steps
     action            a cell of a schedule: 0F2, stage 0, forward, microbatch 2
     task, span        a row of a program; the same with start and end, on a timeline
+    rank, lane        the number of a device's row in a schedule; the one thing at a time that it does, in a program
+    setup             plan and schedule with costs, cluster, options and scenario: what is lowered
+    simulate, replay  from a program to a timeline; many iterations with drawn times
+    rebuild           make a setup of a recorded run
 """
 
 import importlib
