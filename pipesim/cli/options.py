@@ -57,8 +57,12 @@ def simulation(*, fields: Iterable[str] = (), without: Iterable[str] = ()) -> Ca
             return command(simulation=_with_inputs(simulation, trace, cluster), **given)
 
         with_options = setting_options.options(Simulation, "simulation", fields=chosen, make=_simulation)(call)
-        with_cluster = click.argument("cluster", required=False, shell_complete=setting_options.complete("topologies"))
-        with_trace = click.argument("trace", required=False, shell_complete=setting_options.complete("traces"))
+        with_cluster = click.argument(
+            "cluster", required=False, metavar="CLUSTER", shell_complete=setting_options.complete("topologies")
+        )
+        with_trace = click.argument(
+            "trace", required=False, metavar="TRACE", shell_complete=setting_options.complete("traces")
+        )
         return with_trace(with_cluster(with_options))
 
     return decorate
