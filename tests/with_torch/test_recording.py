@@ -657,16 +657,24 @@ def test_the_command_writes_a_trace_of_a_model_in_the_current_folder(in_folder, 
 def test_the_command_says_what_it_measured_in_a_table(capsys):
     done = call(capsys, "record", "my_models:mlp", "-b", "8", "-o", "made", "--method", "hooks")
     assert done.code == 0
-    for words in ("forward", "± MAD", "linear-0", "step of adamw", "as it is", "not measured", "trace written to made"):
+    for words in (
+        "forward",
+        "± MAD",
+        "linear-0",
+        "step of adamw",
+        "layer by layer",
+        "not measured",
+        "trace written to made",
+    ):
         assert words in done.out
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["my_models:mlp", "-b", "0"], "microbatch 0 found"),
-        (["my_models:mlp", "-b", "8", "--passes", "1"], "passes 1 found; at least 2"),
-        (["my_models:mlp", "-b", "8", "--microbatches", "4"], "microbatches 4 found; at least 8"),
+        (["my_models:mlp", "-b", "0"], "microbatch = 0 found"),
+        (["my_models:mlp", "-b", "8", "--passes", "1"], "passes = 1 found; at least 2"),
+        (["my_models:mlp", "-b", "8", "--microbatches", "4"], "microbatches = 4 found; at least 8"),
         (["my_models:mlp", "-b", "8", "--threads", "9999"], "threads 9999 found"),
         (["my_models:none", "-b", "8"], "has no 'none'"),
         (["my_models:broken", "-b", "8"], "raised ValueError: no such luck"),

@@ -102,7 +102,7 @@ def came_out(folder, name):
 
 def expected(stages):
     """Gradients and losses of the same model in one piece, the whole batch at once."""
-    import pipeline_process
+    from with_torch import pipeline_process
 
     model = [pipeline_process.stage(n) for n in range(stages)]
     inputs, targets = pipeline_process.batch(MICROBATCHES)
