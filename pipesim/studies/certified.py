@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from pipesim.analysis import bounds, metrics
+from pipesim.analysis.bounds.rounding import LeastPart
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import SCALINGS, Costs
 from pipesim.core.plan import Plan
@@ -25,8 +26,9 @@ def bound(setup: Setup) -> float:
     167.5 ms
     """
     in_step = setup.scenario == CALM and setup.options.transfers == "eager"  # nothing delays one replica only
-    return _least_part(setup) * bounds.bound_for(
-        setup.plan, setup.schedule, setup.costs, setup.cluster, setup.options.sharing, in_step=in_step
+    plan, schedule, costs, cluster = setup.plan, setup.schedule, setup.costs, setup.cluster
+    return bounds.bound_for(
+        plan, schedule, costs, cluster, setup.options.sharing, in_step=in_step, part=_least_part(setup)
     )
 
 
@@ -34,16 +36,16 @@ def schedule_bound(setup: Setup) -> float | None:
     """Seconds that no schedule of this plan can beat which leaves backwards whole; None if this one splits them."""
     if splits_backwards(setup):
         return None
-    return _least_part(setup) * bounds.schedule_bound(setup.plan, setup.costs, setup.cluster)
+    return bounds.schedule_bound(setup.plan, setup.costs, setup.cluster, _least_part(setup))
 
 
-def _least_part(setup: Setup) -> float:
-    """What part of its time a task takes at the least: devices may be faster, and two actions may run as one."""
-    part = math.prod(min(1.0, slow.factor) for slow in setup.scenario.slow)
+def _least_part(setup: Setup) -> LeastPart:
+    """What parts of its time a task takes at the least: devices may be faster, and two actions may run as one."""
+    slow = math.prod(min(1.0, slow.factor) for slow in setup.scenario.slow)
     if not setup.schedule.paired.any():
-        return part
+        return LeastPart(slow)
     factor = setup.options.pair_factor
-    return part * (1 - setup.options.pair_overlap / 2 if factor is None else min(1.0, factor))
+    return LeastPart(slow, 1 - setup.options.pair_overlap / 2 if factor is None else min(1.0, factor))
 
 
 def splits_backwards(setup: Setup) -> bool:

@@ -114,9 +114,10 @@ class PlanResult:
     @cached_property
     def bound(self) -> float:
         """Seconds that no plan of this sort can beat."""
-        chunked = max(map(len, self.plan.chunks)) > 1
-        least = bounds.total_work if chunked else bounds.plan_bound
-        return least(self.costs, self.cluster, self.plan.microbatches)
+        stages = max(map(len, self.plan.chunks))
+        if stages > 1:
+            return bounds.total_work(self.costs, self.cluster, self.plan.microbatches, stages)
+        return bounds.plan_bound(self.costs, self.cluster, self.plan.microbatches)
 
     @cached_property
     def times_by_scaling(self) -> dict[str, float] | None:

@@ -257,8 +257,7 @@ def check(time: float, case: Setup) -> float:
     bound, own = certified.bound(case), certified.schedule_bound(case)
     what = f"{time:.9f} s, {case.plan}, {case.options}, {case.scenario}, {case.schedule}"
     assert time >= bound, f"the bound of all plans, {bound:.9f} s, lies above {what}"
-    rounded = 1e-9 * len(case.schedule.kind)  # each action is rounded to a nanosecond
-    assert own is None or time >= own - rounded, f"the bound of this plan, {own:.9f} s, lies above {what}"
+    assert own is None or time >= own, f"the bound of this plan, {own:.9f} s, lies above {what}"
     return time / bound if bound else float("inf")
 
 

@@ -2,15 +2,21 @@
 
 import pytest
 
-from fuzz import bound, climb, importers
+from fuzz import bound, climb, importers, rounding
 from pipesim.analysis import bounds
 
-CAMPAIGNS = (bound, climb, importers)
+CAMPAIGNS = (bound, climb, importers, rounding)
 
 
 @pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.__name__)
 def test_the_first_seeds_find_nothing_and_say_the_same_twice(campaign):
     assert [campaign.attempt(seed) for seed in range(2)] == [campaign.attempt(seed) for seed in range(2)]
+
+
+def test_no_bound_is_above_a_time_of_a_few_nanoseconds():
+    """Two hundred instances, each with twenty changes."""
+    for seed in range(200):
+        rounding.attempt(seed)
 
 
 @pytest.mark.parametrize("campaign", [bound, climb], ids=lambda campaign: campaign.__name__)

@@ -31,6 +31,7 @@ everything at the same time: their devices can change places, sharing is `fair`,
     reach            the dynamic program, from the first layer on; frontier: its partial plans
     heads            what partial plans have behind them; island_traffic: what leaves islands
     tails            the least that is still to come, from the last layer backwards
+    rounding         what whole nanoseconds can take from a simulated time
 """
 
 import functools
@@ -53,7 +54,9 @@ from pipesim.analysis.bounds.islands import (
 from pipesim.analysis.bounds.layer_sums import LayerSums, both_ways, kinds_of, layer_sums
 from pipesim.analysis.bounds.moves import Moves, by_island
 from pipesim.analysis.bounds.reach import reachable
+from pipesim.analysis.bounds.rounding import NS, UNSCALED, LeastPart, of_plans, of_schedules, of_work
 from pipesim.analysis.bounds.tails import tails_of
+from pipesim.base import units
 from pipesim.base.arrays import Floats
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, Phase
@@ -96,21 +99,30 @@ def stage_seconds(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> F
     )
 
 
-def schedule_bound(plan: Plan, costs: Costs, cluster: Cluster) -> float:
+def schedule_bound(plan: Plan, costs: Costs, cluster: Cluster, part: LeastPart = UNSCALED) -> float:
     """Seconds that every schedule of this plan needs which does not split the backward (B3).
 
         max over stages n of   work_n + what must pass before stage n starts and after it ends
         head_n = sum over k < n of (forward_k + backward_k);    work_n = M (forward_n + backward_n)
 
     With whole replication a stage's replicas share its microbatches. Chunks on one device share the device, and
-    transfers take time: both are left out, so the bound holds but is not reached.
+    transfers take time: both are left out, so the bound holds but is not reached. It holds for the times of actions as
+    they are, and for those in whole nanoseconds of a simulation: it is the lesser of both.
     """
-    both = stage_seconds(plan, costs, cluster, "forward") + np.minimum(
-        stage_seconds(plan, costs, cluster, "backward"), stage_seconds(plan, costs, cluster, "backward_first")
+    forward, backward, first = (
+        stage_seconds(plan, costs, cluster, phase) for phase in ("forward", "backward", "backward_first")
     )
-    head = np.concatenate([[0.0], np.cumsum(both)[:-1]])
     replicas = np.array(plan.replication) if plan.replicas == "whole" else np.ones(len(plan.stages))
     passing = np.ceil(plan.microbatches / replicas)
+    exact = _longest(passing, forward + np.minimum(backward, first))
+    forward, backward, first = (units.to_ns(seconds).astype(np.float64) for seconds in (forward, backward, first))
+    found = min(exact, units.to_s(_longest(passing, forward + np.minimum(backward, first))))  # R4
+    return of_schedules(float(passing.max()), len(plan.stages), max(map(len, plan.chunks))).scaled(found, part)
+
+
+def _longest(passing: Floats, both: Floats) -> float:
+    """The greatest `work + head` of a stage, from the forward and backward of one microbatch on each."""
+    head = np.concatenate([[0.0], np.cumsum(both)[:-1]])
     return float((passing * both + head).max())
 
 
@@ -125,7 +137,7 @@ def plan_bound(
     transfers and without a scenario; with `in_step=False` they are not, and the bound is weaker, the one of `fifo`.
     Simulated times are rounded to nanoseconds, and equal replicas may end one apart; what that can gain is subtracted.
     """
-    rounding = 2 * (2 * microbatches + 4 * len(cluster.devices)) * 1e-9
+    rounding = of_plans(microbatches, len(cluster.devices)).subtracted * NS
     if len(cluster.devices) > MOST_DEVICES:
         return max(0.0, total_work(costs, cluster, microbatches) - rounding)
     cluster = loosened(cluster)
@@ -205,17 +217,23 @@ def bound_for(
     sharing: Sharing = "fair",
     *,
     in_step: bool = True,
+    part: LeastPart = UNSCALED,
 ) -> float:
     """The bound that a plan and its schedule can be compared with: `plan_bound` where it holds, else the total work.
 
     `plan_bound` does not hold for several stages on one device, nor for schedules that split the backward. `in_step`:
-    whether replicas of a stage that have the same order of actions also do them at the same time.
+    whether replicas of a stage that have the same order of actions also do them at the same time. `part`: what parts
+    of their times tasks take at the least.
     """
+    microbatches, devices = plan.microbatches, len(cluster.devices)
     simple = all(len(held) == 1 for held in plan.chunks) and not np.isin(schedule.kind, [INPUT, WEIGHT]).any()
     if not simple:
-        return total_work(costs, cluster, plan.microbatches)
+        stages = max(map(len, plan.chunks))
+        work = total_work(costs, cluster, microbatches, stages)
+        return of_work(microbatches, devices, stages).scaled(work, part)
     in_step = in_step and (plan.replicas == "whole" or _in_step(plan, schedule))
-    return plan_bound(costs, cluster, plan.microbatches, sharing, in_step=in_step)
+    found = plan_bound(costs, cluster, microbatches, sharing, in_step=in_step)
+    return of_plans(microbatches, devices).scaled(found, part)
 
 
 def _in_step(plan: Plan, schedule: Schedule) -> bool:
@@ -224,8 +242,8 @@ def _in_step(plan: Plan, schedule: Schedule) -> bool:
     return all(schedule.part(rank) == first.setdefault(n, schedule.part(rank)) for rank, (n,) in enumerate(plan.chunks))
 
 
-def total_work(costs: Costs, cluster: Cluster, microbatches: int) -> float:
-    """All work over all devices: a bound for any plan and schedule, several stages on a device included (B1).
+def total_work(costs: Costs, cluster: Cluster, microbatches: int, stages: int = 1) -> float:
+    """All work over all devices: a bound for any plan with at most so many stages on a device, and any schedule (B1).
 
     Each layer on as many replicas of the fastest kind as take the least of the devices' time, whole or in parts.
     """
@@ -234,7 +252,8 @@ def total_work(costs: Costs, cluster: Cluster, microbatches: int) -> float:
     for kind, r in itertools.product(kinds_of(cluster), range(1, devices + 1)):
         split = costs.seconds("backward_input", kind, 1 / r) + costs.seconds("backward_weight", kind, 1 / r)
         least = np.minimum(least, r * np.minimum(both_ways(costs, kind, 1 / r), costs.forward(kind, 1 / r) + split))
-    return max(0.0, float(microbatches * least.sum() / devices) - (2 * microbatches + 4 * devices) * 1e-9)
+    rounding = of_work(microbatches, devices, stages).subtracted * NS
+    return max(0.0, float(microbatches * least.sum() / devices) - rounding)
 
 
 def single_stage(costs: Costs, cluster: Cluster, microbatches: int) -> float:
