@@ -16,7 +16,7 @@ from pipesim.base.arrays import Floats, Ints
 INFINITE = float("inf")
 
 
-def max_min(  # noqa: C901, PLR0912, PLR0915 - one kernel, without calls: numba and Python run the same lines
+def max_min(  # noqa: C901, PLR0912, PLR0915 - both heaps and the flows change in every turn
     first: Sequence[int] | Ints,
     media: Sequence[int] | Ints,
     capacity: Sequence[float] | Floats,

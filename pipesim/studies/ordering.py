@@ -31,7 +31,7 @@ FILES = (".csv", ".json", ".toml")
 EVERY: tuple[tuple[Layout, int], ...] = (("loop", 2), ("wave", 2), ("both", 1))
 
 
-def ordered_with(  # noqa: PLR0917 - as `experiment.make_case`
+def ordered_with(  # noqa: PLR0917 - the parameters are those of planners and schedulers
     scheduler: Scheduler | Schedule | str,
     plan: Plan,
     costs: Costs,
