@@ -28,6 +28,7 @@ def bert(
     microbatch: int = 1,
     precision: str = "fp16",
     tensor_parallel: int = 1,
+    sequence_parallel: bool = False,
     name: str = "",
 ) -> Model:
     """A BERT with `layers` blocks. `positions`: rows of the position table, by default one per token of a sequence.
@@ -36,7 +37,9 @@ def bert(
     norm, then logits for every token with the embedding's matrix, which is counted once, at the embedding. Pooler and
     transform are not divided by tensor parallelism.
     """
-    shape = TransformerShape(microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel)
+    shape = TransformerShape(
+        microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, sequence_parallel=sequence_parallel
+    )
     rows = transformer.checked_positions(positions, sequence)
     body = (
         transformer.embedding(shape, (rows, _SEGMENTS), norm=True),

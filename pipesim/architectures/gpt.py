@@ -21,9 +21,11 @@ def gpt(
     positions: int | None = None,
     tied: bool = True,
     fused_attention: bool = False,
+    fused_loss: bool = False,
     microbatch: int = 1,
     precision: str = "fp16",
     tensor_parallel: int = 1,
+    sequence_parallel: bool = False,
     name: str = "",
 ) -> Model:
     """A GPT with `layers` blocks. `positions`: rows of the position table, by default one for each token of a sequence.
@@ -32,13 +34,15 @@ def gpt(
     different devices stores it twice.
     """
     operations.check_flags(tied=tied)
-    shape = TransformerShape(microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel)
+    shape = TransformerShape(
+        microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, sequence_parallel=sequence_parallel
+    )
     rows = transformer.checked_positions(positions, sequence)
     parts = (
         transformer.embedding(shape, (rows,)),
-        *transformer.blocks(shape, layers, Style(fused_attention=fused_attention)),
+        *transformer.blocks(shape, layers, Style(fused_attention=fused_attention, causal=True)),
         transformer.norm(shape),
-        transformer.head(shape, tied=tied, bias=False),
+        transformer.head(shape, tied=tied, bias=False, fused_loss=fused_loss),
     )
     return Model(name or f"gpt-{layers}x{hidden}", microbatch, parts, precision)
 

@@ -25,9 +25,11 @@ def llama(
     sequence: int = 4096,
     tied: bool = False,
     fused_attention: bool = True,
+    fused_loss: bool = False,
     microbatch: int = 1,
     precision: str = "fp16",
     tensor_parallel: int = 1,
+    sequence_parallel: bool = False,
     name: str = "",
 ) -> Model:
     """A Llama with `layers` blocks. `inner`: width of the mlp; `key_heads`: heads of keys and values, by default all.
@@ -37,14 +39,23 @@ def llama(
     operations.check_flags(tied=tied)
     operations.check_sizes(inner=inner, key_heads=heads if key_heads is None else key_heads)
     shape = TransformerShape(
-        microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, key_heads or 0, inner=inner
+        microbatch,
+        sequence,
+        hidden,
+        heads,
+        vocabulary,
+        precision,
+        tensor_parallel,
+        key_heads or 0,
+        inner=inner,
+        sequence_parallel=sequence_parallel,
     )
     style = replace(LLAMA_STYLE, fused_attention=fused_attention)
     parts = (
         transformer.embedding(shape, dropout=False),
         *transformer.blocks(shape, layers, style),
         transformer.norm(shape, style),
-        transformer.head(shape, tied=tied, bias=False),
+        transformer.head(shape, tied=tied, bias=False, fused_loss=fused_loss),
     )
     return Model(name or f"llama-{layers}x{hidden}", microbatch, parts, precision)
 

@@ -32,6 +32,7 @@ def moe(
     microbatch: int = 1,
     precision: str = "fp16",
     tensor_parallel: int = 1,
+    sequence_parallel: bool = False,
     name: str = "",
 ) -> Model:
     """A model with `layers` blocks, with experts in the last of every `every`; `inner` is the width of one expert.
@@ -49,7 +50,16 @@ def moe(
     if active > experts:
         raise InputError(f"active = {active} found; at most experts = {experts} was expected")
     shape = TransformerShape(
-        microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, key_heads or 0, inner=inner
+        microbatch,
+        sequence,
+        hidden,
+        heads,
+        vocabulary,
+        precision,
+        tensor_parallel,
+        key_heads or 0,
+        inner=inner,
+        sequence_parallel=sequence_parallel,
     )
     parts = [transformer.embedding(shape, dropout=False)]
     for block in range(layers):
@@ -74,13 +84,13 @@ def _mixture(shape: TransformerShape, block: str, experts: int, active: int) -> 
     matrices, tensors = transformer.ACTIVATIONS[LLAMA_STYLE.activation]
     router = operations.linear_flops(shape.tokens, hidden, experts)
     expert = matrices * operations.linear_flops(shape.tokens, hidden, inner)
-    kept = 2 * hidden + experts + active * (2 * hidden + tensors * inner)
+    kept = shape.tokens * (experts + active * (2 * hidden + tensors * inner)) + 2 * shape.values_outside
     return Layer(
         name=f"{block}.moe",
         kind="moe",
         output_bytes=shape.values * shape.value,
         parameter_bytes=(experts * (matrices * hidden * inner + hidden) + hidden) * shape.value,
-        stash_bytes=shape.tokens * kept * shape.value,
+        stash_bytes=kept * shape.value,
         forward_flops=float(router + active * expert),
     )
 

@@ -13,9 +13,19 @@ def of_tokens(family: Family, name: str, *sizes: int, tokens: int, about: str = 
     """A published model that reads `tokens` tokens by default."""
 
     def build(
-        *, microbatch: int = 1, sequence: int = tokens, precision: str = "fp16", tensor_parallel: int = 1
+        *,
+        microbatch: int = 1,
+        sequence: int = tokens,
+        precision: str = "fp16",
+        tensor_parallel: int = 1,
+        sequence_parallel: bool = False,
     ) -> Model:
-        given = {"microbatch": microbatch, "precision": precision, "tensor_parallel": tensor_parallel}
+        given = {
+            "microbatch": microbatch,
+            "precision": precision,
+            "tensor_parallel": tensor_parallel,
+            "sequence_parallel": sequence_parallel,
+        }
         return family(*sizes, **fixed, **given, sequence=sequence, name=name)
 
     layers, hidden, heads = sizes[:3]

@@ -30,6 +30,7 @@ def t5(
     microbatch: int = 1,
     precision: str = "fp16",
     tensor_parallel: int = 1,
+    sequence_parallel: bool = False,
     name: str = "",
 ) -> Model:
     """A T5 with `layers` blocks in encoder and decoder each; `inner` is the width of the mlp, by default 4 * hidden.
@@ -47,6 +48,7 @@ def t5(
         tensor_parallel,
         head_width=head_width,
         inner=inner or 0,
+        sequence_parallel=sequence_parallel,
     )
     written = replace(source, sequence=sequence if target is None else target)
     style = Style(bias=False, norm_vectors=1, activation="relu", inner_dropout=True)

@@ -21,13 +21,17 @@ fused attention, which keeps one number for each row of scores. A `TransformerSh
 than h / a, fewer keys and values than queries, another width in the mlp, and a width t of tensor parallelism: then the
 layers are the part of one of t devices, as in Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
 Clusters" (2021). Heads, the mlp's width and the vocabulary (padded) are divided by t; norms, their inputs, dropout
-masks and the tensors between layers are not: 10bsh + (24bsh + 5abs²) / t bytes are kept in a block.
+masks and the tensors between layers are not: 10bsh + (24bsh + 5abs²) / t bytes are kept in a block. With sequence
+parallelism these are divided, too: (34bsh + 5abs²) / t; the tensors between layers are still counted whole.
+
+Of what attention keeps, 5abs² / t belong to its core, which selective recomputation does again. Each layer states its
+operations, in `transformer_work`. The stash of the head has p bytes for each logit; a loss in fp32 keeps 4.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-from pipesim.architectures import operations
+from pipesim.architectures import operations, transformer_work
 from pipesim.architectures.operations import INDEX_BYTES, MASK_BYTES, SUM_BYTES
 from pipesim.base.errors import InputError
 from pipesim.core.model import Layer
@@ -50,7 +54,8 @@ ACTIVATIONS = {"gelu": (2, 2), "relu": (2, 1), "swiglu": (3, 4)}
 class Style:
     """The style of blocks: by default that of GPT and BERT.
 
-    `norm_vectors`: a gain and a bias, or only a gain. `inner_dropout`: another dropout inside the mlp.
+    `norm_vectors`: a gain and a bias, or only a gain. `inner_dropout`: another dropout inside the mlp. `causal`: fused
+    attention computes half of the scores. `rotary`: positions are rotations of queries and keys.
     """
 
     bias: bool = True
@@ -59,6 +64,8 @@ class Style:
     fused_attention: bool = False
     activation: Literal["gelu", "relu", "swiglu"] = "gelu"
     inner_dropout: bool = False
+    causal: bool = False
+    rotary: bool = False
 
     def __post_init__(self) -> None:
         operations.check_flags(fused_attention=self.fused_attention)
@@ -78,6 +85,7 @@ class TransformerShape:
     key_heads: int = 0
     head_width: int = 0
     inner: int = 0
+    sequence_parallel: bool = False
 
     def __post_init__(self) -> None:
         operations.check_sizes(
@@ -92,11 +100,14 @@ class TransformerShape:
             inner=self.inner or 1,
         )
         operations.value_bytes(self.precision)
+        operations.check_flags(sequence_parallel=self.sequence_parallel)
         if not self.head_width:
             operations.check_divides("heads", self.heads, "hidden", self.hidden)
         operations.check_divides("key_heads", self.key_heads or self.heads, "heads", self.heads)
         for name, value in self._divided():
             operations.check_divides("tensor_parallel", self.tensor_parallel, name, value)
+        if self.sequence_parallel:
+            operations.check_divides("tensor_parallel", self.tensor_parallel, "sequence", self.sequence)
 
     def _divided(self) -> tuple[tuple[str, int], ...]:
         """The sizes that tensor parallelism must divide; the vocabulary is padded instead."""
@@ -122,6 +133,11 @@ class TransformerShape:
         return self.tokens * self.hidden
 
     @property
+    def values_outside(self) -> int:
+        """Those of them that a device has where it shares no product: all, or its part with sequence parallelism."""
+        return self.values // self.tensor_parallel if self.sequence_parallel else self.values
+
+    @property
     def query_width(self) -> int:
         """Values of a token's queries, on one device."""
         return self.heads * (self.head_width or self.hidden // self.heads) // self.tensor_parallel
@@ -143,7 +159,9 @@ class TransformerShape:
 
 
 GPT_STYLE = Style()
-LLAMA_STYLE = Style(bias=False, norm_vectors=1, dropout=False, fused_attention=True, activation="swiglu")
+LLAMA_STYLE = Style(
+    bias=False, norm_vectors=1, dropout=False, fused_attention=True, activation="swiglu", causal=True, rotary=True
+)
 
 
 def checked_positions(positions: int | None, sequence: int) -> int:
@@ -176,9 +194,10 @@ def embedding(
         kind=TIED_EMBEDDING if tied else EMBEDDING,
         output_bytes=shape.values * shape.value,
         parameter_bytes=parameters * shape.value,
-        stash_bytes=shape.tokens * INDEX_BYTES + shape.values * kept,
+        stash_bytes=shape.tokens * INDEX_BYTES + shape.values_outside * kept,
         inputs=inputs,
         forward_flops=float(flops),
+        work=transformer_work.embedding(shape, len(other_rows), norm=norm, dropout=dropout, tied=tied),
     )
 
 
@@ -212,21 +231,24 @@ def attention(
     scores = 2 * operations.linear_flops(shape.tokens, queries, read.sequence)
     weights = hidden * (2 * queries + 2 * keys) + style.norm_vectors * hidden
     biases = queries + 2 * keys + hidden if style.bias else 0
-    kept = 2 * shape.values + 2 * shape.tokens * queries + 2 * read.tokens * keys + (read.values if memory else 0)
+    kept = 2 * shape.values_outside + 2 * shape.tokens * queries + 2 * read.tokens * keys
+    kept += read.values_outside if memory else 0
+    scored = _score_bytes(shape, style, read.sequence)
     return Layer(
         name=f"{block}.cross_attention" if memory else f"{block}.attention",
         kind="cross_attention" if memory else "attention",
         output_bytes=shape.values * shape.value,
         parameter_bytes=(weights + biases) * shape.value,
-        stash_bytes=kept * shape.value + _mask_bytes(shape, style) + _score_bytes(shape, style, read.sequence),
+        stash_bytes=kept * shape.value + _mask_bytes(shape, style) + scored,
         inputs=inputs,
         forward_flops=float(projections + scores),
+        work=transformer_work.attention(shape, style, read, scored),
     )
 
 
 def _mask_bytes(shape: TransformerShape, style: Style) -> int:
     """Bytes that the dropout at the end of a layer keeps."""
-    return shape.values * MASK_BYTES if style.dropout else 0
+    return shape.values_outside * MASK_BYTES if style.dropout else 0
 
 
 def _score_bytes(shape: TransformerShape, style: Style, keys: int) -> int:
@@ -249,8 +271,9 @@ def mlp(shape: TransformerShape, block: str, style: Style = GPT_STYLE) -> Layer:
         kind="mlp",
         output_bytes=shape.values * shape.value,
         parameter_bytes=parameters * shape.value,
-        stash_bytes=2 * shape.values * shape.value + shape.tokens * inner * inside + _mask_bytes(shape, style),
+        stash_bytes=2 * shape.values_outside * shape.value + shape.tokens * inner * inside + _mask_bytes(shape, style),
         forward_flops=float(matrices * operations.linear_flops(shape.tokens, hidden, inner)),
+        work=transformer_work.mlp(shape, style, matrices),
     )
 
 
@@ -261,13 +284,14 @@ def norm(shape: TransformerShape, style: Style = GPT_STYLE, name: str = "norm") 
         kind="norm",
         output_bytes=shape.values * shape.value,
         parameter_bytes=style.norm_vectors * shape.hidden * shape.value,
-        stash_bytes=shape.values * shape.value,
+        stash_bytes=shape.values_outside * shape.value,
         forward_flops=float(shape.values * operations.NORM_FLOPS),
+        work=transformer_work.norm(shape),
     )
 
 
-def head(shape: TransformerShape, *, tied: bool, bias: bool) -> Layer:
-    """Logits over the vocabulary for every token; the loss keeps them."""
+def head(shape: TransformerShape, *, tied: bool, bias: bool, fused_loss: bool = False) -> Layer:
+    """Logits over the vocabulary for every token; the loss keeps them. A fused loss works in the model's precision."""
     logits = shape.tokens * shape.words
     own = (0 if tied else shape.hidden * shape.words) + (shape.words if bias else 0)
     return Layer(
@@ -275,6 +299,7 @@ def head(shape: TransformerShape, *, tied: bool, bias: bool) -> Layer:
         kind=TIED_HEAD if tied else HEAD,
         output_bytes=logits * shape.value,
         parameter_bytes=own * shape.value,
-        stash_bytes=(shape.values + logits) * shape.value,
+        stash_bytes=(shape.values_outside + logits) * shape.value,
         forward_flops=float(operations.linear_flops(shape.tokens, shape.hidden, shape.words)),
+        work=transformer_work.head(shape, tied=tied, fused_loss=fused_loss),
     )

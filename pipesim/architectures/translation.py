@@ -27,6 +27,7 @@ def translation(
     microbatch: int = 1,
     precision: str = "fp16",
     tensor_parallel: int = 1,
+    sequence_parallel: bool = False,
     name: str = "",
 ) -> Model:
     """A model with `layers` blocks in encoder and decoder each; `inner`: width of the mlp, by default 4 * hidden.
@@ -35,7 +36,15 @@ def translation(
     """
     operations.check_sizes(hidden=hidden, inner=4 * hidden if inner is None else inner)
     source = TransformerShape(
-        microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, inner=inner or 0
+        microbatch,
+        sequence,
+        hidden,
+        heads,
+        vocabulary,
+        precision,
+        tensor_parallel,
+        inner=inner or 0,
+        sequence_parallel=sequence_parallel,
     )
     written = replace(source, sequence=sequence if target is None else target)
     style = Style(fused_attention=fused_attention, activation="relu", inner_dropout=True)

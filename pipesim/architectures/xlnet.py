@@ -34,11 +34,14 @@ def xlnet(
     microbatch: int = 1,
     precision: str = "fp16",
     tensor_parallel: int = 1,
+    sequence_parallel: bool = False,
     name: str = "",
 ) -> Model:
     """An XLNet with `layers` blocks; the matrix of the head is that of the embedding, and counted there."""
     operations.check_sizes(layers=layers)
-    shape = TransformerShape(microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel)
+    shape = TransformerShape(
+        microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, sequence_parallel=sequence_parallel
+    )
     parts = [transformer.embedding(shape)]
     for block in range(layers):
         parts += [_attention(shape, f"block{block}"), transformer.mlp(shape, f"block{block}", _STYLE)]
@@ -59,6 +62,7 @@ def _attention(shape: TransformerShape, block: str) -> Layer:
         parameter_bytes=plain.parameter_bytes + (hidden + 3 + _SEGMENTS) * width * shape.value,
         stash_bytes=plain.stash_bytes + places * (hidden + width) * shape.value,
         forward_flops=(plain.forward_flops or 0) + more,
+        work=None,
     )
 
 

@@ -12,11 +12,15 @@ from pipesim.base.arrays import Floats
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError
 from pipesim.core.trace import Trace
+from pipesim.core.work import LayerWork
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer; bytes and FLOPs are for a whole microbatch. `inputs=None` means it reads the layer before."""
+    """One layer; bytes and FLOPs are for a whole microbatch. `inputs=None` means it reads the layer before.
+
+    `work` is what a device does for it, where the architecture states that; traces do not keep it.
+    """
 
     name: str
     output_bytes: float
@@ -25,6 +29,7 @@ class Layer:
     kind: str = ""
     inputs: tuple[int, ...] | None = None
     forward_flops: float | None = None
+    work: LayerWork | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("output_bytes", "parameter_bytes", "stash_bytes"):

@@ -22,7 +22,7 @@ PACKAGE = ROOT / "pipesim"
 MAP = """
 base: errors checks units files arrays serialisation lookup settings formulas tables intervals kernels widest_paths
       chains moved
-core: sharing devices trace model cluster widths costs plan members limits schedule scenario background progress
+core: sharing devices trace work model cluster widths costs plan members limits schedule scenario background progress
       completion legality recording program rates timeline
 lowering
 analysis: metrics curves channels spread trace_diff bounds
