@@ -22,7 +22,7 @@ A table of words gets a dense gradient, which is then added: p + 8 bytes per par
 from typing import TYPE_CHECKING
 
 from pipesim.architectures.operations import MASK_BYTES
-from pipesim.core.work import Attention, Exchange, Kernels, LayerWork, Operation, Product
+from pipesim.core.work import Attention, Kernels, LayerWork, Operation, Product, TeamExchange
 
 if TYPE_CHECKING:
     from pipesim.architectures.transformer import Style, TransformerShape
@@ -101,9 +101,12 @@ def embedding(shape: "TransformerShape", tables: int, *, norm: bool, dropout: bo
         *([Kernels((2 * p + MASK_BYTES) * outside, (2 * p + MASK_BYTES) * outside)] if dropout else []),
     ]
     whole = float(p * shape.values)
-    exchanges: tuple[Exchange, ...] = (Exchange("all_reduce", whole, "forward"),)
+    exchanges: tuple[TeamExchange, ...] = (TeamExchange("all_reduce", whole, "forward"),)
     if shape.sequence_parallel:
-        exchanges = (Exchange("reduce_scatter", whole, "forward"), Exchange("all_gather", whole, "backward_input"))
+        exchanges = (
+            TeamExchange("reduce_scatter", whole, "forward"),
+            TeamExchange("all_gather", whole, "backward_input"),
+        )
     return LayerWork(tuple(operations), exchanges, tied_bytes=p * words if tied else 0)
 
 
@@ -119,14 +122,14 @@ def head(shape: "TransformerShape", *, tied: bool, fused_loss: bool) -> LayerWor
         loss = Kernels(3 * p * logits, 2 * p * logits)
     else:
         loss = Kernels((p + _LOSS_FORWARD) * logits, (p + _LOSS_BACKWARD) * logits, forward_count=8, backward_count=3)
-    sums = (Exchange("all_reduce", 4.0 * shape.tokens, "forward"),) * 3  # largest logit, that of the word, sum
+    sums = (TeamExchange("all_reduce", 4.0 * shape.tokens, "forward"),) * 3  # largest logit, that of the word, sum
     if shape.sequence_parallel:
-        inputs: tuple[Exchange, ...] = (
-            Exchange("all_gather", whole, "forward"),
-            Exchange("reduce_scatter", whole, "backward_input"),
+        inputs: tuple[TeamExchange, ...] = (
+            TeamExchange("all_gather", whole, "forward"),
+            TeamExchange("reduce_scatter", whole, "backward_input"),
         )
     else:
-        inputs = (Exchange("all_reduce", whole, "backward_input"),)
+        inputs = (TeamExchange("all_reduce", whole, "backward_input"),)
     return LayerWork(
         (Product(shape.tokens, shape.words, shape.hidden), loss),
         (*inputs, *sums),
@@ -159,7 +162,7 @@ def _residual(shape: "TransformerShape", style: "Style") -> list[Operation]:
     return [Kernels((3 * p + mask) * outside, 3 * p * outside + dropped + biased, backward_count=kernels)]
 
 
-def _exchanges(shape: "TransformerShape") -> tuple[Exchange, ...]:
+def _exchanges(shape: "TransformerShape") -> tuple[TeamExchange, ...]:
     """The output is summed forward, the gradient of the inputs backward.
 
     With sequence parallelism, inputs are gathered and outputs are scattered. That inputs are gathered once more for the
@@ -167,10 +170,10 @@ def _exchanges(shape: "TransformerShape") -> tuple[Exchange, ...]:
     """
     whole = float(shape.values * shape.value)
     if not shape.sequence_parallel:
-        return Exchange("all_reduce", whole, "forward"), Exchange("all_reduce", whole, "backward_input")
+        return TeamExchange("all_reduce", whole, "forward"), TeamExchange("all_reduce", whole, "backward_input")
     return (
-        Exchange("all_gather", whole, "forward"),
-        Exchange("reduce_scatter", whole, "forward"),
-        Exchange("all_gather", whole, "backward_input"),
-        Exchange("reduce_scatter", whole, "backward_input"),
+        TeamExchange("all_gather", whole, "forward"),
+        TeamExchange("reduce_scatter", whole, "forward"),
+        TeamExchange("all_gather", whole, "backward_input"),
+        TeamExchange("reduce_scatter", whole, "backward_input"),
     )

@@ -85,7 +85,7 @@ Operation = Product | Attention | Kernels
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class TeamExchange:
     """A collective of the devices that share the layer; `bytes` of the whole tensor, summed or gathered."""
 
     collective: Collective
@@ -103,7 +103,7 @@ class LayerWork:
     """
 
     operations: tuple[Operation, ...] = ()
-    exchanges: tuple[Exchange, ...] = ()
+    exchanges: tuple[TeamExchange, ...] = ()
     core_stash_bytes: float = 0.0
     loss_bytes: float = 0.0
     tied_bytes: int = 0
