@@ -8,8 +8,11 @@ their arithmetic. In layers without products (sums, pools, norms, embeddings), t
 from pipesim.base.checks import check_whole
 from pipesim.base.errors import InputError, shown
 
-PRECISIONS = {"fp16": 2, "bf16": 2, "fp32": 4, "tf32": 4}
-"""Bytes of one value, parameter or activation; tf32 is fp32 whose products run on matrix cores."""
+PRECISIONS = {"fp16": 2, "bf16": 2, "fp32": 4, "tf32": 4, "fp8": 2}
+"""Bytes of one value, parameter or activation.
+
+tf32 is fp32 whose products run on matrix cores; fp8 is bf16 whose products with weights take operands in fp8.
+"""
 
 MASK_BYTES = 1
 """The mask of dropout, per value."""

@@ -7,7 +7,7 @@
     bias gradient                                               p · rows · outputs
     rotation of queries and keys                    2p each     2p each
     softmax of scores, scaled and masked            2p          3p               of each score, unless fused
-    dropout of scores                               2p + m      2p + m           likewise
+    dropout of scores                               4p + 2m     2p + m           likewise; forward, see below
     context put back in the order of tokens         2p          2p               of each value, likewise
     activation                                      2p          3p               of the inner width
     gated activation                                3p          5p
@@ -15,8 +15,9 @@
     loss in fp32, unfused                           p + 36      p + 12           of each logit; 38 and 14 in 16 bits
     loss, fused                                     3p          2p
 
-A gradient of weights is added to that of earlier microbatches by the product itself, in fp32: 8 bytes per parameter.
-A table of words gets a dense gradient, which is then added: p + 8 bytes per parameter.
+Drawing the random numbers of a mask takes about as long as the moves, so forward these count twice, unless the kernel
+does more than dropout. A gradient of weights is added to that of earlier microbatches by the product itself, in fp32:
+8 bytes per parameter. A table of words gets a dense gradient, which is then added: p + 8 bytes per parameter.
 """
 
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ ACCUMULATED_BYTES = 8
 LOGIT_BYTES = 4
 """The loss keeps its softmax in fp32."""
 _LOSS_FORWARD, _LOSS_BACKWARD = 36, 12
+_DRAWN = 2
 
 
 def attention(shape: "TransformerShape", style: "Style", read: "TransformerShape", kept_scores: int) -> LayerWork:
@@ -66,7 +68,7 @@ def _core(shape: "TransformerShape", style: "Style", read: "TransformerShape") -
     return [
         Product(shape.sequence, read.sequence, width, heads, weights=False, core=True),
         Kernels(2 * p * scores, 3 * p * scores, core=True),
-        *([Kernels(masked, masked, core=True)] if style.dropout else []),
+        *([Kernels(_DRAWN * masked, masked, core=True)] if style.dropout else []),
         Product(shape.sequence, width, read.sequence, heads, weights=False, core=True),
         Kernels(context, context, core=True),
     ]
@@ -83,7 +85,7 @@ def mlp(shape: "TransformerShape", style: "Style", matrices: int) -> LayerWork:
         Product(shape.tokens, (matrices - 1) * inner, hidden),
         *([_bias_gradient(shape, (matrices - 1) * values)] if style.bias else []),
         Kernels((3 if gated else 2) * p * values, (5 if gated else 3) * p * values),
-        *([Kernels(dropped, dropped)] if style.inner_dropout else []),
+        *([Kernels(_DRAWN * dropped, dropped)] if style.inner_dropout else []),
         Product(shape.tokens, hidden, inner),
         *_residual(shape, style),
     ]
@@ -93,12 +95,12 @@ def mlp(shape: "TransformerShape", style: "Style", matrices: int) -> LayerWork:
 def embedding(shape: "TransformerShape", tables: int, *, norm: bool, dropout: bool, tied: bool) -> LayerWork:
     """Rows looked up and summed; their gradient is as large as the table of words."""
     p, words = shape.value, shape.words * shape.hidden
-    outside = shape.values_outside
+    masked = (2 * p + MASK_BYTES) * shape.values_outside
     operations: list[Operation] = [
         Kernels(2 * p * shape.values, 2 * p * shape.values, (p + ACCUMULATED_BYTES) * words, weight_count=2),
         *[Kernels(3 * p * shape.values, p * shape.values)] * tables,
         *([_norm(shape)] if norm else []),
-        *([Kernels((2 * p + MASK_BYTES) * outside, (2 * p + MASK_BYTES) * outside)] if dropout else []),
+        *([Kernels(_DRAWN * masked, masked)] if dropout else []),
     ]
     whole = float(p * shape.values)
     exchanges: tuple[TeamExchange, ...] = (TeamExchange("all_reduce", whole, "forward"),)

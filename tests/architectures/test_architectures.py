@@ -291,7 +291,7 @@ def test_a_model_without_skips_hands_on_one_tensor_at_each_cut(name):
         ("gpt(2, 24, 4, positions=0)", "positions = 0 found"),
         ("gpt(2, 24, 4, tied='no')", "tied: 'no' found"),
         ("gpt(2, 24, 4, microbatch=True)", "microbatch = True found"),
-        ("gpt(2, 24, 4, precision='fp8')", "precision = 'fp8' found; fp16, bf16, fp32 or tf32 was expected"),
+        ("gpt(2, 24, 4, precision='fp4')", "precision = 'fp4' found; fp16, bf16, fp32, tf32 or fp8 was expected"),
         ("bert(2, 24, 4, sequence=0)", "sequence = 0 found"),
         ("vgg((2, 2, 4, 4))", r"blocks = \(2, 2, 4, 4\) found; 5 whole numbers"),
         ("vgg((2, 2, 0, 4, 4))", r"blocks\[2\] = 0 found"),

@@ -21,7 +21,7 @@ def test_the_positions_of_a_kernel_along_a_side_of_eight(kernel, stride, padding
 
 def test_bytes_of_a_value_by_precision():
     assert {name: operations.value_bytes(name) for name in operations.PRECISIONS} == operations.PRECISIONS
-    with pytest.raises(InputError, match="precision = 'int8' found; fp16, bf16, fp32 or tf32 was expected"):
+    with pytest.raises(InputError, match="precision = 'int8' found; fp16, bf16, fp32, tf32 or fp8 was expected"):
         operations.value_bytes("int8")
 
 

@@ -5,17 +5,22 @@ import pytest
 
 from helpers.places import PROFILES, ROOT, needs_data
 from helpers.rooflines import BYTES, CURVE, FLOPS, model, seconds
+from pipesim import load_cluster
 from pipesim.architectures import ARCHITECTURES
+from pipesim.architectures.device_curves import DeviceCurve, Speed
 from pipesim.architectures.efficiency import MATRIX_UNITS, ORDINARY_UNITS
 from pipesim.architectures.gpt import gpt
 from pipesim.architectures.resnet import resnet
 from pipesim.architectures.roofline import roofline
+from pipesim.architectures.team_links import TeamLink, team_link
 from pipesim.base import lookup
 from pipesim.base.errors import InputError, UnknownNameError
 from pipesim.core.costs import costs_of
+from pipesim.core.devices import device_kind
 from pipesim.core.model import Layer, model_of
 from pipesim.core.trace import Trace
 
+BY_OPERATION = DeviceCurve(product=0.5, attention=0.4, memory=0.8, launch_s=5e-6)
 EXPERIMENT = ROOT / "experiments" / "roofline"
 
 
@@ -257,3 +262,140 @@ def test_the_curve_is_the_one_that_the_experiment_fits_and_its_readme_shows(monk
     assert text.startswith(f"Fitted: {ORDINARY_UNITS}.")
     assert text in (EXPERIMENT / "README.md").read_text(encoding="utf-8")
     assert dataclasses.replace(ORDINARY_UNITS, convolution=ORDINARY_UNITS.product) == MATRIX_UNITS
+
+
+def test_a_team_link_adds_its_collectives_with_latency():
+    """Gradients of weights stay where they are; the last norm exchanges nothing; a layer forward and backward."""
+    made = gpt(2, 64, 4, sequence=32, microbatch=3, tensor_parallel=4)
+    link = TeamLink(10e9, 7e-6)
+    alone, shared = (
+        roofline(made, ["a100-80gb"], efficiency=BY_OPERATION, tensor_parallel=4, team_link=one)
+        for one in (TeamLink(1e30), link)
+    )
+    ring = link.seconds("all_reduce", 3 * 32 * 64 * 2, 4)
+    more = [
+        [b - a for a, b in zip(seconds(alone, i, "a100-80gb"), seconds(shared, i, "a100-80gb"), strict=True)]
+        for i in range(len(made))
+    ]
+    assert more[1] == pytest.approx([ring, ring, 0, ring], rel=1e-6)
+    assert more[-2] == [0, 0, 0, 0]
+    loss = 3 * link.seconds("all_reduce", 4 * 3 * 32, 4)
+    assert more[-1] == pytest.approx([loss, ring, 0, loss], rel=1e-6)
+
+
+def test_exchanges_that_are_hidden_take_no_time():
+    made = gpt(1, 64, 4, sequence=32, tensor_parallel=4)
+    free, hidden, half, shown = (
+        seconds(
+            roofline(
+                made, ["a100-80gb"], efficiency=BY_OPERATION, tensor_parallel=4, team_link=link, tp_overlap=overlap
+            ),
+            1,
+            "a100-80gb",
+        )
+        for link, overlap in (
+            (TeamLink(1e30), 0.0),
+            (TeamLink(1e9, 1e-6), 1.0),
+            (TeamLink(1e9, 1e-6), 0.5),
+            (TeamLink(1e9, 1e-6), 0.0),
+        )
+    )
+    assert hidden == pytest.approx(free, rel=1e-9)
+    assert half == pytest.approx([(a + b) / 2 for a, b in zip(free, shown, strict=True)], rel=1e-9)
+    with pytest.raises(InputError, match="tp_overlap = 2 found"):
+        roofline(made, ["a100-80gb"], tp_overlap=2)
+
+
+def test_sequence_parallelism_moves_the_same_bytes_between_devices_and_fewer_inside():
+    plain, split = (
+        gpt(1, 64, 4, sequence=32, microbatch=3, tensor_parallel=4, sequence_parallel=flag) for flag in (False, True)
+    )
+    link = TeamLink(1e6)  # so slow that exchanges are all that counts
+
+    def total(made, phase):
+        trace = roofline(made, ["a100-80gb"], efficiency=BY_OPERATION, tensor_parallel=4, team_link=link)
+        return trace.layers[phase].sum()
+
+    assert total(split, "forward_s") + total(split, "backward_input_s") + total(
+        split, "backward_weight_s"
+    ) == pytest.approx(
+        total(plain, "forward_s") + total(plain, "backward_input_s") + total(plain, "backward_weight_s"), rel=1e-3
+    )
+    fast = [
+        roofline(made, ["a100-80gb"], efficiency=BY_OPERATION, tensor_parallel=4, team_link=TeamLink(1e30))
+        for made in (plain, split)
+    ]
+    assert fast[1].layers["forward_s"][1] < fast[0].layers["forward_s"][1]
+
+
+def test_a_width_across_two_nodes_is_slow():
+    """8 NICs of 200 Gb/s have two thirds of the bandwidth of NVSwitch, 4 of 100 Gb/s a third of that of NVLinks."""
+    cluster = load_cluster("dgx_a100(2)")
+    one, two = (
+        team_link(cluster, [device.name for device in cluster.devices[:width]]).seconds("all_reduce", 400e6, width)
+        for width in (8, 16)
+    )
+    assert 1.4 < two / one < 2
+    slow = load_cluster("dgx1_v100(2)")
+    within, across = (
+        team_link(slow, [device.name for device in slow.devices[:width]]).seconds("all_reduce", 400e6, width)
+        for width in (8, 16)
+    )
+    assert across > 2.5 * within
+
+
+def test_along_the_curve_of_a_device_a_layer_takes_the_sum_of_its_operations():
+    made = gpt(1, 256, 4, sequence=64)
+    trace = roofline(made, ["a100-80gb"], efficiency=BY_OPERATION)
+    speed = Speed.of(BY_OPERATION, device_kind("a100-80gb"), "fp16", 2)
+    for index in (1, 2, 3, 4):
+        operations = made.layers[index].work.operations
+        expected = [
+            sum(speed.seconds(one, phase) for one in operations)
+            for phase in ("forward", "backward_input", "backward_weight")
+        ]
+        assert seconds(trace, index, "a100-80gb") == pytest.approx([*expected, expected[0]], rel=1e-12)
+
+
+def test_an_embedding_has_all_its_backward_as_gradient_of_its_table():
+    """It reads no other layer; its dropout has a backward all the same."""
+    trace = roofline(gpt(1, 256, 4, sequence=64), ["a100-80gb"], efficiency=BY_OPERATION)
+    _, of_inputs, of_weights, _ = seconds(trace, 0, "a100-80gb")
+    assert of_inputs == 0 < of_weights
+
+
+def test_the_curve_of_a_device_counts_what_the_loss_keeps_in_fp32():
+    made = gpt(1, 64, 4, sequence=32)
+    by_operation, before = (roofline(made, ["a100-80gb"], efficiency=one) for one in (BY_OPERATION, "curve"))
+    more = by_operation.layers["stash_bytes"] - before.layers["stash_bytes"]
+    assert more.tolist() == [0, 0, 0, 0, 2 * 32 * 50257]
+
+
+def test_a_device_names_the_origin_of_its_constants():
+    made = gpt(1, 64, 4, sequence=32)
+    assert roofline(made, ["a100-80gb"], efficiency="device").machine.startswith(
+        "none: calculated from data sheets by operation with fitted constants e = 0."
+    )
+    assert "with nearest constants" in roofline(made, ["a10-24gb"], efficiency="device").machine
+    both = roofline(made, ["a100-80gb", "a10-24gb"], efficiency="device").machine
+    assert "fitted" in both
+    assert "nearest" in both
+
+
+def test_in_fp32_a_device_takes_the_curve_that_was_recorded():
+    made = gpt(1, 64, 4, sequence=32, precision="fp32")
+    device, curve = (roofline(made, ["v100-16gb"], efficiency=one) for one in ("device", "curve"))
+    assert device.same_as(curve)
+
+
+def test_small_layers_take_at_least_their_launches():
+    trace = roofline(gpt(1, 64, 4, sequence=32), ["a100-80gb"], efficiency=BY_OPERATION)
+    assert seconds(trace, 1, "a100-80gb")[0] > 9 * BY_OPERATION.launch_s
+
+
+def test_a_computed_trace_has_the_seconds_of_adam():
+    """46 bytes per parameter at the bandwidth that kernels reach, of 2 bytes each; 12 bytes of state."""
+    (step,) = roofline(gpt(1, 64, 4, sequence=32), ["a100-80gb"], efficiency=BY_OPERATION).optimizers
+    assert (step.name, step.state_per_byte) == ("adam", 6)
+    assert step.s_per_byte == pytest.approx(23 / (2039e9 * BY_OPERATION.memory), rel=1e-12)
+    assert roofline(gpt(1, 64, 4, sequence=32), ["a100-80gb"], efficiency="curve").optimizers == ()

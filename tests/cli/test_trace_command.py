@@ -157,7 +157,7 @@ OUT = ("-o", "made")
         (["gpt2", "-d", "t4", "-b", "0", *OUT], "architecture 'gpt2': microbatch = 0 found"),
         (["gpt2", "-d", "t4", "-b", "2", "-b", "2", *OUT], "microbatches = [2, 2] found; each size once was expected"),
         (["gpt2", "-d", "t4", "--sequence", "1025", *OUT], "sequence = 1025 found; at most positions = 1024"),
-        (["gpt2", "-d", "t4", "--precision", "fp8", *OUT], "precision = 'fp8' found; fp16, bf16, fp32 or tf32"),
+        (["gpt2", "-d", "t4", "--precision", "fp4", *OUT], "precision = 'fp4' found; fp16, bf16, fp32, tf32 or fp8"),
         (["gpt2", "-d", "t4", "--precision", "bf16", *OUT], "the data sheet of t4-16gb states a peak for fp32, fp16"),
         (["gpt2", "-d", "t4", "--tensor-parallel", "5", *OUT], "tensor_parallel = 5 found; a divisor of heads = 12"),
         (["gpt2", "-d", "t4", "--efficiency", "half", *OUT], "--efficiency: 'half' found; 'curve' or a number"),

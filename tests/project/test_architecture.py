@@ -21,7 +21,7 @@ PACKAGE = ROOT / "pipesim"
 # package that are named here import only those before them; a package without names is one idea.
 MAP = """
 base: errors checks units files arrays serialisation lookup settings formulas tables intervals kernels widest_paths
-      chains moved
+      chains moved minimise
 core: sharing devices trace work model cluster widths costs plan members limits schedule scenario background progress
       completion legality recording program rates timeline
 lowering

@@ -29,7 +29,7 @@ class RooflineOptions:
     )  # fmt: skip
     sequence: int | None = setting(None, int, "Tokens in a sample; default: what the published model reads.")
     image: int | None = setting(None, int, "Side of an image in pixels; default: what the published model reads.")
-    precision: str | None = setting(None, str, "fp16, bf16, fp32 or tf32.  [default: fp16]")
+    precision: str | None = setting(None, str, "fp16, bf16, fp32, tf32 or fp8.  [default: fp16]")
     tensor_parallel: int | None = setting(
         None, int, "Devices that share each layer; the trace is for one.  [default: 1]"
     )

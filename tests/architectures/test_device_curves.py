@@ -1,0 +1,82 @@
+import pytest
+
+from pipesim.architectures.device_curves import CURVES, DeviceCurve, Speed, curve_of
+from pipesim.base.errors import InputError
+from pipesim.core.devices import DEVICE_KINDS, device_kind
+from pipesim.core.work import Attention, Kernels, Product
+
+CURVE = DeviceCurve(product=0.5, attention=0.25, memory=0.5, launch_s=1e-6)
+A100 = device_kind("a100-80gb")  # 312 TFLOP/s, 2039 GB/s
+SPEED = Speed.of(CURVE, A100, "fp16", 2)
+PHASES = ("forward", "backward_input", "backward_weight")
+
+
+def times(operation):
+    return [SPEED.seconds(operation, phase) for phase in PHASES]
+
+
+def test_a_large_product_takes_its_flops_and_each_gradient_as_many():
+    large = Product(8192, 8192, 8192)
+    assert times(large) == pytest.approx([1e-6 + 2 * 8192**3 / 156e12] * 3, rel=1e-9)
+
+
+def test_a_flat_product_takes_its_bytes_and_its_gradient_is_added_in_fp32():
+    """4096 x 1 by 1 x 4096: next to no FLOPs."""
+    flat = Product(1, 4096, 4096)
+    moved = 2 * (4096 + 4096**2 + 4096)
+    assert times(flat)[:2] == pytest.approx([1e-6 + moved / 1019.5e9] * 2, rel=1e-9)
+    assert times(flat)[2] == pytest.approx(1e-6 + (moved + 6 * 4096**2) / 1019.5e9, rel=1e-9)
+
+
+def test_a_product_of_activations_has_two_gradients_of_inputs_and_none_of_weights():
+    scores = Product(4096, 4096, 4096, count=3, weights=False)
+    forward, of_inputs, of_weights = times(scores)
+    assert of_inputs == 2 * forward
+    assert of_weights == 0
+
+
+def test_causal_attention_takes_half_and_its_gradient_five_halves():
+    whole, half = (Attention(64, 4096, 4096, 128, 128, causal=causal) for causal in (False, True))
+    flops = 2 * 64 * 4096 * 4096 * 256
+    assert times(whole) == pytest.approx([1e-6 + flops / 78e12, 1e-6 + 2.5 * flops / 78e12, 0], rel=1e-9)
+    assert times(half)[0] == pytest.approx(1e-6 + flops / 2 / 78e12, rel=1e-9)
+
+
+def test_kernels_take_their_bytes_and_a_launch_each():
+    kernels = Kernels(1e9, 2e9, 3e9, forward_count=1, backward_count=2, weight_count=3)
+    assert times(kernels) == pytest.approx([(n * 1e9) / 1019.5e9 + n * 1e-6 for n in (1, 2, 3)], rel=1e-9)
+    assert times(Kernels(forward_count=0, backward_count=0)) == [0, 0, 0]
+
+
+def test_in_fp8_only_products_with_weights_are_in_fp8():
+    h100 = device_kind("h100-80gb")
+    speed = Speed.of(CURVE, h100, "fp8", 2)
+    weights, scores = (Product(8192, 8192, 8192, weights=weights) for weights in (True, False))
+    assert speed.seconds(weights, "forward") == pytest.approx(1e-6 + 2 * 8192**3 / (h100.peak["fp8"] / 2), rel=1e-9)
+    assert speed.seconds(scores, "forward") == pytest.approx(1e-6 + 2 * 8192**3 / (h100.peak["bf16"] / 2), rel=1e-9)
+
+
+def test_every_kind_has_a_curve_and_says_whether_it_was_fitted_on_it():
+    for name, kind in DEVICE_KINDS.items():
+        for precision in kind.peak:
+            curve = curve_of(name, precision)
+            if precision in {"fp32", "tf32"}:
+                assert curve is None
+            else:
+                generation = name.partition("-")[0]
+                assert (curve.origin == "fitted") == (precision in CURVES.get(generation, {}))
+                assert curve.source
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"product": 0.0}, "product = 0.0 found"),
+        ({"memory": float("inf")}, "memory = inf found"),
+        ({"attention": float("nan")}, "attention = nan found"),
+        ({"launch_s": -1.0}, "launch_s = -1.0 found"),
+    ],
+)
+def test_constants_that_mean_nothing_are_refused(arguments, complaint):
+    with pytest.raises(InputError, match=complaint):
+        DeviceCurve(**{"product": 0.5, "attention": 0.5, "memory": 0.5, "launch_s": 0.0} | arguments)
