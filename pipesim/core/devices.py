@@ -40,6 +40,7 @@ def _kind(
 _V100 = {"fp32": 15.7, "fp16": 125.0}
 _A100 = {"fp32": 19.5, "tf32": 156.0, "bf16": 312.0, "fp16": 312.0}
 _HOPPER = {"fp32": 67.0, "tf32": 494.7, "bf16": 989.4, "fp16": 989.4, "fp8": 1978.9}
+_HGX_BLACKWELL = {"fp32": 75.0, "tf32": 1125.0, "bf16": 2250.0, "fp16": 2250.0, "fp8": 4500.0}
 
 DEVICE_KINDS: dict[str, DeviceKind] = dict(
     [
@@ -48,12 +49,21 @@ DEVICE_KINDS: dict[str, DeviceKind] = dict(
         _kind("v100-32gb", 32, 900, 150, "NVIDIA Tesla V100 data sheet (SXM2)", **_V100),
         _kind("a100-40gb", 40, 1555, 300, "NVIDIA A100 data sheet (SXM4)", **_A100),
         _kind("a100-80gb", 80, 2039, 300, "NVIDIA A100 data sheet (SXM4)", **_A100),
+        _kind("a800-80gb", 80, 2039, 200, "NVIDIA A800 data sheet (SXM4)", **_A100),
         _kind("h100-80gb", 80, 3350, 450, "NVIDIA H100 data sheet (SXM5)", **_HOPPER),
-        _kind("h200-141gb", 141, 4800, 450, "NVIDIA H200 data sheet (SXM5)", **_HOPPER),
         _kind(
-            "b200-180gb", 180, 8000, 900, "NVIDIA HGX B200 data sheet, an eighth of it",
-            fp32=75, tf32=1125, bf16=2250, fp16=2250, fp8=4500,
+            "h100-nvl-94gb", 94, 3900, 300, "NVIDIA H100 data sheet (NVL), half of its sparse peaks",
+            fp32=60, tf32=417.5, bf16=835.5, fp16=835.5, fp8=1670.5,
         ),
+        _kind("h200-141gb", 141, 4800, 450, "NVIDIA H200 data sheet (SXM5)", **_HOPPER),
+        _kind("h20-96gb", 96, 4000, 450, "NVIDIA H20 data sheet (SXM5)", fp32=44, tf32=74, bf16=148, fp16=148, fp8=296),
+        _kind("gh200-96gb", 96, 4000, 450, "NVIDIA GH200 data sheet (HBM3)", **_HOPPER),
+        _kind("b200-180gb", 180, 8000, 900, "NVIDIA HGX B200 data sheet, an eighth of it", **_HGX_BLACKWELL),
+        _kind(
+            "gb200-186gb", 186, 8000, 900, "NVIDIA GB200 NVL72 data sheet, a 72nd of it, half of its sparse peaks",
+            fp32=80, tf32=1250, bf16=2500, fp16=2500, fp8=5000,
+        ),
+        _kind("b300-270gb", 270, 7700, 900, "NVIDIA Blackwell Ultra data sheet (HGX B300)", **_HGX_BLACKWELL),
         _kind(
             "a10-24gb", 24, 600, 32, "NVIDIA A10 data sheet (PCIe 4.0 x16)", fp32=31.2, tf32=62.5, bf16=125, fp16=125
         ),
@@ -62,12 +72,27 @@ DEVICE_KINDS: dict[str, DeviceKind] = dict(
             "l4-24gb", 24, 300, 32, "NVIDIA L4 data sheet (PCIe 4.0 x16), half of its sparse peaks",
             fp32=30.3, tf32=60, bf16=121, fp16=121, fp8=242.5,
         ),
+        _kind(
+            "l40s-48gb", 48, 864, 32, "NVIDIA L40S data sheet (PCIe 4.0 x16)",
+            fp32=91.6, tf32=183, bf16=362.05, fp16=362.05, fp8=733,
+        ),
         # Two dies on one module; the system shows them as two devices, each with half of all this.
         _kind("mi250-128gb", 128, 3276.8, 300, "AMD Instinct MI250 data sheet", fp32=45.3, bf16=362.1, fp16=362.1),
         _kind(
             "mi300x-192gb", 192, 5300, 448, "AMD Instinct MI300X data sheet",
             fp32=163.4, tf32=653.7, bf16=1307.4, fp16=1307.4, fp8=2614.9,
         ),
+        _kind(
+            "mi325x-256gb", 256, 6000, 448, "AMD Instinct MI325X data sheet",
+            fp32=163.4, tf32=653.7, bf16=1307.4, fp16=1307.4, fp8=2614.9,
+        ),
+        _kind(
+            "mi355x-288gb", 288, 8000, 537.6, "AMD Instinct MI355X data sheet",
+            fp32=157.3, bf16=2516.6, fp16=2516.6, fp8=5033.2,
+        ),
+        _kind("titan-v-12gb", 12, 652.8, 16, "NVIDIA Titan V specifications (PCIe 3.0 x16)", fp32=13.8, fp16=110),
+        _kind("rtx2080ti-11gb", 11, 616, 16, "NVIDIA Turing white paper (PCIe 3.0 x16)", fp32=13.4, fp16=53.8),
+        _kind("titan-rtx-24gb", 24, 672, 16, "NVIDIA Turing white paper (PCIe 3.0 x16)", fp32=16.3, fp16=130.5),
         _kind(
             "rtx3090-24gb", 24, 936, 32, "NVIDIA Ampere GA102 white paper (PCIe 4.0 x16)",
             fp32=35.6, tf32=35.6, bf16=71, fp16=71,
@@ -87,7 +112,7 @@ def device_kind(name: str) -> DeviceKind:
     """
     if name in DEVICE_KINDS:
         return DEVICE_KINDS[name]
-    meant = [kind for full, kind in DEVICE_KINDS.items() if full == f"{name}gb" or full.startswith(f"{name}-")]
+    meant = [kind for full, kind in DEVICE_KINDS.items() if name in {full.removesuffix("gb"), full.rpartition("-")[0]}]
     if len(meant) != 1:
         raise UnknownNameError(f"unknown device kind {shown(name)}; {lookup.suggest(name, DEVICE_KINDS)}")
     return meant[0]

@@ -179,7 +179,13 @@ def test_a_host_bridge_is_as_wide_as_all_below_it_unless_it_is_limited():
 def test_the_generation_of_links_is_that_of_the_kind():
     """Of the same text: two GPUs with four NVLinks each."""
     rows = table("GPU0 GPU1", "X NV4", "NV4 X")
-    for kind, expected in (("p100", 80e9), ("v100", 100e9), ("rtx3090-24gb", 56.25e9), ("b200", 200e9), ("x", 100e9)):
+    for kind, expected in (
+        ("p100", 80e9),
+        ("v100", 100e9),
+        ("rtx3090-24gb", 56.25e9),
+        ("b300-270gb", 200e9),
+        ("x", 100e9),
+    ):
         found = interconnects.ports_of(kind)
         assert matrix.parse(rows).cells[0, 1].nvlinks * found.nvlink == expected
 

@@ -19,7 +19,7 @@ UPI = 10.4e9 * 2
 XGMI = 16e9 * 16 / 8
 # Bytes/s of one NVLink per direction, from NVIDIA's data sheets, which add both directions: V100 300 GB/s over 6 links,
 # A100 600 GB/s over 12, H100 900 GB/s over 18, B200 1,800 GB/s over 18, P100 160 GB/s over 4; and for the bridge of
-# RTX 3090, A6000 and A40 112.5 GB/s over 4.
+# RTX 2080 Ti 100 GB/s over 2, of RTX 3090, A6000 and A40 112.5 GB/s over 4.
 NVLINK_1, NVLINK_2, NVLINK_5, NVLINK_BRIDGE = 20e9, 25e9, 50e9, 112.5e9 / 8
 
 
@@ -41,9 +41,13 @@ KINDS = {
     "h800": Ports(8, NVLINK_2, 5),
     "h20": Ports(18, NVLINK_2, 5),
     "h200": Ports(18, NVLINK_2, 5),
+    "gh200": Ports(18, NVLINK_2, 5),
     "b200": Ports(18, NVLINK_5, 5),
+    "gb200": Ports(18, NVLINK_5, 5),
+    "b300": Ports(18, NVLINK_5, 6),
     "a40": Ports(4, NVLINK_BRIDGE, 4),
     "a6000": Ports(4, NVLINK_BRIDGE, 4),
+    "2080ti": Ports(2, NVLINK_2, 3),
     "3090": Ports(4, NVLINK_BRIDGE, 4),
     "4090": Ports(0, NVLINK_2, 4),
     "5090": Ports(0, NVLINK_2, 5),
