@@ -21,6 +21,7 @@ module imports only those that stand before it.
     importers*  recorders*  architectures*  topologies*      producers of inputs
     planners*  schedulers*                                   decisions
     engines*    program to timeline
+    frameworks  files of training frameworks: models of Hugging Face
     display     text figures timeline_files json_data
     studies     simulation loading pricing ordering setups certified replay results comparison whatif equal_stages
                 rebuilding store sweep_options sweep

@@ -12,7 +12,6 @@ from pipesim.architectures.presets import of_tokens
 from pipesim.architectures.transformer import Style, TransformerShape
 from pipesim.core.model import Layer, Model
 
-_SEGMENTS = 2
 _CLASSES = 2
 
 
@@ -21,9 +20,11 @@ def bert(
     hidden: int,
     heads: int,
     *,
+    inner: int | None = None,
     vocabulary: int = 30522,
     sequence: int = 512,
     positions: int | None = None,
+    segments: int = 2,
     fused_attention: bool = False,
     microbatch: int = 1,
     precision: str = "fp16",
@@ -33,16 +34,19 @@ def bert(
 ) -> Model:
     """A BERT with `layers` blocks. `positions`: rows of the position table, by default one per token of a sequence.
 
-    Included are the pooler with the next-sentence classifier, and the masked-language head: a linear map with GeLU and
-    norm, then logits for every token with the embedding's matrix, which is counted once, at the embedding. Pooler and
-    transform are not divided by tensor parallelism.
+    `inner`: width of the mlp, by default 4 * hidden; `segments`: rows of the table of segments. Included are the pooler
+    with the next-sentence classifier, and the masked-language head: a linear map with GeLU and norm, then logits for
+    every token with the embedding's matrix, which is counted once, at the embedding. Pooler and transform are not
+    divided by tensor parallelism.
     """
+    operations.check_some_sizes(inner=inner, segments=segments)
     shape = TransformerShape(
-        microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, sequence_parallel=sequence_parallel
-    )
+        microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel,
+        inner=inner or 0, sequence_parallel=sequence_parallel,
+    )  # fmt: skip
     rows = transformer.checked_positions(positions, sequence)
     body = (
-        transformer.embedding(shape, (rows, _SEGMENTS), norm=True),
+        transformer.embedding(shape, (rows, segments), norm=True),
         *transformer.blocks(shape, layers, Style(fused_attention=fused_attention)),
     )
     parts = (

@@ -5,13 +5,14 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pipesim.architectures import ARCHITECTURES, presets
 from pipesim.architectures.roofline import Efficiency, roofline
-from pipesim.base import lookup
+from pipesim.base import files, lookup
 from pipesim.base.errors import InputError, quoted
 from pipesim.core.model import Model
 from pipesim.core.trace import Trace
@@ -59,9 +60,16 @@ def _width(text: str, sizes: Sizes) -> Any:  # noqa: ANN401 - checked by its use
     return {**(build.keywords if isinstance(build, functools.partial) else {}), **sizes}.get(_WIDTH, 1)
 
 
+def expression(text: str) -> str:
+    """The expression that `text` means: itself, or the model of the Hugging Face config.json that it is the path of."""
+    path = Path(text)
+    named = text in ARCHITECTURES or not text
+    return text if named or not (path.suffix == ".json" or files.exists(path)) else f"huggingface({text!r})"
+
+
 def _builder(text: str, sizes: Sizes) -> Callable[..., object]:
     """The function that builds the model; refused if it does not take these sizes or needs others."""
-    function = lookup.resolve(text, ARCHITECTURES, NOUN)
+    function = lookup.resolve(expression(text), ARCHITECTURES, NOUN)
     try:
         signature = inspect.signature(function)
     except ValueError:

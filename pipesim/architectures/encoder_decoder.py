@@ -4,8 +4,8 @@
                                                                 └──────────────┬─────────────────── ...
     decoder.embedding ── decoder0.attention ── decoder0.cross_attention ── decoder0.mlp ── ... ── head
 
-Every cross-attention reads the memory, which therefore crosses all cuts of the decoder. The decoder's embedding and the
-head use the encoder's table, which is counted once.
+Every cross-attention reads the memory, which therefore crosses all cuts of the decoder. The decoder's embedding
+uses the encoder's table, as does a tied head; it is counted once.
 """
 
 from dataclasses import replace
@@ -16,9 +16,15 @@ from pipesim.core.model import Layer
 
 
 def layers_of(
-    source: TransformerShape, target: TransformerShape, blocks: tuple[int, int], style: Style, *, norms: bool
+    source: TransformerShape,
+    target: TransformerShape,
+    blocks: tuple[int, int],
+    style: Style,
+    *,
+    norms: bool,
+    tied: bool = True,
 ) -> list[Layer]:
-    """All layers, with `blocks` blocks in encoder and decoder; `norms`: each ends with a norm."""
+    """All layers, with `blocks` blocks in encoder and decoder; `norms`: each ends with a norm. `tied`: the head is."""
     operations.check_sizes(encoder_layers=blocks[0], decoder_layers=blocks[1])
     layers = [transformer.embedding(source, dropout=style.dropout)]
     for block in range(blocks[0]):
@@ -38,7 +44,7 @@ def layers_of(
         layers.append(transformer.mlp(target, name, style))
     if norms:
         layers.append(transformer.norm(target, style, "decoder.norm"))
-    return [*layers, transformer.head(target, tied=True, bias=False)]
+    return [*layers, transformer.head(target, tied=tied, bias=False)]
 
 
 def with_parameters(layers: list[Layer], name: str, more_bytes: int) -> list[Layer]:

@@ -16,6 +16,7 @@ def gpt(
     hidden: int,
     heads: int,
     *,
+    inner: int | None = None,
     vocabulary: int = 50257,
     sequence: int = 1024,
     positions: int | None = None,
@@ -30,13 +31,15 @@ def gpt(
 ) -> Model:
     """A GPT with `layers` blocks. `positions`: rows of the position table, by default one for each token of a sequence.
 
-    The matrix of a tied head is counted once, at the embedding, as in published totals; a pipeline with the two on
-    different devices stores it twice.
+    `inner`: width of the mlp, by default 4 * hidden. The matrix of a tied head is counted once, at the embedding, as
+    in published totals; a pipeline with the two on different devices stores it twice.
     """
     operations.check_flags(tied=tied)
+    operations.check_some_sizes(inner=inner)
     shape = TransformerShape(
-        microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel, sequence_parallel=sequence_parallel
-    )
+        microbatch, sequence, hidden, heads, vocabulary, precision, tensor_parallel,
+        inner=inner or 0, sequence_parallel=sequence_parallel,
+    )  # fmt: skip
     rows = transformer.checked_positions(positions, sequence)
     parts = (
         transformer.embedding(shape, (rows,)),

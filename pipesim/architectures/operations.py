@@ -44,6 +44,11 @@ def check_sizes(**sizes: object) -> None:
         check_whole(name, value, 1, MOST_LAYERS if name.endswith("layers") else MOST_SIZE)
 
 
+def check_some_sizes(**sizes: object) -> None:
+    """As `check_sizes`, for those that are stated: not None."""
+    check_sizes(**{name: value for name, value in sizes.items() if value is not None})
+
+
 def check_flags(**flags: object) -> None:
     """Refuse a flag that is neither True nor False."""
     for name, value in flags.items():

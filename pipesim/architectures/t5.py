@@ -4,7 +4,8 @@
                                               decoder.embedding ── decoder0.attention ── ... ── decoder.norm ── head
 
 Norms have a gain only, nothing else has a bias. The biases for distances are parameters of the first self-attention
-of the encoder and of the decoder, and are used by all others. This is the T5 of 2019: ReLU in the mlp, and a tied head.
+of the encoder and of the decoder, and are used by all others. This is the T5 of 2019: ReLU in the mlp, and a tied head;
+T5 1.1 and Flan-T5 have a mlp that is gated with GeLU and a head of their own.
 """
 
 from dataclasses import replace
@@ -14,19 +15,21 @@ from pipesim.architectures.presets import of_tokens
 from pipesim.architectures.transformer import Style, TransformerShape
 from pipesim.core.model import Model
 
-_DISTANCES = 32
-
 
 def t5(
     layers: int,
     hidden: int,
     heads: int,
     *,
+    decoder_layers: int | None = None,
     inner: int | None = None,
+    gated: bool = False,
     head_width: int = 64,
+    distances: int = 32,
     vocabulary: int = 32128,
     sequence: int = 512,
     target: int | None = None,
+    tied: bool = True,
     microbatch: int = 1,
     precision: str = "fp16",
     tensor_parallel: int = 1,
@@ -35,9 +38,11 @@ def t5(
 ) -> Model:
     """A T5 with `layers` blocks in encoder and decoder each; `inner` is the width of the mlp, by default 4 * hidden.
 
-    `sequence` is the length of the input, `target` that of the output, by default the same.
+    `decoder_layers`: blocks of the decoder, if not as many. `gated`: the mlp is gated, with GeLU. `distances`: relative
+    positions that have a bias. `sequence` is the length of the input, `target` that of the output, by default the same.
     """
-    operations.check_sizes(head_width=head_width, inner=4 * hidden if inner is None else inner)
+    operations.check_flags(gated=gated, tied=tied)
+    operations.check_some_sizes(head_width=head_width, inner=inner, distances=distances)
     source = TransformerShape(
         microbatch,
         sequence,
@@ -51,11 +56,12 @@ def t5(
         sequence_parallel=sequence_parallel,
     )
     written = replace(source, sequence=sequence if target is None else target)
-    style = Style(bias=False, norm_vectors=1, activation="relu", inner_dropout=True)
-    parts = encoder_decoder.layers_of(source, written, (layers, layers), style, norms=True)
-    distances = _DISTANCES * heads // tensor_parallel * source.value
+    style = Style(bias=False, norm_vectors=1, activation="geglu" if gated else "relu", inner_dropout=True)
+    counts = (layers, layers if decoder_layers is None else decoder_layers)
+    parts = encoder_decoder.layers_of(source, written, counts, style, norms=True, tied=tied)
+    biases = distances * heads // tensor_parallel * source.value
     for first in ("encoder0.attention", "decoder0.attention"):
-        parts = encoder_decoder.with_parameters(parts, first, distances)
+        parts = encoder_decoder.with_parameters(parts, first, biases)
     return Model(name or f"t5-{layers}x{hidden}", microbatch, tuple(parts), precision)
 
 

@@ -28,6 +28,7 @@ Of what attention keeps, 5abs² / t belong to its core, which selective recomput
 operations, in `transformer_work`. The stash of the head has p bytes for each logit; a loss in fp32 keeps 4.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -45,9 +46,9 @@ HEAD = "head"
 REDUCED = frozenset({EMBEDDING, TIED_EMBEDDING, "attention", "cross_attention", "mlp", "moe"})
 """Kinds of layers whose output tensor-parallel devices sum."""
 
-# Activation -> (matrices of the mlp, tensors of its inner width that are kept). ReLU works in place; the gated one
-# keeps the input and output of the gate, the gated tensor, and the product.
-ACTIVATIONS = {"gelu": (2, 2), "relu": (2, 1), "swiglu": (3, 4)}
+# Activation -> (matrices of the mlp, tensors of its inner width that are kept). ReLU works in place; the gated ones
+# keep the input and output of the gate, the gated tensor, and the product.
+ACTIVATIONS = {"gelu": (2, 2), "relu": (2, 1), "swiglu": (3, 4), "geglu": (3, 4)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +56,31 @@ class Style:
     """The style of blocks: by default that of GPT and BERT.
 
     `norm_vectors`: a gain and a bias, or only a gain. `inner_dropout`: another dropout inside the mlp. `causal`: fused
-    attention computes half of the scores. `rotary`: positions are rotations of queries and keys.
+    attention computes half of the scores. `rotary`: positions are rotations of queries and keys. `key_bias`: queries,
+    keys and values have biases even if nothing else has. `key_norm`: the queries and keys of each head have a norm.
+    `post_norm`: the outputs of attention and mlp have a norm, too. `window`: tokens that a token attends to, 0 for all;
+    only fused attention leaves out the others.
     """
 
     bias: bool = True
     norm_vectors: int = 2
     dropout: bool = True
     fused_attention: bool = False
-    activation: Literal["gelu", "relu", "swiglu"] = "gelu"
+    activation: Literal["gelu", "relu", "swiglu", "geglu"] = "gelu"
     inner_dropout: bool = False
     causal: bool = False
     rotary: bool = False
+    key_bias: bool = False
+    key_norm: bool = False
+    post_norm: bool = False
+    window: int = 0
 
     def __post_init__(self) -> None:
-        operations.check_flags(fused_attention=self.fused_attention)
+        operations.check_flags(fused_attention=self.fused_attention, key_bias=self.key_bias, key_norm=self.key_norm)
+
+    def attended(self, keys: int) -> int:
+        """Of these keys, those for which a query has a score."""
+        return min(keys, self.window) if self.window and self.fused_attention else keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +150,14 @@ class TransformerShape:
         return self.values // self.tensor_parallel if self.sequence_parallel else self.values
 
     @property
+    def one_head(self) -> int:
+        """Values of a token's queries in one head."""
+        return self.head_width or self.hidden // self.heads
+
+    @property
     def query_width(self) -> int:
         """Values of a token's queries, on one device."""
-        return self.heads * (self.head_width or self.hidden // self.heads) // self.tensor_parallel
+        return self.heads * self.one_head // self.tensor_parallel
 
     @property
     def key_width(self) -> int:
@@ -211,6 +228,15 @@ def blocks(shape: TransformerShape, count: int, style: Style = GPT_STYLE) -> lis
     ]
 
 
+def decoder(
+    shape: TransformerShape, blocks: Sequence[Layer], style: Style, *, tied: bool, fused_loss: bool = False
+) -> tuple[Layer, ...]:
+    """A decoder without table of positions: an embedding, these blocks, a norm and a head."""
+    operations.check_flags(tied=tied, fused_loss=fused_loss)
+    first = embedding(shape, dropout=style.dropout)
+    return (first, *blocks, norm(shape, style), head(shape, tied=tied, bias=False, fused_loss=fused_loss))
+
+
 def attention(
     shape: TransformerShape,
     block: str,
@@ -228,22 +254,39 @@ def attention(
     projections = operations.linear_flops(shape.tokens, hidden, 2 * queries) + operations.linear_flops(
         read.tokens, hidden, 2 * keys
     )
-    scores = 2 * operations.linear_flops(shape.tokens, queries, read.sequence)
-    weights = hidden * (2 * queries + 2 * keys) + style.norm_vectors * hidden
-    biases = queries + 2 * keys + hidden if style.bias else 0
+    scores = 2 * operations.linear_flops(shape.tokens, queries, style.attended(read.sequence))
+    parameters = hidden * (2 * queries + 2 * keys) + _attention_vectors(shape, style)
     kept = 2 * shape.values_outside + 2 * shape.tokens * queries + 2 * read.tokens * keys
     kept += read.values_outside if memory else 0
+    kept += (shape.tokens * queries + read.tokens * keys if style.key_norm else 0) + _post_norm_values(shape, style)
     scored = _score_bytes(shape, style, read.sequence)
     return Layer(
         name=f"{block}.cross_attention" if memory else f"{block}.attention",
         kind="cross_attention" if memory else "attention",
         output_bytes=shape.values * shape.value,
-        parameter_bytes=(weights + biases) * shape.value,
+        parameter_bytes=parameters * shape.value,
         stash_bytes=kept * shape.value + _mask_bytes(shape, style) + scored,
         inputs=inputs,
         forward_flops=float(projections + scores),
         work=transformer_work.attention(shape, style, read, scored),
     )
+
+
+def _attention_vectors(shape: TransformerShape, style: Style) -> int:
+    """Parameters of attention beside its matrices: norms and biases."""
+    inner_norms = 2 * style.norm_vectors * shape.one_head if style.key_norm else 0
+    key_biases = shape.query_width + 2 * shape.key_width if style.bias or style.key_bias else 0
+    return _outer_norms(shape, style) + inner_norms + key_biases + (shape.hidden if style.bias else 0)
+
+
+def _outer_norms(shape: TransformerShape, style: Style) -> int:
+    """Parameters of the norm before attention or mlp, and of that after it."""
+    return (1 + style.post_norm) * style.norm_vectors * shape.hidden
+
+
+def _post_norm_values(shape: TransformerShape, style: Style) -> int:
+    """What the norm of the output of attention or mlp keeps: its input."""
+    return shape.values_outside if style.post_norm else 0
 
 
 def _mask_bytes(shape: TransformerShape, style: Style) -> int:
@@ -264,14 +307,15 @@ def mlp(shape: TransformerShape, block: str, style: Style = GPT_STYLE) -> Layer:
     hidden, inner = shape.hidden, shape.inner_width
     matrices, tensors = ACTIVATIONS[style.activation]
     biases = (matrices - 1) * inner + hidden if style.bias else 0
-    parameters = matrices * hidden * inner + biases + style.norm_vectors * hidden
+    parameters = matrices * hidden * inner + biases + _outer_norms(shape, style)
+    outside = 2 * shape.values_outside + _post_norm_values(shape, style)
     inside = tensors * shape.value + (shape.value + MASK_BYTES if style.inner_dropout else 0)
     return Layer(
         name=f"{block}.mlp",
         kind="mlp",
         output_bytes=shape.values * shape.value,
         parameter_bytes=parameters * shape.value,
-        stash_bytes=2 * shape.values_outside * shape.value + shape.tokens * inner * inside + _mask_bytes(shape, style),
+        stash_bytes=outside * shape.value + shape.tokens * inner * inside + _mask_bytes(shape, style),
         forward_flops=float(matrices * operations.linear_flops(shape.tokens, hidden, inner)),
         work=transformer_work.mlp(shape, style, matrices),
     )

@@ -20,9 +20,10 @@ does more than dropout. A gradient of weights is added to that of earlier microb
 8 bytes per parameter. A table of words gets a dense gradient, which is then added: p + 8 bytes per parameter.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pipesim.architectures.operations import MASK_BYTES
+from pipesim.architectures.operations import MASK_BYTES, SUM_BYTES
 from pipesim.core.work import Attention, Kernels, LayerWork, Operation, Product, TeamExchange
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def attention(shape: "TransformerShape", style: "Style", read: "TransformerShape
     operations = [
         _norm(shape),
         *projections,
-        *([_bias_gradient(shape, projected)] if style.bias else []),
+        *([_bias_gradient(shape, projected)] if style.bias or style.key_bias else []),
+        *(_key_norms(shape, read) if style.key_norm else []),
         *([_rotation(shape, shape.tokens * queries + read.tokens * keys)] if style.rotary else []),
         *_core(shape, style, read),
         Product(shape.tokens, hidden, queries),
@@ -59,9 +61,9 @@ def attention(shape: "TransformerShape", style: "Style", read: "TransformerShape
 def _core(shape: "TransformerShape", style: "Style", read: "TransformerShape") -> list[Operation]:
     """Scores, softmax, dropout and context."""
     p, heads = shape.value, shape.microbatch * shape.heads // shape.tensor_parallel
-    width = shape.head_width or shape.hidden // shape.heads
+    width = shape.one_head
     if style.fused_attention:
-        return [Attention(heads, shape.sequence, read.sequence, width, width, causal=style.causal)]
+        return [Attention(heads, shape.sequence, style.attended(read.sequence), width, width, causal=style.causal)]
     scores = heads * shape.sequence * read.sequence
     masked = (2 * p + MASK_BYTES) * scores
     context = 2 * p * shape.tokens * shape.query_width
@@ -88,6 +90,54 @@ def mlp(shape: "TransformerShape", style: "Style", matrices: int) -> LayerWork:
         *([Kernels(_DRAWN * dropped, dropped)] if style.inner_dropout else []),
         Product(shape.tokens, hidden, inner),
         *_residual(shape, style),
+    ]
+    return LayerWork(tuple(operations), _exchanges(shape))
+
+
+def latent_attention(shape: "TransformerShape", maps: Sequence[tuple[int, int]], narrow: int, value: int) -> LayerWork:
+    """Attention through narrow vectors: `maps` are its products, `narrow` the values with norms, `value` those of a
+    head. The first products, to the narrow vectors, are done by every device.
+    """
+    p, heads = shape.value, shape.heads // shape.tensor_parallel
+    *projections, last = [Product(shape.tokens, written, read) for read, written in maps]
+    ranks = p * shape.tokens * narrow
+    scored = Attention(
+        shape.microbatch * heads, shape.sequence, shape.sequence, shape.one_head, value, causal=True
+    )  # fmt: skip
+    operations: list[Operation] = [
+        _norm(shape),
+        *projections,
+        Kernels(2 * ranks, 3 * ranks, forward_count=2, backward_count=4),
+        _rotation(shape, 2 * shape.tokens * shape.query_width),
+        scored,
+        last,
+        _residual_sum(shape),
+    ]
+    kept = float(heads * shape.tokens * SUM_BYTES)
+    return LayerWork(tuple(operations), _exchanges(shape), core_stash_bytes=kept)
+
+
+def mixture(shape: "TransformerShape", experts: int, active: int, inner: int, shared: int) -> LayerWork:
+    """Gated experts of width `inner`, evenly loaded, and one of width `shared` for all tokens; no exchange of tokens.
+
+    Tokens are ordered by expert before, and put back and summed after; products of all experts are one launch each.
+    """
+    p, hidden, pairs = shape.value, shape.hidden, shape.tokens * active
+    used = min(experts, pairs)
+    each = -(-pairs // used)
+    moved = 2 * p * pairs * hidden
+    values = pairs * inner + shape.tokens * shared
+    operations: list[Operation] = [
+        _norm(shape),
+        Product(shape.tokens, experts, hidden),
+        Kernels(moved, moved),
+        Product(each, 2 * inner, hidden, used),
+        *([Product(shape.tokens, 2 * shared, hidden)] if shared else []),
+        Kernels(3 * p * values, 5 * p * values),
+        Product(each, hidden, inner, used),
+        *([Product(shape.tokens, hidden, shared)] if shared else []),
+        Kernels(moved, moved),
+        _residual_sum(shape),
     ]
     return LayerWork(tuple(operations), _exchanges(shape))
 
@@ -161,7 +211,14 @@ def _residual(shape: "TransformerShape", style: "Style") -> list[Operation]:
     dropped = (2 * p + mask) * outside if style.dropout else 0
     biased = p * outside if style.bias else 0
     kernels = 1 + (1 if dropped else 0) + (1 if biased else 0)
-    return [Kernels((3 * p + mask) * outside, 3 * p * outside + dropped + biased, backward_count=kernels)]
+    added = Kernels((3 * p + mask) * outside, 3 * p * outside + dropped + biased, backward_count=kernels)
+    return [_norm(shape), added] if style.post_norm else [added]
+
+
+def _key_norms(shape: "TransformerShape", read: "TransformerShape") -> list[Operation]:
+    """A norm of the queries and one of the keys."""
+    sizes = (shape.value * shape.tokens * shape.query_width, shape.value * read.tokens * shape.key_width)
+    return [Kernels(2 * size, 3 * size, backward_count=2) for size in sizes]
 
 
 def _exchanges(shape: "TransformerShape") -> tuple[TeamExchange, ...]:
@@ -179,3 +236,9 @@ def _exchanges(shape: "TransformerShape") -> tuple[TeamExchange, ...]:
         TeamExchange("all_gather", whole, "backward_input"),
         TeamExchange("reduce_scatter", whole, "backward_input"),
     )
+
+
+def _residual_sum(shape: "TransformerShape") -> Kernels:
+    """The residual sum without bias and dropout."""
+    size = 3 * shape.value * shape.values_outside
+    return Kernels(size, size)

@@ -27,6 +27,8 @@ def position(model, name):
 #   t5: parameters of the released checkpoints t5-small ... t5-11b (head tied)
 #   llama2, llama3, mixtral: parameters of the released checkpoints Llama-2-7b ..., Meta-Llama-3-8B ...,
 #   Llama-3.2-1B (head tied), Mixtral-8x7B-v0.1
+#   others of 2022 and later: parameters of the released checkpoints of the same names, counted with their modelling
+#   code in transformers 5.23; gemma3 without its vision tower, deepseek-v3 without its module for a further token
 @pytest.mark.parametrize(
     ("text", "published"),
     [
@@ -63,6 +65,38 @@ def position(model, name):
         ("llama3-8b", 8_030_261_248),
         ("llama3-70b", 70_553_706_496),
         ("llama3.2-1b", 1_235_814_400),
+        ("llama3.1-405b", 405_853_388_800),
+        ("mistral-7b", 7_241_732_096),
+        ("qwen2.5-7b", 7_615_616_512),
+        ("qwen2.5-32b", 32_763_876_352),
+        ("qwen2.5-72b", 72_706_203_648),
+        ("qwen3-8b", 8_190_735_360),
+        ("qwen3-32b", 32_762_123_264),
+        ("qwen3-30b-a3b", 30_532_122_624),
+        ("qwen3-235b-a22b", 235_093_634_560),
+        ("gemma2-9b", 9_241_705_984),
+        ("gemma2-27b", 27_227_128_320),
+        ("gemma3-27b", 27_009_346_304),
+        ("gpt-neox-20b", 20_554_567_680),
+        ("pythia-70m", 70_426_624),
+        ("pythia-160m", 162_322_944),
+        ("pythia-410m", 405_334_016),
+        ("pythia-1b", 1_011_781_632),
+        ("pythia-1.4b", 1_414_647_808),
+        ("pythia-2.8b", 2_775_208_960),
+        ("pythia-6.9b", 6_857_302_016),
+        ("pythia-12b", 11_846_072_320),
+        ("opt-125m", 125_239_296),
+        ("opt-350m", 331_196_416),
+        ("opt-1.3b", 1_315_758_080),
+        ("opt-2.7b", 2_651_596_800),
+        ("opt-6.7b", 6_658_473_984),
+        ("opt-13b", 12_853_473_280),
+        ("opt-30b", 29_974_540_288),
+        ("opt-66b", 65_719_701_504),
+        ("deepseek-v2-lite", 15_706_484_224),
+        ("deepseek-v2", 235_741_434_880),
+        ("deepseek-v3", 671_026_419_200),
         ("mixtral-8x7b", 46_702_792_704),
     ],
 )

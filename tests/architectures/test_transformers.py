@@ -1,9 +1,13 @@
 import pytest
 
 from pipesim.architectures import ARCHITECTURES
+from pipesim.architectures.gemma import gemma
 from pipesim.architectures.gpt import gpt
 from pipesim.architectures.llama import llama
 from pipesim.architectures.moe import moe
+from pipesim.architectures.opt import opt
+from pipesim.architectures.qwen import qwen
+from pipesim.architectures.t5 import t5
 from pipesim.architectures.vit import vit
 from pipesim.architectures.xlnet import xlnet
 from pipesim.base import lookup
@@ -193,3 +197,91 @@ def test_experts_are_divided_and_their_router_is_not():
 def test_a_bad_size_is_refused_by_its_name(text, complaint):
     with pytest.raises(InputError, match=complaint):
         lookup.call(text, ARCHITECTURES, "architecture")
+
+
+def test_a_qwen_has_biases_or_norms_of_queries_and_keys_by_hand():
+    """Two samples of 5 tokens of 24 values; 4 heads of 8, two of keys and values, in fp16."""
+    sizes = {"inner": 40, "key_heads": 2, "head_width": 8, "vocabulary": 100, "sequence": 5, "microbatch": 2}
+    plain, second, third = (
+        layer(qwen(1, 24, 4, key_bias=bias, key_norm=norm, **sizes), "block0.attention")
+        for bias, norm in ((False, False), (True, False), (False, True))
+    )
+    assert plain.parameter_bytes == 2 * (24 * (32 + 16 + 16 + 32) + 24)
+    assert second.parameter_bytes - plain.parameter_bytes == 2 * (32 + 16 + 16)
+    assert third.parameter_bytes - plain.parameter_bytes == 2 * 2 * 8
+    # the inputs of the norms of queries and of keys
+    assert third.stash_bytes - plain.stash_bytes == 2 * 10 * (32 + 16)
+    assert second.stash_bytes == plain.stash_bytes
+
+
+def test_a_gemma_keeps_and_has_a_norm_after_attention_and_mlp():
+    model = gemma(2, 24, 4, inner=40, head_width=8, window=3, vocabulary=100, sequence=5, microbatch=2)
+    plain = llama(1, 24, 4, inner=40, head_width=8, vocabulary=100, sequence=5, microbatch=2)
+    for name in ("block0.attention", "block0.mlp"):
+        more, less = layer(model, name), layer(plain, name)
+        assert more.parameter_bytes - less.parameter_bytes == 2 * 24
+        assert more.stash_bytes - less.stash_bytes == 2 * 10 * 24
+    assert layer(model, "block1.attention").forward_flops == layer(plain, "block0.attention").forward_flops
+    saved = layer(model, "block1.attention").forward_flops - layer(model, "block0.attention").forward_flops
+    assert saved == 2 * 2 * 10 * (5 - 3) * 32
+
+
+def test_a_window_saves_nothing_where_attention_is_not_fused():
+    unfused = [llama(1, 24, 4, inner=40, window=window, sequence=64, fused_attention=False) for window in (0, 8)]
+    assert unfused[0].layers == unfused[1].layers
+
+
+def test_a_narrow_opt_widens_after_the_embedding_and_narrows_before_the_head():
+    """As OPT-350m: embeddings of 12 values, blocks of 24, no norm at the end; positions have two rows more."""
+    names = [layer.name for layer in opt(1, 24, 4, embedding_width=12, final_norm=False, vocabulary=100).layers]
+    assert names == ["embedding", "project_in", "block0.attention", "block0.mlp", "project_out", "head"]
+    model = opt(1, 24, 4, embedding_width=12, vocabulary=100, sequence=5, microbatch=2)
+    assert layer(model, "embedding").parameter_bytes == 2 * 100 * 12
+    assert layer(model, "project_in").parameter_bytes == 2 * (12 * 24 + (5 + 2) * 24)
+    assert layer(model, "project_out").parameter_bytes == 2 * 24 * 12
+    assert layer(model, "project_out").output_bytes == 2 * 10 * 12
+    wide = opt(1, 24, 4, vocabulary=100, sequence=5, microbatch=2)
+    assert layer(wide, "embedding").parameter_bytes == 2 * (100 + 5 + 2) * 24
+
+
+def test_a_shared_expert_is_work_and_parameters_for_every_token():
+    """Three samples of 5 tokens of 24 values in fp16; 3 experts 40 wide, 2 of them active, a shared one 60 wide."""
+    sizes = {"inner": 40, "experts": 3, "vocabulary": 100, "sequence": 5, "microbatch": 3}
+    plain, shared, scaled = (
+        layer(moe(1, 24, 4, shared_inner=inner, shared_gate=gate, **sizes), "block0.moe")
+        for inner, gate in ((0, False), (60, False), (60, True))
+    )
+    assert shared.parameter_bytes - plain.parameter_bytes == 2 * 3 * 24 * 60
+    assert shared.forward_flops - plain.forward_flops == 3 * 2 * 15 * 24 * 60
+    assert shared.stash_bytes - plain.stash_bytes == 2 * 15 * 4 * 60
+    assert scaled.parameter_bytes - shared.parameter_bytes == 2 * 24
+    assert scaled.forward_flops - shared.forward_flops == 2 * 15 * 24
+    assert plain.work.flops == plain.forward_flops
+    assert shared.work.flops == shared.forward_flops
+
+
+def test_a_deepseek_begins_with_dense_blocks_and_activates_few_of_its_parameters():
+    """DeepSeek-AI (2024): of 671 billion parameters, 37 billion are active for a token; of 236 billion, 21."""
+    for name, dense, billions in (("deepseek-v3", 3, 37), ("deepseek-v2", 1, 21)):
+        model = build(name, sequence=1)
+        kinds = [layer.kind for layer in model.layers]
+        assert kinds[2 : 2 * dense + 2 : 2] == ["mlp"] * dense
+        assert kinds.count("moe") == kinds.count("attention") - dense
+        # Every active parameter but those of the embedding is a multiply-add for a token.
+        active = model.forward_flops / 2 + model.layers[0].parameter_bytes / 2
+        assert active == pytest.approx(billions * 1e9, rel=0.03)
+
+
+def test_experts_are_divided_as_a_whole_or_refused():
+    with pytest.raises(InputError, match="tensor_parallel = 4 found; a divisor of inner = 18 was expected"):
+        moe(1, 24, 4, inner=18, dense_inner=40, tensor_parallel=4)
+    with pytest.raises(InputError, match="active = 4 found; at most experts = 3 was expected"):
+        moe(1, 24, 4, inner=40, experts=3, active=4)
+
+
+def test_a_gated_t5_has_a_third_matrix_and_a_head_of_its_own():
+    plain, gated = (t5(1, 24, 4, inner=40, vocabulary=100, gated=gated, tied=not gated) for gated in (False, True))
+    assert layer(gated, "encoder0.mlp").parameter_bytes - layer(plain, "encoder0.mlp").parameter_bytes == 2 * 24 * 40
+    assert (layer(plain, "head").parameter_bytes, layer(gated, "head").parameter_bytes) == (0, 2 * 24 * 100)
+    longer = t5(1, 24, 4, decoder_layers=3, vocabulary=100)
+    assert [one.name for one in longer.layers if one.name.startswith("decoder2")]

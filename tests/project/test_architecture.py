@@ -27,6 +27,7 @@ core: sharing devices trace work model cluster widths costs plan members limits 
 lowering
 analysis: metrics curves channels spread trace_diff bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
+frameworks
 display: text* figures* timeline_files* json_data*
 studies: simulation loading pricing ordering setups certified replay results comparison whatif equal_stages rebuilding
       store sweep_options sweep

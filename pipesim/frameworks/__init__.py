@@ -1,0 +1,1 @@
+"""Files of training frameworks: a model's `config.json` of Hugging Face."""
