@@ -16,7 +16,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 PINNED  := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch test-simgrid check lint fuzz docs pages lists bench paper traces constraints clean
+.PHONY: help demo test test-torch test-simgrid check lint fuzz docs pages lists bench paper validation traces constraints clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -61,6 +61,9 @@ bench: $(STAMP)  ## measure; prints the tables that benchmarks/README.md keeps
 
 paper: $(DEMO)   ## every figure of the evaluation of SPP, with its rows and what drifted (minutes, resumable)
 	$(BIN)/python experiments/spp/run.py
+
+validation: $(DEMO)  ## measured runs of others simulated: errors of time and memory, with tables and figure (minutes)
+	$(BIN)/python experiments/validation/run.py
 
 traces: $(DEMO)  ## make the bundled roofline traces again, byte for byte
 	$(BIN)/python traces/roofline/make.py

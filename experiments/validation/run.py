@@ -1,0 +1,149 @@
+"""Simulates measured runs of others and scores them: python experiments/validation/run.py, or make validation.
+
+    data/*.csv ── describe ── a dict of fields of Simulation ── ps.simulate ── errors ── tables, files, figure
+
+`--source NAME` does one source and prints only; `--alone` leaves out the other choices.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import report
+import simulating
+from describe import OTHERS, SOURCES, Description
+from report import Line
+from simulating import Outcome
+from standing import MAIN, all_rows, largest, smallest, standing
+from tables import Row, number, read
+
+HERE = Path(__file__).resolve().parent
+MARKS = "<!-- tables: begin -->", "<!-- tables: end -->"
+Choice = Mapping[str, Any]
+RULE: Choice = {}
+
+
+def described(source: str, row: Row, choice: Choice = RULE) -> Description:
+    """The description of a row; of mlperf with the efficiency of its round."""
+    made = SOURCES[source](row, **choice)
+    if source == "mlperf":
+        base = (largest if choice.get("calibrated") == "largest" else smallest)(row["round"])
+        made["efficiency"] = calibrated(base)
+    return made
+
+
+@cache
+def calibrated(base: str) -> str:
+    """The part of the peak of products with which the row of this id takes the measured time."""
+    row = next(row for row in read("mlperf") if row["id"] == base)
+    measured, product = float(row["iteration_s"]), 0.5
+    for _ in range(6):
+        outcome = simulating.simulate(SOURCES["mlperf"](row) | {"efficiency": f"curve(product={product:.5f})"})
+        if outcome.seconds is None:
+            break
+        if abs(outcome.seconds / measured - 1) < 1e-4:
+            break
+        product *= outcome.seconds / measured
+    return f"curve(product={product:.5f})"
+
+
+def line_of(source: str, row: Row, choice: Choice = RULE) -> Line:
+    """A row simulated and put beside its measurement."""
+    about = standing(source, row)
+    outcome = Outcome(refused=about.left_out) if about.left_out else simulating.simulate(described(source, row, choice))
+    seconds = outcome.seconds
+    if "post-validation" in row.get("flags", ""):  # stages begin the next iteration without waiting for others
+        seconds = outcome.longest_stage
+    unit = choice.get("unit", 2**30) / 1e9 if source == "zero_bubble" else 1.0
+    memory = number(row, "peak_memory_bytes")
+    return Line(
+        source,
+        row["id"],
+        about.group,
+        about.table,
+        about.tolerance,
+        float(row["iteration_s"] or "nan"),
+        seconds,
+        None if memory is None else memory * unit,
+        outcome.peak_bytes,
+        number(row, "simumax_iteration_s"),
+        number(row, "simumax_peak_alloc_bytes"),
+        outcome.refused,
+    )
+
+
+def lines_of(sources: Sequence[str], choice: Choice = RULE) -> list[Line]:
+    """All rows of some sources that are scored."""
+    work = [(source, row) for source, row, about in all_rows() if source in sources and not about.left_out]
+    with ProcessPoolExecutor() as pool:
+        return list(pool.map(partial(_line, choice), work, chunksize=4))
+
+
+def _line(choice: Choice, work: tuple[str, Row]) -> Line:
+    return line_of(*work, choice)
+
+
+def others(sources: Sequence[str], base: Sequence[Line]) -> list[tuple[str, ...]]:
+    """The mean error and bias of each group under each other choice, beside those of the rule."""
+    rows = [("source", "choice", "rows", "mean", "bias", "memory")]
+    for source in sources:
+        mine = [line for line in base if line.source == source]
+        rows += _of_choice(source, "by the rules", mine)
+        for name, choice in OTHERS[source].items():
+            rows += _of_choice(source, name, lines_of([source], choice))
+    return rows
+
+
+def _of_choice(source: str, name: str, lines: Sequence[Line]) -> list[tuple[str, ...]]:
+    made = []
+    for (_, group), members in report.by_group(lines).items():
+        found = report.scoring.errors(line.error for line in members if line.error is not None)
+        if found:
+            memory = report.mean(line.memory_error for line in members)
+            where = source if group == MAIN else f"{source}, {group}"
+            made.append((where, name, str(found.rows), f"{found.mean:.1%}", f"{found.bias:+.1%}", memory))
+    return made
+
+
+def refusals(lines: Sequence[Line]) -> str:
+    """How many rows were refused, with which sentence."""
+    counts: dict[tuple[str, str], int] = {}
+    for line in lines:
+        if line.refused:
+            counts[line.source, line.refused] = counts.get((line.source, line.refused), 0) + 1
+    rows = [("source", "refused", "rows"), *((source, text, str(n)) for (source, text), n in counts.items())]
+    return report.markdown(rows) if counts else "No row was refused."
+
+
+def main() -> None:
+    """Everything, or one source."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", choices=list(SOURCES), action="append")
+    parser.add_argument("--alone", action="store_true", help="without the other choices")
+    given = parser.parse_args()
+    sources = given.source or list(SOURCES)
+    lines = lines_of(sources)
+    found = [] if given.alone else others(sources, lines)
+    parts = [report.table(lines), refusals(lines), *([report.markdown(found)] if found else [])]
+    text = "\n\n".join(parts)
+    sys.stdout.write(f"{text}\n")
+    if given.source or given.alone:
+        return
+    report.write(lines, HERE / "expected.csv")
+    report.write_plain(found, HERE / "alternatives.csv")
+    report.figure(lines, HERE / "errors.png")
+    sys.path.insert(0, str(HERE.parent))
+    import quantise  # noqa: PLC0415 - found only after the line above
+
+    quantise.quantise([HERE / "errors.png"])
+    page = (HERE / "README.md").read_text(encoding="utf-8")
+    before, after = page.split(MARKS[0])[0], page.split(MARKS[1])[1]
+    (HERE / "README.md").write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Measured runs of others: copied as they were measured, scored as the page says; kept rows come out again."""
+
+import csv
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+from helpers.places import DATA, ROOT, needs_data
+
+FOLDER = ROOT / "experiments" / "validation"
+# Rows that are quick; beside them, the first of each source.
+QUICK = {"T4_1.5B_p8_m24_b6_1F1B-I", "T12_14.6B_p16_m4_b1_1F1B", "T7_14.6B_p24_m96_b1_ZB-V"}
+
+
+@pytest.fixture(scope="module")
+def module():
+    """A module of the folder by its name; the names are free again after these tests."""
+    sys.path.insert(0, str(FOLDER))
+    yield importlib.import_module
+    sys.path.remove(str(FOLDER))
+    for path in FOLDER.glob("*.py"):
+        sys.modules.pop(path.stem, None)
+
+
+def kept():
+    with (FOLDER / "expected.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# --- scores ----------------------------------------------------------------------------------------------------------
+
+
+def test_errors_keep_their_sign_only_in_the_bias(module):
+    found = module("scoring").errors([-0.1, 0.02, 0.03, 0.05])
+    assert (found.rows, found.worst) == (4, 0.1)
+    assert (found.mean, found.median, found.bias) == pytest.approx((0.05, 0.04, 0.0))
+
+
+def test_there_are_no_errors_of_nothing(module):
+    assert module("scoring").errors([]) is None
+
+
+def test_without_tolerance_the_correlation_is_that_of_ranks(module):
+    rng = np.random.default_rng(1)
+    one, other = rng.random(30), rng.random(30)
+    ranks = [np.argsort(np.argsort(values)) for values in (one, other)]
+    assert module("scoring").spearman(one, other, [0.0] * 30) == pytest.approx(np.corrcoef(*ranks)[0, 1])
+
+
+def test_equal_values_share_their_rank(module):
+    # ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: pairs tied in the measurement are tied in the simulation
+    assert module("scoring").spearman([1, 2, 2, 3], [1, 2, 3, 4], [0.0] * 4) == pytest.approx(1)
+    assert module("scoring").spearman([1, 2, 2, 3], [4, 2, 3, 1], [0.0] * 4) == pytest.approx(-1)
+
+
+def test_the_order_of_pairs_closer_than_their_noise_costs_nothing(module):
+    measured, swapped = [1.0, 2.0, 2.02, 3.0], [1.0, 2.1, 1.9, 3.0]
+    assert module("scoring").spearman(measured, swapped, [0.01] * 4) == pytest.approx(1)
+    assert module("scoring").spearman(measured, swapped, [0.001] * 4) < 1
+    assert module("scoring").ordered_pairs(measured, swapped, [0.01] * 4) == (5, 5)
+    assert module("scoring").ordered_pairs(measured, swapped, [0.001] * 4) == (5, 6)
+
+
+def test_equal_simulations_of_unequal_runs_are_not_in_order(module):
+    assert module("scoring").ordered_pairs([1, 2], [5, 5], [0, 0]) == (0, 1)
+    assert module("scoring").spearman([1, 2], [5, 5], [0, 0]) == 0
+    assert module("scoring").spearman([1, 1], [5, 6], [0, 0]) is None
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_copied_rows_are_those_of_the_shared_measurements(module):
+    copying = module("copy_rows")
+    for table, about in copying.TABLES.items():
+        needs_data(DATA / "measured" / about.source / about.file)
+        with (FOLDER / "data" / table).open(encoding="utf-8", newline="") as file:
+            assert list(csv.reader(file)) == copying.copied(table), table
+
+
+def test_every_table_has_its_source_and_licence(module):
+    page = (FOLDER / "data" / "README.md").read_text(encoding="utf-8")
+    tables = {path.name for path in (FOLDER / "data").glob("*.csv")}
+    assert tables == set(module("copy_rows").TABLES)
+    assert [name for name in sorted(tables) if f"`{name}`" not in page] == []
+
+
+def test_sizes_of_rows_agree_with_each_other(module):
+    whole = module("tables").whole
+    for source, row, about in module("standing").all_rows():
+        if about.left_out:
+            continue
+        widths = [whole(row, name, 1) for name in ("tp", "pp", "dp", "cp")]
+        assert np.prod(widths) == whole(row, "gpus"), row["id"]
+        size = module("describe").SOURCES[source](row)["microbatch_size"]
+        assert whole(row, "global_batch") % (size * whole(row, "dp")) == 0, row["id"]
+        assert float(row["iteration_s"]) > 0
+
+
+def test_rows_with_one_microbatch_size_more_are_not_scored_twice(module):
+    scored = [row["id"] for _, row, about in module("standing").all_rows() if not about.left_out]
+    assert len(scored) == len(set(scored)) > 250
+
+
+# --- descriptions ----------------------------------------------------------------------------------------------------
+
+
+def row_of(module, source, name):
+    return next(row for row in module("tables").read(source) if row["id"] == name)
+
+
+def test_profiled_stages_take_the_profiled_time(module):
+    row = row_of(module, "zero_bubble", "T4_1.5B_p8_m24_b6_1F1B")
+    made = module("describe").zero_bubble(row)
+    layers = made["trace"].layers
+    blocks = [n for n, name in enumerate(layers["name"]) if name.startswith("block")]
+    assert layers["forward_s"].sum() == pytest.approx(8 * float(row["profiled_forward_s"]))
+    assert layers["backward_weight_s"][blocks[:6]].sum() == pytest.approx(float(row["profiled_backward_weight_s"]))
+
+
+def test_a_row_without_a_profile_takes_that_of_the_same_layers_and_microbatch(module):
+    profiles, rows = module("profiles"), module("tables").read("zero_bubble")
+    found = profiles.profile_of(row_of(module, "zero_bubble", "T12_1.5B_p8_m2_b6_ZB-2p"), rows)
+    assert found["profiled_forward_s"] == "0.018522"
+    assert profiles.profile_of(row_of(module, "zero_bubble", "T11_1.5B_p8_m24_b12_1F1B"), rows) is None
+
+
+def test_stated_layouts_have_all_blocks(module):
+    layouts = module("layouts")
+    row = row_of(module, "zero_bubble", "T4_1.5B_p8_m24_b6_1F1B-I")
+    assert layouts.padded(row) == [0, *[1] * 22, 0]
+    assert layouts.stated(row_of(module, "sailor", "clariden_OPT-350_N4_N4_D1")) == [4, 7, 7, 6]
+
+
+@pytest.mark.parametrize(
+    ("name", "chunks"),
+    [
+        ("selene_jan2021_39B", 1),
+        ("selene_apr2021_3.6B", 1),
+        ("selene_apr2021_39B", 2),
+        ("selene_apr2021_76B", 3),
+        ("selene_apr2021_530B", 3),
+        ("gpt3_175B_1024", 1),
+    ],
+)
+def test_chunks_follow_the_rule_of_the_source(module, name, chunks):
+    row = row_of(module, "megatron_published", name)
+    assert module("describe").megatron_published(row)["interleave"] == chunks
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+def quick():
+    """The quick rows, and the first of each source that was simulated."""
+    found = {row["id"]: row for row in kept() if row["id"] in QUICK and row["simulated_s"]}
+    for row in kept():
+        if row["simulated_s"] and row["source"] not in {other["source"] for other in found.values()}:
+            found[row["id"]] = row
+    return list(found.values())
+
+
+@pytest.mark.parametrize("row", quick(), ids=lambda row: row["id"])
+def test_kept_rows_come_out_again(module, row):
+    """To six digits; a change of the simulation's results shows here, and in the tables of `make validation`."""
+    line = module("run").line_of(row["source"], row_of(module, row["source"], row["id"]))
+    assert f"{line.simulated_s:.6g}" == row["simulated_s"]
+    assert f"{line.simulated_bytes:.6g}" == row["simulated_bytes"]
+
+
+def test_the_tables_of_the_page_are_those_of_the_kept_rows(module):
+    report = module("report")
+    lines = [
+        report.Line(
+            *(row[name] for name in ("source", "id", "group", "table")),
+            *(
+                float(row[name]) if row[name] else None
+                for name in (
+                    "tolerance", "measured_s", "simulated_s", "measured_bytes", "simulated_bytes", "other_s",
+                    "other_bytes",
+                )
+            ),
+            row["refused"],
+        )
+        for row in kept()
+    ]  # fmt: skip
+    assert report.table(lines) in (FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_other_choice_names_what_a_description_takes(module):
+    describe = module("describe")
+    for source, choices in describe.OTHERS.items():
+        takes = describe.SOURCES[source].__kwdefaults__ or {}
+        assert {name for choice in choices.values() for name in choice} <= set(takes), source
