@@ -14,6 +14,7 @@ A lane runs its tasks one at a time in the order of `order`; any task waits for 
 """
 
 import itertools
+from bisect import bisect_right
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -140,7 +141,7 @@ class Program:
     def media_speed(self, medium: int, time: int) -> float:
         """The part of its bandwidth that a medium has at this time."""
         speeds = self.media_speeds.get(medium, STEADY)
-        return speeds.values[int(np.searchsorted(speeds.times, time, side="right")) - 1]
+        return speeds.values[bisect_right(speeds.times, time) - 1]
 
     def with_durations(self, duration: Ints) -> "Program":
         """The same program with other durations."""
