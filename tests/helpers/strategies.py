@@ -3,14 +3,17 @@
 traces   clusters   plans(layers, devices)   schedules(plan)   scenarios(cluster)   options
 jobs     all of them together, fitting;  even_jobs: a pipeline whose stages are all equal, links shared
 programs what `lower` makes of a job
+
+for_drawn(strategy, count, judge)  examples that are drawn once, however many tests judge them
 """
 
+import functools
 import itertools
 import random
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from pipesim.core.cluster import Cluster, Device, Link
@@ -294,3 +297,41 @@ def even_jobs(draw, *, sharings=SHARINGS, transfers=("eager",), split_backwards=
 
 programs = jobs().map(lambda job: job.program)
 even_programs = even_jobs().map(lambda job: job.program)
+any_jobs = jobs()
+
+
+# --- examples for many tests -----------------------------------------------------------------------------------------
+
+
+def for_drawn(strategy, count, judge):
+    """Judge so many examples of a strategy, the same for all members of a family: drawing takes longer than judging.
+
+    They are from all parts of a hundred, since the first are small. If one fails, Hypothesis draws for this judge
+    alone, to find and show a smaller one.
+    """
+    examples = _examples(strategy)
+    try:
+        for example in examples[:: max(1, len(examples) // count)][:count]:
+            judge(example)
+    except Exception:
+
+        @settings(max_examples=count)
+        @given(strategy)
+        def alone(example):
+            judge(example)
+
+        alone()
+        raise
+
+
+@functools.cache
+def _examples(strategy):
+    found = []
+
+    @settings(max_examples=100, phases=[Phase.generate])
+    @given(strategy)
+    def keep(example):
+        found.append(example)
+
+    keep()
+    return found

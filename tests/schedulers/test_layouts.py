@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from helpers.splits import straight
-from helpers.strategies import even_trace, jobs
+from helpers.strategies import any_jobs, even_trace, for_drawn, jobs
 from pipesim.analysis import metrics
 from pipesim.base.errors import DeadlockError, InputError, PipesimError, ScheduleError
 from pipesim.core import legality
@@ -30,28 +30,27 @@ def test_lanes_follow_the_drawings():
 
 
 @pytest.mark.parametrize("name", LAID_OUT)
-@settings(max_examples=40)
-@given(job=jobs())
-def test_a_plan_brought_into_a_shape_has_it_and_can_be_scheduled(name, job):
+def test_a_plan_brought_into_a_shape_has_it_and_can_be_scheduled(name):
     """Or the refusal says why; all layers and all devices stay."""
-    try:
-        plan, schedule = ordered_with(name, job.plan, job.costs, job.cluster)
-    except ScheduleError:
-        return
-    assert has_layout(plan, DECLARED[name].layout)
-    assert set(plan.devices) == set(job.plan.devices)
-    assert plan.layers == job.plan.layers
-    legality.check(schedule, plan)
-    timeline = by_name.run(lower(Setup(plan, schedule, job.costs, job.cluster)))
-    timeline.verify()
+
+    def judge(job):
+        try:
+            plan, schedule = ordered_with(name, job.plan, job.costs, job.cluster)
+        except ScheduleError:
+            return
+        assert has_layout(plan, DECLARED[name].layout)
+        assert set(plan.devices) == set(job.plan.devices)
+        assert plan.layers == job.plan.layers
+        legality.check(schedule, plan)
+        by_name.run(lower(Setup(plan, schedule, job.costs, job.cluster))).verify()
+
+    for_drawn(any_jobs, 100, judge)
 
 
 @pytest.mark.parametrize("name", sorted(SCHEDULERS))
 def test_every_scheduler_is_simulated_on_any_job_under_every_sharing_or_says_why_not(name):
     """Replicas that split microbatches, devices of several kinds: legal, and the timeline keeps every rule."""
 
-    @settings(max_examples=6 if DECLARED[name].is_search else 30)
-    @given(job=jobs())
     def judge(job):
         try:
             plan, schedule = ordered_with(name, job.plan, job.costs, job.cluster, job.options)
@@ -61,7 +60,7 @@ def test_every_scheduler_is_simulated_on_any_job_under_every_sharing_or_says_why
         case = Setup(plan, schedule, job.costs, job.cluster, job.options, job.scenario)
         by_name.run(lower(case)).verify()
 
-    judge()
+    for_drawn(any_jobs, 6 if DECLARED[name].is_search else 100, judge)
 
 
 def test_auto_leaves_out_what_never_ends_where_transfers_block():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from helpers.contracts import check_scheduler
 from helpers.splits import straight
-from helpers.strategies import jobs
+from helpers.strategies import any_jobs, for_drawn
 from pipesim.base import lookup
 from pipesim.base.errors import ScheduleError
 from pipesim.core.legality import check
@@ -21,17 +21,15 @@ SEARCHES = [name for name, info in DECLARED.items() if info.is_search]
 
 
 @pytest.mark.parametrize("name", sorted(set(SCHEDULERS) - set(SEARCHES)))
-@settings(max_examples=100)
-@given(job=jobs())
-def test_every_scheduler_orders_every_plan_or_says_why_not(name, job):
-    check_scheduler(lookup.function_named(SCHEDULERS[name], {}, "scheduler"), job.plan, job.costs, job.cluster)
+def test_every_scheduler_orders_every_plan_or_says_why_not(name):
+    scheduler = lookup.function_named(SCHEDULERS[name], {}, "scheduler")
+    for_drawn(any_jobs, 100, lambda job: check_scheduler(scheduler, job.plan, job.costs, job.cluster))
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-@settings(max_examples=12)
-@given(job=jobs())
-def test_every_search_orders_every_plan_or_says_why_not(name, job):
-    check_scheduler(lookup.function_named(SCHEDULERS[name], {}, "scheduler"), job.plan, job.costs, job.cluster)
+def test_every_search_orders_every_plan_or_says_why_not(name):
+    scheduler = lookup.function_named(SCHEDULERS[name], {}, "scheduler")
+    for_drawn(any_jobs, 12, lambda job: check_scheduler(scheduler, job.plan, job.costs, job.cluster))
 
 
 def test_gpipe_does_all_forwards_then_all_backwards():
