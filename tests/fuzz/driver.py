@@ -37,7 +37,7 @@ import _worker  # noqa: E402 - as above
 
 MINUTES = 60.0
 GRACE = 60.0  # seconds beyond the limit of an attempt, for imports, and to end by itself
-SAVE_EVERY, SAY_EVERY = 5.0, 60.0  # seconds
+SAVE_EVERY, SAY_EVERY = 1.0, 60.0  # seconds
 MOST_FAILURES = 50  # of a campaign; then it is not attempted further
 LABELS = 80  # rows of a campaign in the table
 

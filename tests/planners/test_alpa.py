@@ -1,6 +1,7 @@
 """Stages on submeshes: the sum of latencies and the slowest."""
 
 import dataclasses
+import functools
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -91,10 +92,9 @@ def test_without_parameters_more_microbatches_never_make_the_slowest_stage_slowe
     )
 
 
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("microbatches", [1, 2, 4, 16])
-def test_the_bounds_that_are_left_out_do_not_matter(seed, microbatches):
-    """As with every latency there is as a bound, one after the other."""
+@functools.cache
+def drawn_problem(seed):
+    """A problem, and what is best with every latency there is as a bound."""
     rng = np.random.default_rng(seed)
     meshes = module._submeshes([4, 4])
     sizes = [j - i for i, j in meshes]
@@ -103,7 +103,14 @@ def test_the_bounds_that_are_left_out_do_not_matter(seed, microbatches):
     latency = np.array([before[:, None] - before[None, :] for before in each])
     latency[:, ~np.tri(13, k=-1, dtype=bool)] = np.inf
     problem = module._Problem(np.column_stack([np.array(meshes), np.arange(len(meshes))]), latency)
-    every = [problem.least(np.nextafter(t, np.inf)) for t in np.unique(latency[np.isfinite(latency)])]
+    return problem, [problem.least(np.nextafter(t, np.inf)) for t in np.unique(latency[np.isfinite(latency)])]
+
+
+@pytest.mark.parametrize("microbatches", [1, 2, 4, 16])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_bounds_that_are_left_out_do_not_matter(seed, microbatches):
+    """As with every latency there is as a bound, one after the other."""
+    problem, every = drawn_problem(seed)
     least = min(found.weighed(microbatches - 1) for found in every if found is not None)
     assert module._best(problem, microbatches).weighed(microbatches - 1) == pytest.approx(least)
 
