@@ -1,5 +1,6 @@
 """The whole bound: no schedule and no plan beats it, and some reach it."""
 
+import functools
 import itertools
 from dataclasses import replace
 
@@ -31,7 +32,7 @@ from pipesim.studies import certified
 from pipesim.studies.loading import load_cluster
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(jobs(calm=True, split_backwards=False))
 def test_no_drawn_schedule_beats_the_bound(job):
     assert metrics.iteration_time(run(job.program)) >= schedule_bound(job.plan, job.costs, job.cluster)
@@ -65,7 +66,7 @@ def every_plan(layers, devices, microbatches):
                             Stage(bounds[n], bounds[n + 1], tuple(chosen[edges[n] : edges[n + 1]]))
                             for n in range(stages)
                         ]
-                        for replicas in ("split", "whole"):
+                        for replicas in ("split", "whole") if used > stages else ("split",):  # else both are the same
                             yield Plan("m", layers, microbatches, tuple(parts), replicas)
 
 
@@ -116,10 +117,10 @@ def test_no_plan_on_any_order_of_devices_with_any_schedule_beats_the_certificate
 
 @pytest.mark.parametrize("seed", range(3))
 def test_hundreds_of_smaller_instances_keep_the_certificate(seed):
-    """Two layers, two devices, two microbatches, a hundred instances a seed: every plan, every schedule."""
+    """Two layers, two devices, two microbatches, fifty instances a seed: every plan, every schedule."""
     rng = np.random.default_rng(1000 + seed)
     cluster = load_cluster("flat(2, bandwidth=1e9, latency=0)")
-    for _ in range(100):
+    for _ in range(50):
         forward, backward = (rng.integers(1, 30, 2).tolist() for _ in range(2))
         trace = pipeline_trace(forward, backward, rng.integers(0, 40, 1).tolist(), int(rng.integers(0, 60)))
         costs = costs_of(trace)
@@ -138,7 +139,7 @@ def test_messages_that_are_faster_alone_than_their_link_keep_the_certificate(sha
     assert plan_bound(costs, cluster, 2, sharing) <= best < plan_bound(costs, plain, 2, sharing)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.booleans().flatmap(lambda large: jobs(calm=True, split_backwards=False, large=large)))
 def test_no_drawn_plan_and_schedule_beats_the_certificate(job):
     """The certificate of one stage on each device; of several, all work over all devices."""
@@ -217,7 +218,7 @@ def test_the_certificate_holds_where_splitting_a_microbatch_hardly_helps(replica
         assert metrics.iteration_time(run(lower(Setup(plan, gpipe(plan), costs, cluster)))) >= bound
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(jobs(calm=True, large=True))
 def test_the_work_is_a_bound_for_every_plan_and_schedule(job):
     """Chunks, whole replicas, split backwards, and costs that are not linear in the share."""
@@ -251,9 +252,14 @@ def small(rng, layers, bytes_, parameters):
     return costs_of(pipeline_trace(forward, backward, hops, int(rng.integers(0, parameters))))
 
 
+@functools.cache
+def _model(label, cluster, sharing):
+    return island_model(Network(cluster), np.array(label), sharing)
+
+
 def allows(label, costs, cluster, microbatches, sharing="fair", *, moves_of, seconds, grain=0.02):
     """Whether the program over plans, with these islands and moves, lets a plan be as fast; rounding is added."""
-    model = island_model(Network(cluster), np.array(label), sharing)
+    model = _model(tuple(label), cluster, sharing)
     return any(
         bounds._reachable(
             layer_sums(costs, cluster, microbatches, replicas),
@@ -268,10 +274,10 @@ def allows(label, costs, cluster, microbatches, sharing="fair", *, moves_of, sec
 @pytest.mark.parametrize("sharing", ["fair", "fifo"])
 @pytest.mark.parametrize("seed", range(2))
 def test_hundreds_of_instances_of_two_islands_keep_the_certificate(seed, sharing):
-    """Two devices apart, two layers, one to three microbatches, a hundred instances a seed: every plan and schedule."""
+    """Two devices apart, two layers, one to three microbatches, fifty instances a seed: every plan and schedule."""
     rng = np.random.default_rng(2000 + seed)
     cluster, reached = load_cluster("flat(2, bandwidth=1e9, latency=0)"), 0
-    for _ in range(100):
+    for _ in range(50):
         costs, microbatches = small(rng, 2, 4000, 6000), int(rng.choice([1, 2, 3], p=[0.6, 0.37, 0.03]))
         best = min(
             best_schedule(plan, costs, cluster, sharing)
@@ -281,7 +287,7 @@ def test_hundreds_of_instances_of_two_islands_keep_the_certificate(seed, sharing
         for moves_of in (by_island, by_shape, by_form):
             assert allows([0, 1], costs, cluster, microbatches, sharing, moves_of=moves_of, seconds=best)
         reached += not allows([0, 1], costs, cluster, microbatches, moves_of=by_island, seconds=0.99 * best)
-    assert reached >= 20  # where the best plan is reached: a bound that is too high by a hundredth would be seen
+    assert reached >= 10  # where the best plan is reached: a bound that is too high by a hundredth would be seen
 
 
 def every_group(cluster, layers, microbatches):
@@ -299,7 +305,8 @@ def every_group(cluster, layers, microbatches):
             kept.add(shape)
             parts = [tuple(names[i] for i in chosen[:first]), tuple(names[i] for i in chosen[first:])]
             cuts = range(1, layers) if second else [layers]
-            for cut, replicas in itertools.product(cuts, ("split", "whole")):
+            alone = first == 1 and second <= 1  # then split and whole are the same
+            for cut, replicas in itertools.product(cuts, ("split",) if alone else ("split", "whole")):
                 stages = [Stage(0, cut, parts[0])] + ([Stage(cut, layers, parts[1])] if second else [])
                 yield Plan("m", layers, microbatches, tuple(stages), replicas)
 
