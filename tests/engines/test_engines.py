@@ -25,7 +25,7 @@ from pipesim.schedulers.gpipe import gpipe
 from pipesim.studies import equal_stages, loading, results
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(program=st.one_of(strategies.programs, strategies.even_programs))
 def test_every_engine_obeys_the_rules_and_agrees_with_the_reference(program):
     """In all that is written too, such as rates and their order: exports and figures have the same bytes."""

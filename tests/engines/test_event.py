@@ -18,7 +18,7 @@ from pipesim.core.schedule import parse
 from pipesim.engines.event import run
 from pipesim.lowering import Setup, lower
 
-MANY = settings(max_examples=300)
+MANY = settings(max_examples=150)
 times = st.integers(1, 50)
 
 
@@ -78,7 +78,7 @@ def test_1f1b_with_measured_times_ends_when_it_should():
 # --- the rules -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(jobs())
 def test_every_timeline_obeys_the_rules(job):
     run(job.program).verify()
@@ -106,7 +106,7 @@ def test_links_that_are_degraded_at_any_moment_obey_the_rules(job, moment, tenth
     run(slow).verify()
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(even_jobs())
 def test_every_timeline_of_equal_stages_on_shared_links_obeys_the_rules(job):
     run(job.program).verify()
