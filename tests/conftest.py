@@ -1,5 +1,6 @@
 """What several files of tests ask for by name."""
 
+import gc
 import itertools
 import os
 
@@ -24,6 +25,12 @@ def run(capsys):
         return code, *capsys.readouterr()
 
     return call
+
+
+def pytest_collection_finish():
+    """All cases stay to the end: the garbage collector need not look through them each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):
