@@ -148,7 +148,7 @@ def test_a_campaign_that_cannot_be_imported_fails_and_stops_no_other(fuzz):
 
 def test_time_is_shared_by_weight(fuzz):
     sleeping = "import time\ndef attempt(seed):\n    time.sleep(0.01)\n    return 'slept'\n"
-    _, _, kept = fuzz("--minutes", "0.05", "--processes", "1", light=sleeping, heavy="WEIGHT = 3\n" + sleeping)
+    _, _, kept = fuzz("--minutes", "0.03", "--processes", "1", light=sleeping, heavy="WEIGHT = 3\n" + sleeping)
     assert 2 < kept["heavy"]["seconds"] / kept["light"]["seconds"] < 4
 
 
