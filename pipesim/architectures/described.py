@@ -4,6 +4,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ import numpy as np
 
 from pipesim.architectures import ARCHITECTURES, presets
 from pipesim.architectures.roofline import Efficiency, roofline
-from pipesim.base import files, lookup
+from pipesim.base import files, lookup, serialisation
 from pipesim.base.errors import InputError, quoted
 from pipesim.core.model import Model
 from pipesim.core.trace import Trace
 
 NOUN = "architecture"
+CONFIG = "config.json"
 _WIDTH = "tensor_parallel"
 
 Sizes = Mapping[str, int | str]
@@ -94,6 +96,21 @@ def _needed(function: Callable[..., object]) -> str:
     """The sizes that the function requires."""
     parameters = inspect.signature(function).parameters.values()
     return ", ".join(lookup.written(parameter) for parameter in parameters if parameter.default is parameter.empty)
+
+
+def needs(name: str) -> str:
+    """The sizes that this architecture requires."""
+    return _needed(lookup.function_named(name, ARCHITECTURES, NOUN))
+
+
+def is_config(path: Path) -> bool:
+    """Whether this is a Hugging Face config.json, or a folder that has one."""
+    file = path / CONFIG if path.is_dir() else path
+    if file.suffix != ".json" or not files.is_file(file):
+        return False
+    with suppress(InputError):
+        return "model_type" in serialisation.read_data(file)
+    return False
 
 
 def listed() -> list[tuple[tuple[str, ...], str, str]]:

@@ -14,7 +14,7 @@ import sys
 import traceback
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -213,10 +213,13 @@ def _functions(module: types.ModuleType) -> list[str]:
 
 def suggest(name: str, known: Mapping[str, Any] | list[str]) -> str:
     """A sentence with the name that was probably meant and all known names."""
-    names = list(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    meant = f"did you mean {close[0]!r}? " if close else ""
-    return f"{meant}known are {', '.join(names)}"
+    return f"{meant(name, known)}known are {', '.join(known)}"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """A question with the name that was probably meant, and a space; nothing if no name is close."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}? " if close else ""
 
 
 def parse_call(text: str, kind: str) -> tuple[str, list[Any], dict[str, Any]]:

@@ -6,8 +6,9 @@ from typing import Any
 import click
 
 from pipesim.architectures import ARCHITECTURES
+from pipesim.base.errors import UnknownNameError
 from pipesim.cli import options, setting_options
-from pipesim.core.devices import DEVICE_KINDS
+from pipesim.core.devices import DEVICE_KINDS, device_kind
 from pipesim.engines import ENGINES
 from pipesim.importers import IMPORTERS
 from pipesim.planners import PLANNERS
@@ -59,6 +60,57 @@ def show(noun: str, *, as_json: bool) -> None:
     formatters = {"traces": text.traces, "models": text.models, "devices": text.device_kinds}
     formatted: Callable[[Any], str] = formatters.get(noun, text.members)
     click.echo(formatted(found))
+
+
+def families_of(name: str) -> list[str]:
+    """The families that have a member of this name, other than traces."""
+    families: dict[str, Mapping[str, Any]] = {"models": ARCHITECTURES, "devices": DEVICE_KINDS}
+    families |= {noun: family for noun, (family, _) in _FAMILIES.items()}
+    return [noun for noun, family in families.items() if name in family]
+
+
+def full(name: str) -> str:
+    """The name itself, or that of the kind of device for which it is short; refused if it is short for several."""
+    try:
+        return device_kind(name).name
+    except UnknownNameError:
+        if any(kind.startswith(f"{name}-") for kind in DEVICE_KINDS):
+            raise
+    return name
+
+
+def makes_a_cluster(name: str) -> bool:
+    """Whether this cluster needs no sizes."""
+    return not _member("clusters", name)[name]["needs"]
+
+
+def show_member(name: str, *, as_json: bool) -> None:
+    """Print what a name is in each family that has it; of a model with sizes to state, and others, what it takes."""
+    found = {noun: _member(noun, name) for noun in families_of(name)}
+    if as_json:
+        options.echo_json(found)
+        return
+    from pipesim.display import text
+
+    for noun, member in found.items():
+        click.echo(f"{noun.removesuffix('s')}")
+        click.echo(text.device_kinds(member) if noun == "devices" else text.members(member))
+        if noun == "devices":
+            click.echo(f"from: {member[name]['sheet']}")
+
+
+def _member(noun: str, name: str) -> dict[str, Any]:
+    """One member, as in the data of its family."""
+    from pipesim.base import lookup
+
+    if noun == "devices":
+        return {name: devices()[name]}
+    if noun == "models":
+        (one,) = (one for one in models() if name in one["names"])
+        found = lookup.described({name: ARCHITECTURES[name]}, "architecture")
+        return {name: found[name] | {"needs": one["needs"], "about": one["about"]}}
+    family, called = _FAMILIES[noun]
+    return lookup.described({name: family[name]}, called, by_module=noun == "formats")
 
 
 def about(noun: str) -> dict[str, str]:

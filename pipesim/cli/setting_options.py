@@ -116,7 +116,7 @@ def names_of(family: str) -> Iterable[str]:
     if family == "what":
         from pipesim.cli import names
 
-        return [*names.FAMILIES, *TOPOLOGIES, *names_of("traces")]
+        return dict.fromkeys([*names.FAMILIES, *(name for members in names.every().values() for name in members)])
     return families[family]
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from pipesim.base import serialisation
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Phase, costs_of
+from pipesim.core.model import Model
 from pipesim.core.trace import Trace
 
 
@@ -30,4 +31,28 @@ def trace_data(trace: Trace) -> dict[str, Any]:
         "device_kinds": list(trace.device_kinds),
         "layers": layers,
         "seconds": {kind: {phase: costs.seconds(phase, kind).tolist() for phase in phases} for kind in costs.kinds},
+    }
+
+
+def model_data(model: Model) -> dict[str, Any]:
+    """What `pipesim show` prints of a model, with all layers; bytes and FLOPs are of one microbatch."""
+    return {
+        "model": model.name,
+        "precision": model.precision,
+        "microbatch_size": model.microbatch_size,
+        "parameter_bytes": int(model.parameter_bytes.sum()),
+        "forward_flops": model.forward_flops,
+        "stash_bytes": float(model.stash_bytes.sum()),
+        "layers": [
+            {
+                "name": layer.name,
+                "kind": layer.kind,
+                "parameter_bytes": layer.parameter_bytes,
+                "forward_flops": layer.forward_flops,
+                "stash_bytes": layer.stash_bytes,
+                "output_bytes": layer.output_bytes,
+                "inputs": list(model.inputs(index)),
+            }
+            for index, layer in enumerate(model.layers)
+        ],
     }

@@ -2,6 +2,7 @@
 
 import json
 
+from helpers.models import SMALL, build
 from helpers.strategies import even_trace
 from pipesim.base import serialisation
 from pipesim.core.cluster import Cluster
@@ -22,3 +23,11 @@ def test_a_trace_has_the_seconds_of_its_layers_by_device_kind():
     (seconds,) = data["seconds"].values()
     assert seconds == {"forward": [1.0] * 3, "backward": [2.0] * 3}
     assert len(data["layers"]) == 3
+
+
+def test_a_model_has_its_totals_and_every_layer():
+    made = build(SMALL["t5"])
+    data = json.loads(json.dumps(json_data.model_data(made), allow_nan=False))
+    assert data["parameter_bytes"] == sum(layer["parameter_bytes"] for layer in data["layers"])
+    assert data["forward_flops"] == sum(layer["forward_flops"] for layer in data["layers"])
+    assert [layer["inputs"] for layer in data["layers"]] == [list(made.inputs(index)) for index in range(len(made))]

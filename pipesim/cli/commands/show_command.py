@@ -33,7 +33,7 @@ INDENT, WIDTH = 12, 120
 def show(  # noqa: PLR0917 - options
     what: str | None, plot_file: str | None, output: str | None, every: bool, host_memory: str | None, as_json: bool
 ) -> None:
-    """What a cluster or a trace holds; without an argument, what has a name; of a family, what each member is.
+    """What a cluster, a trace or a model holds, or what a name means; without an argument, all names by family.
 
     \b
     Examples:
@@ -44,6 +44,9 @@ def show(  # noqa: PLR0917 - options
       nvidia-smi topo -m > topo.txt; pipesim show topo.txt --plot machine.png
       pipesim show 'nvidia_smi("topo.txt", 4, "200 Gb/s", device="a100-80gb")'
       pipesim show bert-large
+      pipesim show llama3-70b
+      pipesim show path/to/config.json
+      pipesim show zb-v
       pipesim show profile.txt --output layers.png
     """
     from pipesim.studies import loading
@@ -54,9 +57,19 @@ def show(  # noqa: PLR0917 - options
         if plot_file or output or every:
             raise click.UsageError("only --json has an effect beside a family of names", click.get_current_context())
         names.show(noun, as_json=as_json)
+    elif _is_model(what):
+        _refuse_pictures(plot_file, output, "a model")
+        _model(what, every=every, as_json=as_json)
+    elif _is_member(what):
+        if plot_file or output or every:
+            raise click.UsageError("only --json has an effect beside such a name", click.get_current_context())
+        names.show_member(names.full(what), as_json=as_json)
     elif _is_no_name(what):
-        known = [*TOPOLOGIES, *loading.bundled_traces(), *names.FAMILIES]
-        raise InputError(f"no cluster or trace is called {quoted(what)}; {lookup.suggest(what, known)}")
+        known = [*names.FAMILIES, *(name for members in names.every().values() for name in members)]
+        raise InputError(
+            f"no cluster or trace is called {quoted(what)}, and nothing else; {lookup.meant(what, known)}"
+            "pipesim show lists all names"
+        )
     elif what in loading.bundled_traces() or _is_trace(Path(what)):
         options.check_outputs(pictures=[plot_file, output])
         _trace(what, [path for path in (plot_file, output) if path], every=every, as_json=as_json)
@@ -70,6 +83,32 @@ def show(  # noqa: PLR0917 - options
 def _is_there(path: Path) -> bool:
     """Whether there is a file or a trace of this name here; it comes before a family of the same name."""
     return files.is_file(path) or files.is_file(path / "trace.toml")
+
+
+def _is_model(what: str) -> bool:
+    """Whether this is a model with all its sizes: a name, an expression, or the path of a config.json."""
+    from pipesim.architectures import ARCHITECTURES, described
+    from pipesim.studies import loading
+
+    path = Path(what)
+    if files.exists(path):
+        return not files.exists(path / "trace.toml") and described.is_config(path)
+    name, bracket, _ = what.partition("(")
+    named = name.strip() in ARCHITECTURES and what not in loading.bundled_traces()
+    return named and (bool(bracket) or not described.needs(name))
+
+
+def _is_member(what: str) -> bool:
+    """Whether this is the name of a member of a family; one of a cluster without sizes is the cluster."""
+    if files.exists(Path(what)) or what in setting_options.names_of("traces"):
+        return False
+    families = names.families_of(names.full(what))
+    return bool(families) and not (families == ["clusters"] and names.makes_a_cluster(what))
+
+
+def _refuse_pictures(plot_file: str | None, output: str | None, what: str) -> None:
+    if plot_file or output:
+        raise click.UsageError(f"--plot and --output have no effect for {what}", click.get_current_context())
 
 
 def _is_no_name(what: str) -> bool:
@@ -133,6 +172,17 @@ def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> Non
     click.echo(text.trace(trace, None if every else text.FEW))
     for path in pictures:
         options.wrote(path, "picture")
+
+
+def _model(what: str, *, every: bool, as_json: bool) -> None:
+    from pipesim.architectures import described
+    from pipesim.display import json_data, text
+
+    model = described.model_called(what, {})
+    if as_json:
+        options.echo_json(json_data.model_data(model))
+    else:
+        click.echo(text.model(model, every=every))
 
 
 def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: str | None, *, as_json: bool) -> None:

@@ -27,6 +27,7 @@ from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, 
 from pipesim.display.text.gains_text import gains
 from pipesim.display.text.gantt_text import gantt
 from pipesim.display.text.links_text import recorded_links
+from pipesim.display.text.model_text import model
 from pipesim.display.text.plan_text import plan, plan_against
 from pipesim.display.text.rebuilt_text import rebuilt
 from pipesim.display.text.recording_text import recording
@@ -51,6 +52,7 @@ __all__ = [
     "gaps",
     "imported_run",
     "members",
+    "model",
     "models",
     "percent",
     "plan",
