@@ -23,7 +23,7 @@ from pipesim.architectures.neox import neox
 from pipesim.architectures.opt import opt
 from pipesim.architectures.qwen import qwen
 from pipesim.architectures.t5 import t5
-from pipesim.base import checks, lookup, serialisation
+from pipesim.base import checks, files, lookup, serialisation
 from pipesim.base.errors import InputError, shown, within
 from pipesim.core.model import Model
 
@@ -50,7 +50,7 @@ def model(
     `sequence`: by default as many tokens as the model has positions, but at most 4096. `precision`: by default that of
     the file if it has 16 bits, else fp16. The model has the name in the file, or that of its folder.
     """
-    file = Path(path) / FILE if Path(path).is_dir() else Path(path)
+    file = file_of(Path(path))
     data = serialisation.read_data(file)
     with within(str(file)):
         config = _config(data)
@@ -62,6 +62,11 @@ def model(
             sequence_parallel=sequence_parallel,
             name=_name(data, file),
         )
+
+
+def file_of(path: Path) -> Path:
+    """The file itself, or the one in a folder."""
+    return path / FILE if files.exists(path) and not files.is_file(path) else path
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ options, scenario, background ────┘
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pipesim.architectures import ARCHITECTURES
+from pipesim.architectures import ARCHITECTURES, described
 from pipesim.architectures.roofline import roofline
 from pipesim.base import lookup
 from pipesim.base.errors import InputError
@@ -88,7 +88,7 @@ def trace_of(simulation: Simulation, cluster: Cluster) -> Trace:
 
 def architecture_trace(architecture: str, efficiency: float | str, kinds: Sequence[str]) -> Trace:
     """The trace of an architecture, timed from data sheets."""
-    model = lookup.call(architecture, ARCHITECTURES, "architecture")
+    model = lookup.call(described.expression(architecture), ARCHITECTURES, "architecture")
     return roofline(model, kinds, efficiency=efficiency)  # type: ignore[arg-type]  # a number or "curve", checked there
 
 

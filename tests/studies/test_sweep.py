@@ -12,7 +12,7 @@ import pytest
 
 import pipesim as ps
 from helpers import sweeps
-from helpers.places import MACHINES
+from helpers.places import MACHINES, TESTS
 from pipesim.analysis import metrics
 from pipesim.architectures.gpt import gpt
 from pipesim.architectures.roofline import roofline
@@ -359,6 +359,33 @@ nodes = [1, 2, -1]
     (tmp_path / "machine.txt").unlink()
     with pytest.raises(PipesimError, match=r"experiment\.toml: .*machine\.txt: no such file"):
         rows_of(load(tmp_path, text))
+
+
+@pytest.mark.parametrize("text", ["config.json", "huggingface('config.json', sequence=32)"])
+def test_a_model_file_is_read_beside_the_experiment_and_counts_by_its_content(tmp_path, text):
+    config = json.loads((TESTS / "frameworks" / "small_qwen3_moe.json").read_text(encoding="utf-8"))
+    experiment = f"""
+[simulate]
+architecture = "{text}"
+cluster = "flat(2, '10 GB/s')"
+[grid]
+microbatches = [2, 4]
+"""
+    keys, seconds = [], []
+    for layers in (3, 5, 3):
+        (tmp_path / "config.json").write_text(json.dumps(config | {"num_hidden_layers": layers}), encoding="utf-8")
+        made = load(tmp_path, experiment)
+        keys.append([key for _, key in made.keys(Inputs(made.path))])
+        here = text.replace("config.json", str(tmp_path / "config.json"))
+        expected = results.simulate(architecture=here, cluster="flat(2, '10 GB/s')", microbatches=4).iteration_time
+        seconds.append(rows_of(made)[1]["iteration_time_s"])
+        assert seconds[-1] == expected
+    assert seconds[0] == seconds[2] < seconds[1]
+    assert keys[0] == keys[2]
+    assert not {*keys[0]} & {*keys[1]}
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(PipesimError, match=r"config\.json"):
+        rows_of(load(tmp_path, experiment))
 
 
 @pytest.mark.parametrize(

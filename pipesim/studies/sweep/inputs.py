@@ -16,6 +16,7 @@ from pipesim.base.errors import PipesimError, within
 from pipesim.core.background import Background
 from pipesim.core.schedule import Schedule
 from pipesim.core.trace import Trace
+from pipesim.frameworks import huggingface
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
 from pipesim.studies import loading
@@ -29,6 +30,7 @@ _FAMILIES = {
     "planner": PLANNERS,
     "scheduler": SCHEDULERS,
 }
+_MODEL_FILE = "huggingface"  # the architecture whose first argument is a file
 _OF_FILES = ("nvidia_smi", "nccl_xml")  # topologies whose first argument is a file
 _MOST_SEEN = 10**5
 _SCHEDULES = (".csv", ".json", ".toml")
@@ -70,13 +72,29 @@ class Inputs:
             self.values[f"{name} {text}"] = value
             self.contents[f"{name} {text}"] = digest(value)
             return
+        if name == "architecture" and files.exists(self.file.parent / text):
+            self._read_model(text, [text], {})
+            return
         function, positional, keywords = lookup.parse_call(text, name)
         self.functions.check(text, _FAMILIES[name], name)
+        if name == "architecture" and function == _MODEL_FILE:
+            self._read_model(text, [*positional], keywords)
+            return
         if name == "cluster" and function in _OF_FILES:
             self._read_machine(text, function, [*positional], keywords)
             return
         if function not in _FAMILIES[name]:
             self.contents[f"{name} {text}"] = f"{text} {source_digest(function)}"
+
+    def _read_model(self, text: str, positional: list[Any], keywords: dict[str, Any]) -> None:
+        """A model from a file of Hugging Face, which may be beside the experiment."""
+        named = str(keywords.get("path", positional[0] if positional else ""))
+        beside = self.file.parent / named
+        path = beside if files.exists(beside) else Path(named)
+        sizes = ", ".join(_named(keywords, "path"))
+        self.values[f"architecture {text}"] = f"{_MODEL_FILE}({str(path)!r}, {sizes})"
+        content = _hash(files.read_bytes(huggingface.file_of(path)))
+        self.contents[f"architecture {text}"] = f"{_MODEL_FILE}({sizes}) {content}"
 
     def _read_machine(self, text: str, function: str, positional: list[Any], keywords: dict[str, Any]) -> None:
         """A cluster from the description of a machine, in a file that may be beside the experiment."""
@@ -120,8 +138,8 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _named(keywords: Mapping[str, Any]) -> list[str]:
-    return [f"{name}={value!r}" for name, value in keywords.items() if name != "file"]
+def _named(keywords: Mapping[str, Any], file: str = "file") -> list[str]:
+    return [f"{name}={value!r}" for name, value in keywords.items() if name != file]
 
 
 def digest(value: Any) -> str:  # noqa: ANN401 - any input

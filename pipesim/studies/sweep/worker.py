@@ -135,7 +135,8 @@ class Worker:
     ) -> Trace:
         if name is not None:
             return self._read("trace", name)  # type: ignore[no-any-return]  # what was read there
-        return setups.architecture_trace(architecture or "", efficiency, kinds)
+        text = self._read("architecture", architecture) or architecture
+        return setups.architecture_trace(text or "", efficiency, kinds)
 
     def _make_costs(
         self, source: tuple[Any, ...], microbatch_size: int | None, scaling: str, weight_share: float
