@@ -74,7 +74,8 @@ class SchedulerInfo(_Info):
                       them
     every_layout      whether it is given the plan in every layout, and the best is kept
     chunks            stages on each device; with `chunks_option`, for each unit of that option of the function
-    replicas          what replicas of a stage may do: split each microbatch, or take whole ones; (): no replicas
+    replicas          what replicas of a stage may do: split each microbatch, or take whole ones; (): no replicas. Equal
+                      pipelines side by side are ordered one by one, whatever is declared
     splits_backward   whether gradients of input and weights are actions of their own
     completes         whether a replay ends also where transfers block their devices, whatever the times
     fewest            microbatches per device that it needs

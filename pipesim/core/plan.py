@@ -89,12 +89,13 @@ class Plan:
     def devices(self) -> tuple[str, ...]:
         """Devices in order of first appearance; a schedule's rank i is devices[i].
 
-        If copies of the model process whole microbatches in opposite directions, in the order of the first copy.
+        Where replicas take whole microbatches, of first appearance as the least replica: two copies of a model in
+        opposite directions are in the order of the first.
         """
         places = [(device, (n, i)) for n, stage in enumerate(self.stages) for i, device in enumerate(stage.devices)]
-        place = dict(reversed(places))
         if self.replicas == "whole":
-            place |= {device: (n, i) for device, (n, i) in reversed(places) if i == 0}
+            places.sort(key=lambda item: item[1][1])
+        place = dict(reversed(places))
         return tuple(sorted(place, key=place.__getitem__))
 
     @property

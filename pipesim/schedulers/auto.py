@@ -19,6 +19,7 @@ from pipesim.schedulers.abstract_pipeline import AbstractPipeline, abstract_pipe
 from pipesim.schedulers.abstract_time import makespan
 from pipesim.schedulers.greedy import Rules, greedy_order, rules
 from pipesim.schedulers.priorities import PRIORITIES
+from pipesim.schedulers.side_by_side import alike, merged, one_by_one, pipelines_of
 from pipesim.schedulers.zero_bubble import search
 
 Judge = Callable[[Schedule], tuple[float, float]]
@@ -42,14 +43,13 @@ def auto(
     exceeds the memory least is taken. From the command line the other layouts of stages are tried too. `among` limits
     the choice to schedulers that accept the plan in its own layout: auto(among=["pe", "gpipe"]).
     """
-    pipeline = abstract_pipeline(plan, costs, cluster)
-    judge = exact or (lambda schedule: (0.0, float(makespan(pipeline, schedule))))
+    judge = exact or _timed(plan, costs, cluster)
     tried: dict[str, Schedule] = {}
     among = [among] if isinstance(among, str) else among
     if not isinstance(among, list | tuple) or not all(isinstance(name, str) for name in among):
         raise InputError(f"among = {shown(among)} found; names of schedulers were expected")
     members = _members(plan, costs, cluster, among or _asked())
-    for schedule in members if among else itertools.chain(members, _filled(pipeline, seed)):
+    for schedule in members if among else itertools.chain(members, _filled(plan, costs, cluster, seed)):
         tried.setdefault(str(schedule), schedule)
     if not tried:
         raise ScheduleError(f"none of {', '.join(among)} orders this plan; name a scheduler that accepts it")
@@ -67,12 +67,32 @@ def _members(plan: Plan, costs: Costs, cluster: Cluster, names: Sequence[str]) -
     for name in names:
         scheduler = lookup.resolve(name, SCHEDULERS, "scheduler")
         with suppress(ScheduleError, InputError):  # it does not accept such plans
-            yield scheduler(plan, costs, cluster)
+            yield one_by_one(scheduler, plan, costs, cluster)
 
 
-def _filled(pipeline: AbstractPipeline, seed: int) -> Iterator[Schedule]:
+def _timed(plan: Plan, costs: Costs, cluster: Cluster) -> Judge:
+    """A judge that takes the time on the abstract pipeline, and ignores memory."""
+    pipeline = abstract_pipeline(plan, costs, cluster)
+    return lambda schedule: (0.0, float(makespan(pipeline, schedule)))
+
+
+def _filled(plan: Plan, costs: Costs, cluster: Cluster, seed: int) -> Iterator[Schedule]:
+    """The schedules of all rules; pipelines side by side have the same rule each."""
+    parts = pipelines_of(plan)
+    keys = alike(parts, cluster)
+    first = {key: part.plan for key, part in reversed(list(zip(keys, parts, strict=True)))}
+    orders = {key: _orders(abstract_pipeline(one, costs, cluster), seed) for key, one in first.items()}
+    for made in zip(*orders.values(), strict=True):
+        schedules = dict(zip(orders, made, strict=True))
+        found = [schedule for key in keys if (schedule := schedules[key]) is not None]
+        if len(found) == len(parts):
+            yield found[0] if parts[0].plan is plan else merged(plan, parts, found)
+
+
+def _orders(pipeline: AbstractPipeline, seed: int) -> Iterator[Schedule | None]:
+    """The schedule of each rule; None if its limits cause a deadlock."""
     rows = (greedy_order(pipeline, how).rows for how in _rules(pipeline, seed))
-    yield from (pipeline.schedule(row) for row in rows if row is not None)
+    yield from (None if row is None else pipeline.schedule(row) for row in rows)
 
 
 def _rules(pipeline: AbstractPipeline, seed: int) -> Iterator[Rules]:

@@ -5,7 +5,8 @@
     wave       0 7 | 1 6 | 2 5 | 3 4            down and up again: a V, or several        (ZB-V, Hanayo)
     both       0 3 | 1 2 | 2 1 | 3 0            two copies of the model, one each way     (Chimera, DualPipe)
 
-A lane is a device, or all replicas of a stage together.
+A lane is a device, or all replicas of a stage together. Pipelines side by side (`side_by_side.py`) have the same
+layout each.
 """
 
 from dataclasses import replace
@@ -51,27 +52,30 @@ def has_layout(plan: Plan, layout: Layout) -> bool:
 
 
 def _is_both(plan: Plan) -> bool:
+    """Whether the replicas of every stage are pairs, in opposite directions: copy 0 and copy 1 of each pipeline."""
+    copies = plan.replication[0]
+    if plan.replicas != "whole" or set(plan.replication) != {copies} or copies % 2:
+        return False
     mirrored = zip(plan.stages, plan.stages[::-1], strict=True)
-    return (
-        plan.replicas == "whole"
-        and set(plan.replication) == {2}
-        and len(plan.stages) == len(plan.devices)
-        and all(stage.devices == other.devices[::-1] for stage, other in mirrored)
+    return len(plan.devices) == len(plan.stages) * copies // 2 and all(
+        stage.devices[n] == other.devices[n ^ 1] for stage, other in mirrored for n in range(copies)
     )
 
 
 def check_layout(plan: Plan, layout: Layout, scheduler: str) -> int:
     """Refuse a plan with another layout; returns the number of chunks on each lane."""
-    if not has_layout(plan, layout):
+    if not has_layout(plan, layout) or (layout == "both" and max(plan.replication) > 2):
         raise ScheduleError(f"{scheduler} orders plans in which {_WORDS[layout]}; this plan has another layout")
     return len(plan.stages) // (len(plan.stages) if layout == "both" else len(groups_of(plan)))
 
 
 def check_split_replicas(plan: Plan, scheduler: str) -> None:
-    """Refuse a plan whose replicas take whole microbatches."""
+    """Refuse a plan whose replicas take whole microbatches, and are not pipelines side by side, ordered one by one."""
     if plan.replicas == "whole" and max(plan.replication) > 1:
+        counts = ", ".join(map(str, plan.replication))
         raise ScheduleError(
-            f"the plan gives whole microbatches to its replicas; {scheduler} orders plans that split them"
+            f"the plan gives whole microbatches to its replicas; {scheduler} orders plans that split them, or have "
+            f"equally many replicas in all stages, each with one of the next: {counts} found"
         )
 
 
@@ -102,26 +106,45 @@ def laid_out(  # noqa: PLR0917 - a problem has its parts
 ) -> Plan:
     """The plan itself if it has this layout; else one on the same devices with `chunks` stages on each.
 
-    The layers are cut again, so that the slowest stage is as fast as possible. Two copies of a model keep the cuts.
+    The layers are cut again, so that the slowest stage is as fast as possible. Two copies of a model keep the cuts, and
+    so does a plan that has as many stages as it needs, in a loop in place of a wave or the other way round.
     """
-    wanted = len(groups_of(plan)) * chunks
+    lanes = groups_of(plan)
+    wanted = len(lanes) * chunks
     if has_layout(plan, layout) and (layout == "both" or len(plan.stages) == wanted):
         return plan
-    if not has_layout(plan, "straight"):
+    if layout == "both" and has_layout(plan, "straight"):
+        return _mirrored(plan, scheduler)
+    if layout == "both" or not any(has_layout(plan, known) for known in _CONVERTED):
+        kinds = "one stage per device" + (", or equally many in a loop or a wave," if layout != "both" else "")
         raise ScheduleError(
-            f"{scheduler} orders plans in which {_WORDS[layout]}; only plans with one stage per device are converted"
+            f"{scheduler} orders plans in which {_WORDS[layout]}; only plans with {kinds} are converted"
         )
-    return _mirrored(plan, scheduler) if layout == "both" else _chunked(plan, costs, cluster, layout, chunks, scheduler)
+    if chunks > 1 and len(plan.stages) == wanted:
+        order = lane_order(layout, len(lanes), chunks)
+        stages = (replace(stage, devices=lanes[n]) for stage, n in zip(plan.stages, order, strict=True))
+        return replace(plan, stages=tuple(stages))
+    return _chunked(plan, costs, cluster, layout, chunks, scheduler)
+
+
+_CONVERTED: tuple[Layout, ...] = ("straight", "loop", "wave")
 
 
 def _mirrored(plan: Plan, scheduler: str) -> Plan:
-    if max(plan.replication) > 1 or len(plan.stages) % 2:
+    """Two copies of every pipeline: replicas of a stage are copy 0 and 1 of pipeline 0, then of pipeline 1, ..."""
+    pipelines = plan.replication[0]
+    several = max(plan.replication) > 1 and (plan.replicas == "split" or set(plan.replication) != {pipelines})
+    if several or len(plan.stages) % 2:
         raise ScheduleError(
             f"{scheduler} runs two copies of the model in opposite directions, on an even number of stages with one "
-            f"device each; {len(plan.stages)} stages with {max(plan.replication)} devices at most were found"
+            f"device each, or with equally many replicas that take whole microbatches; {len(plan.stages)} stages with "
+            f"{max(plan.replication)} devices at most were found"
         )
     pairs = zip(plan.stages, plan.stages[::-1], strict=True)
-    stages = tuple(replace(stage, devices=stage.devices + other.devices) for stage, other in pairs)
+    stages = tuple(
+        replace(stage, devices=tuple(name for n in range(pipelines) for name in (stage.devices[n], other.devices[n])))
+        for stage, other in pairs
+    )
     return replace(plan, stages=stages, replicas="whole")
 
 

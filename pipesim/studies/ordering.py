@@ -21,7 +21,8 @@ from pipesim.core.schedule import Schedule
 from pipesim.engines import ENGINES
 from pipesim.lowering import DEFAULTS, Options, Setup, lower
 from pipesim.schedulers import SCHEDULERS
-from pipesim.schedulers.layouts import has_layout, laid_out
+from pipesim.schedulers.layouts import groups_of, has_layout, laid_out
+from pipesim.schedulers.side_by_side import one_by_one
 
 Scheduler = Callable[..., Schedule]
 
@@ -63,10 +64,11 @@ def layouts(
 ) -> Iterator[Plan]:
     """The plans that a scheduler orders in place of this one: itself, if it declares no layout.
 
-    A function, in place of a name, is also given a plan in its layout with another number of chunks.
+    A function, in place of a name, is also given a plan in its layout with another number of chunks; so is a name that
+    does not state its number, if the plan has several chunks on each device.
     """
     name, info, keywords = _called(scheduler)
-    if info.layout is not None and not (callable(scheduler) and has_layout(plan, info.layout)):
+    if info.layout is not None and not (_is_free(scheduler, info, plan) and has_layout(plan, info.layout)):
         with named("scheduler", scheduler):
             chunks = info.chunks * _chunk_units(info.chunks_option, keywords)
             limits.check_chunks(host_memory, min(chunks * len(plan.devices), plan.layers), plan.layers)
@@ -79,6 +81,14 @@ def layouts(
                 made = laid_out(plan, costs, cluster, other, chunks, name)
                 if made is not plan:
                     yield made
+
+
+def _is_free(scheduler: Scheduler | Schedule | str, info: SchedulerInfo, plan: Plan) -> bool:
+    """Whether the number of chunks is that of the plan."""
+    if not isinstance(scheduler, str):
+        return callable(scheduler)
+    stated = info.chunks_option in lookup.parse_call(scheduler, "scheduler")[2]
+    return bool(info.chunks_option) and not stated and len(plan.stages) > len(groups_of(plan))
 
 
 def _called(scheduler: Scheduler | Schedule | str) -> tuple[str, SchedulerInfo, dict[str, Any]]:
@@ -111,12 +121,18 @@ def schedule_with(
     function: Scheduler = (
         lookup.resolve(scheduler, SCHEDULERS, "scheduler") if isinstance(scheduler, str) else scheduler
     )
-    with named("scheduler", scheduler):
-        lookup.check_takes(function, "plan, costs, cluster")
-        schedule = function(plan, costs, cluster, **_judge(function, plan, costs, cluster, options))
+
+    def made(plan: Plan, costs: Costs, cluster: Cluster, **judge: Any) -> Schedule:  # noqa: ANN401 - as the function
+        schedule = function(plan, costs, cluster, **judge)
         if not isinstance(schedule, Schedule):
             raise InputError(f"returned a {type(schedule).__name__}; a Schedule was expected")
-    return schedule
+        return schedule
+
+    with named("scheduler", scheduler):
+        lookup.check_takes(function, "plan, costs, cluster")
+        judge = _judge(function, plan, costs, cluster, options)
+        # What is judged is the schedule of the whole plan: pipelines side by side share its links.
+        return made(plan, costs, cluster, **judge) if judge else one_by_one(made, plan, costs, cluster)
 
 
 def _judge(function: Scheduler, plan: Plan, costs: Costs, cluster: Cluster, options: Options) -> dict[str, Any]:

@@ -36,7 +36,7 @@ CLUSTERS = {
     for name, info in infos(TOPOLOGIES, "topology", TopologyInfo).items()
 }
 # How many devices each stage has, and what its replicas do.
-LAYOUTS = (((1, 1, 1, 1), "split"), ((2, 2), "split"), ((2, 2), "whole"))
+LAYOUTS = (((1, 1, 1, 1), "split"), ((2, 2), "split"), ((2, 2), "whole"), ((1, 3), "whole"))
 DECLARED = infos(SCHEDULERS, "scheduler", SchedulerInfo)
 RULES = list(itertools.product(SHARINGS, TRANSFERS))
 
@@ -64,11 +64,13 @@ def layout_of(trace, topology, schedule):
 
 
 def layouts_of(schedule):
-    """Those that a schedule declares to order: some have no replicas, and some none that take whole microbatches."""
+    """Those that a schedule declares to order; and pipelines side by side, which are ordered one by one."""
     return [
         (widths, replicas)
         for widths, replicas in LAYOUTS
-        if max(widths) == 1 or replicas in DECLARED[schedule].replicas
+        if max(widths) == 1
+        or replicas in DECLARED[schedule].replicas
+        or (len(set(widths)) == 1 and replicas == "whole")
     ]
 
 

@@ -44,16 +44,19 @@ def work_of(  # noqa: PLR0917 - what a job consists of
 def ranks(plan) -> list[str]:
     """The device of each row of a schedule.
 
-    In the order of their first place as (stage, replica); where replicas take whole microbatches, a device that is
-    replica 0 of a stage stands at the first such place.
+    In the order of their first place as (stage, replica); where replicas take whole microbatches, of their first place
+    as the least replica that they are anywhere.
     """
-    place, first = {}, {}
+    places = {}
     for n, stage in enumerate(plan.stages):
         for i, device in enumerate(stage.devices):
-            place.setdefault(device, (n, i))
-            if i == 0:
-                first.setdefault(device, (n, i))
-    return sorted(place, key=lambda device: first.get(device, place[device]) if _whole(plan) else place[device])
+            places.setdefault(device, []).append((n, i))
+
+    def place(device):
+        least = min(i for _, i in places[device]) if _whole(plan) else None
+        return min((n, i) for n, i in places[device] if least in {None, i})
+
+    return sorted(places, key=place)
 
 
 def cells(text: str, devices: list[str]) -> dict[str, list[list[tuple]]]:

@@ -230,6 +230,9 @@ def test_copies_in_opposite_directions_stand_in_the_order_of_the_first():
     for replicas, expected in (("whole", ["a", "b", "c", "d"]), ("split", ["a", "d", "b", "c"])):
         made = Plan("both", 4, 2, stages, replicas)
         assert ranks(made) == expected == list(made.devices)
+    pairs = [(*stage.devices, *(name.upper() for name in stage.devices)) for stage in stages]
+    made = Plan("both", 4, 4, tuple(Stage(n, n + 1, names) for n, names in enumerate(pairs)), "whole")
+    assert ranks(made) == list("aAbBcCdD") == list(made.devices)
 
 
 @pytest.mark.parametrize("begin", range(0, 150, 10))
