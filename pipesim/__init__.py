@@ -12,7 +12,7 @@ engines only add time.
 Packages, top to bottom. A package imports only those above it; those marked * never each other. Within a package a
 module imports only those that stand before it.
 
-    base        errors checks units files arrays serialisation lookup settings formulas tables intervals
+    base        errors checks units files arrays serialisation spelling lookup settings formulas tables intervals
                 kernels widest_paths chains moved
     core        sharing devices trace model cluster widths costs plan members limits schedule scenario background
                 progress completion legality recording program rates timeline

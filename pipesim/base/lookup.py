@@ -2,6 +2,7 @@
 
 "balanced"                       a member of a family
 "megatron(interleave=2)"         a member with arguments; parsed without eval
+"1F1B", "megatron(VPP=2)"        other spellings, and aliases that the member declares for itself and its options
 "my_package.my_module:planner"   a function of the user's
 """
 
@@ -15,19 +16,21 @@ import traceback
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from pipesim.base import spelling
 from pipesim.base.errors import InputError, PipesimError, UnknownNameError, clipped, quoted, shown, within
 
 Family = Mapping[str, str]
 
+DECLARED = "declared_info"  # of a member's function: what it declares, with its `aliases` and `option_aliases`
 _BITS = 63  # of an integer: larger ones fit neither columns nor floating point
 
 
 def resolve(text: str, family: Family, kind: str) -> Callable[..., Any]:
     """The function that `text` names, with the arguments in `text` bound."""
-    name, positional, keywords = parse_call(text, kind)
+    name, positional, keywords = parse_member(text, family, kind)
     function = function_named(name, family, kind)
     if not positional and not keywords:
         return function
@@ -39,6 +42,30 @@ def resolve(text: str, family: Family, kind: str) -> Callable[..., Any]:
             raise InputError(f"{clipped(str(error), 300)}; {_usage(name, function)}") from None
         _check_types(function, keywords)
     return functools.partial(function, *positional, **keywords)
+
+
+def parse_member(text: str, family: Family, kind: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """As `parse_call`, with the names by which the family and the function know the member and its options."""
+    name, positional, keywords = parse_call(text, kind)
+    function = function_named(name, family, kind)
+    return member_named(name, family) or name, positional, _known_options(text, function, keywords, kind)
+
+
+def _known_options(text: str, function: Callable[..., Any], keywords: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Options under the names of the function's parameters; unknown ones are left as they are."""
+    if not keywords:
+        return keywords
+    with within(f"{kind} {quoted(text)}"):
+        names = list(_signature(function).parameters)
+        aliases = getattr(getattr(function, DECLARED, None), "option_aliases", {})
+        known = spelling.spellings([*((name, name) for name in names), *aliases.items()])
+        found: dict[str, Any] = {}
+        for key, value in keywords.items():
+            name = key if key in names else known.get(spelling.plain(key), key)
+            if name in found:
+                raise InputError(f"{name} is given twice, as {key} too")
+            found[name] = value
+    return found
 
 
 def call(text: str, family: Family, kind: str) -> Any:  # noqa: ANN401 - the return type of the family
@@ -162,7 +189,7 @@ def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def described(family: Family, kind: str, *, by_module: bool = False) -> dict[str, dict[str, Any]]:
-    """Required arguments, options with their defaults, and first docstring line of each member of a family.
+    """Required arguments, options with defaults, aliases, and first docstring line of each member of a family.
 
     With `by_module`, the docstring is that of its module.
     """
@@ -173,6 +200,7 @@ def described(family: Family, kind: str, *, by_module: bool = False) -> dict[str
         found[name] = {
             "needs": [p.name for p in parameters if p.default is p.empty],
             "options": {p.name: repr(p.default) for p in parameters if p.default is not p.empty},
+            "aliases": list(getattr(getattr(function, DECLARED, None), "aliases", ())),
             "about": ((sys.modules[function.__module__] if by_module else function).__doc__ or "").partition("\n")[0],
         }
     return found
@@ -180,10 +208,11 @@ def described(family: Family, kind: str, *, by_module: bool = False) -> dict[str
 
 def function_named(name: str, family: Family, kind: str) -> Callable[..., Any]:
     """The function of a family's member, or of "module:function"."""
-    target = family.get(name, name)
+    member = member_named(name, family)
+    target = name if member is None else family[member]
     module, colon, attribute = target.partition(":")
     if not colon:
-        raise UnknownNameError(f"unknown {kind} {quoted(name)}; {suggest(name, family)}")
+        raise UnknownNameError(f"unknown {kind} {quoted(name)}; {_suggested_member(name, family)}")
     with within(f"{kind} {quoted(name)}"):
         found = _imported(module)
         if not hasattr(found, attribute):
@@ -194,6 +223,43 @@ def function_named(name: str, family: Family, kind: str) -> Callable[..., Any]:
         if inspect.isbuiltin(function) or not callable(function):
             raise UnknownNameError(f"is a {type(function).__name__}; a function written in Python was expected")
         return function  # type: ignore[no-any-return]  # checked to be callable just above
+
+
+def member_named(name: str, family: Family) -> str | None:
+    """The member that a name means: its name, another spelling of it, or an alias that it declares."""
+    if name in family or ":" in name:
+        return name if name in family else None
+    word, names = spelling.plain(name), _first_names(family)
+    return spelling.spellings(names).get(word) or _with_aliases(family, names).get(word)
+
+
+def _first_names(family: Family) -> list[tuple[str, str]]:
+    """Pairs of a name and the member; of names for the same function, that is the first."""
+    first: dict[str, str] = {}
+    return [(name, first.setdefault(target, name)) for name, target in family.items()]
+
+
+def _with_aliases(family: Family, names: list[tuple[str, str]]) -> dict[str, str]:
+    """The members by all spellings; this imports all of them, but for those that need an extra that is missing."""
+    for member in dict.fromkeys(member for _, member in names):
+        with suppress(UnknownNameError):
+            declared = getattr(function_named(member, family, ""), DECLARED, None)
+            names = [*names, *((alias, member) for alias in getattr(declared, "aliases", ()))]
+    return spelling.spellings(names)
+
+
+def _suggested_member(name: str, family: Family) -> str:
+    """A sentence with the member that was probably meant, and all members.
+
+    In a family whose members have aliases, names of the field that are close to each other mean other things: there it
+    is only what was mistyped.
+    """
+    names = _first_names(family)
+    known = _with_aliases(family, names)
+    if len(known) == len(spelling.spellings(names)):
+        return suggest(name, family)
+    meant = spelling.mistyped(name, known)
+    return f"{'' if meant is None else f'did you mean {meant!r}? '}known are {', '.join(family)}"
 
 
 def _imported(module: str) -> types.ModuleType:

@@ -19,8 +19,6 @@ from pipesim.core.plan import Replicas
 Function = TypeVar("Function", bound=Callable[..., Any])
 Layout = Literal["straight", "loop", "wave", "both"]
 
-ATTRIBUTE = "declared_info"  # of a function
-
 
 @dataclass(frozen=True, slots=True)
 class ProblemSize:
@@ -49,7 +47,7 @@ class _Info:
     __slots__ = ()
 
     def __call__(self, function: Function) -> Function:
-        setattr(function, ATTRIBUTE, self)
+        setattr(function, lookup.DECLARED, self)
         return function
 
 
@@ -58,12 +56,14 @@ class PlannerInfo(_Info):
     """A planner: the bytes of its largest tables, and how it is drawn.
 
     `look` is its place in the palette of planners (`display/figures/looks.py`); None: the first that no other planner
-    has declared. `aliases` are other spellings in the columns of a chart, in lower case.
+    has declared. `aliases` are its other names, `option_aliases` those of its options, {"vpp": "interleave"}; case and
+    what is between letters and digits do not matter.
     """
 
     tables: Callable[[ProblemSize], float] = lambda _: 0.0
     look: int | None = None
     aliases: tuple[str, ...] = ()
+    option_aliases: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class SchedulerInfo(_Info):
     fewest            microbatches per device that it needs
     is_search         whether it is slow: tests draw fewer examples
     requires          modules of optional extras; `auto` and `pipesim gallery` leave such schedulers out
-    look, aliases     as those of PlannerInfo, in the palette of schedules
+    look, aliases, option_aliases     as those of PlannerInfo, in the palette of schedules
     """
 
     layout: Layout | None = None
@@ -96,6 +96,7 @@ class SchedulerInfo(_Info):
     requires: tuple[str, ...] = ()
     look: int | None = None
     aliases: tuple[str, ...] = ()
+    option_aliases: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +142,7 @@ Info = TypeVar("Info", PlannerInfo, SchedulerInfo, ImporterInfo, TopologyInfo)
 
 def info_of(member: object, kind: type[Info]) -> Info:
     """What a function declares, also where arguments are bound to it; the defaults if it declares nothing."""
-    found = getattr(getattr(member, "func", member), ATTRIBUTE, None)
+    found = getattr(getattr(member, "func", member), lookup.DECLARED, None)
     return found if isinstance(found, kind) else kind()
 
 

@@ -38,7 +38,19 @@ def table_bytes(size: ProblemSize) -> float:
     return PER_PAIR * size.devices**2
 
 
-@PlannerInfo(tables=table_bytes, look=8)
+@PlannerInfo(
+    tables=table_bytes,
+    look=8,
+    aliases=("megatron_lm", "megatron_core"),
+    option_aliases={
+        "pp": "pipeline",
+        "dp": "data",
+        "vpp": "interleave",
+        "pipeline_parallel": "pipeline",
+        "data_parallel": "data",
+        "virtual_pipeline": "interleave",
+    },
+)
 def megatron(
     model: Model,
     cluster: Cluster,

@@ -11,7 +11,7 @@ from pipesim.schedulers.layouts import check_layout
 from pipesim.schedulers.steps import row, steps
 
 
-@SchedulerInfo(layout="both", replicas=(), splits_backward=True, fewest=2, look=16)
+@SchedulerInfo(layout="both", replicas=(), splits_backward=True, fewest=2, look=16, aliases=("ScheduleDualPipe",))
 def dualpipe(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
     """Half of the microbatches go each way; in the steady state every forward is paired with a backward the other way.
 

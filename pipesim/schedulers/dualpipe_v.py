@@ -10,7 +10,15 @@ from pipesim.schedulers.layouts import check_two_chunks, groups_of
 from pipesim.schedulers.steps import row, steps
 
 
-@SchedulerInfo(layout="wave", chunks=2, replicas=("split",), splits_backward=True, fewest=2, look=17)
+@SchedulerInfo(
+    layout="wave",
+    chunks=2,
+    replicas=("split",),
+    splits_backward=True,
+    fewest=2,
+    look=17,
+    aliases=("ScheduleDualPipeV", "cut_in_half"),
+)
 def dualpipe_v(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
     """Half of DualPipe: two chunks per device, down and up again, each forward paired with a backward of the other.
 

@@ -8,7 +8,7 @@ from pipesim.core.schedule import Schedule
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 
 
-@SchedulerInfo(completes=True, look=3)
+@SchedulerInfo(completes=True, look=3, aliases=("1f1b_overlap_friendly",))
 def eager_1f1b(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
     """1F1B with DAPPLE's policy B: stage n of p does 2 (p - n) - 1 forwards before its first backward.
 

@@ -10,7 +10,7 @@ from pipesim.core.plan import Plan
 from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 
 
-@SchedulerInfo(completes=True, look=1)
+@SchedulerInfo(completes=True, look=1, aliases=("ScheduleGPipe", "afab", "f_then_b", "fill_drain"))
 def gpipe(plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None) -> Schedule:
     """Every device does all its forwards, chunk after chunk, then all its backwards, last chunk first.
 

@@ -13,7 +13,14 @@ from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 from pipesim.schedulers.layouts import check_layout, check_split_replicas, groups_of
 
 
-@SchedulerInfo(layout="loop", chunks_option="chunks", replicas=("split",), look=6)
+@SchedulerInfo(
+    layout="loop",
+    chunks_option="chunks",
+    replicas=("split",),
+    look=6,
+    aliases=("interleaved_1f1b", "ScheduleInterleaved1F1B", "1f1b_interleaved", "vpp", "virtual_pipeline"),
+    option_aliases={"vpp": "chunks", "virtual_stages": "chunks"},
+)
 def interleaved(
     plan: Plan,
     costs: Costs | None = None,

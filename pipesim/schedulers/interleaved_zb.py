@@ -13,7 +13,15 @@ from pipesim.schedulers.interleaved import chunk_order, largest_group
 from pipesim.schedulers.layouts import check_layout, check_split_replicas
 
 
-@SchedulerInfo(layout="loop", chunks_option="chunks", replicas=("split",), splits_backward=True, look=11)
+@SchedulerInfo(
+    layout="loop",
+    chunks_option="chunks",
+    replicas=("split",),
+    splits_backward=True,
+    look=11,
+    aliases=("interleaved_zero_bubble", "ScheduleInterleavedZeroBubble"),
+    option_aliases={"vpp": "chunks", "virtual_stages": "chunks"},
+)
 def interleaved_zb(plan: Plan, costs: Costs, cluster: Cluster, *, chunks: int = 2) -> Schedule:
     """The forwards of `interleaved`, backwards as soon as possible, gradients of weights when a device is idle.
 

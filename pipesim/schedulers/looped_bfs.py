@@ -9,7 +9,13 @@ from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.layouts import check_layout
 
 
-@SchedulerInfo(layout="loop", chunks_option="chunks", look=7)
+@SchedulerInfo(
+    layout="loop",
+    chunks_option="chunks",
+    look=7,
+    aliases=("ScheduleLoopedBFS", "breadth_first"),
+    option_aliases={"vpp": "chunks", "virtual_stages": "chunks"},
+)
 def looped_bfs(
     plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None, *, chunks: int = 2
 ) -> Schedule:  # fmt: skip

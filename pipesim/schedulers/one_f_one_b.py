@@ -14,7 +14,7 @@ from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 from pipesim.schedulers.layouts import check_one_stage_per_device
 
 
-@SchedulerInfo(completes=True, look=2, aliases=("1f1b",))
+@SchedulerInfo(completes=True, look=2, aliases=("1f1b", "Schedule1F1B", "pipedream_flush", "dapple"))
 def one_f_one_b(
     plan: Plan, costs: Costs | None = None, cluster: Cluster | None = None, *, warm_up: str | int = "A"
 ) -> Schedule:

@@ -18,7 +18,14 @@ from pipesim.schedulers.priorities import PRIORITIES
 from pipesim.schedulers.steps import RankStep, row
 
 
-@SchedulerInfo(layout="wave", chunks=2, replicas=("split",), splits_backward=True, look=12)
+@SchedulerInfo(
+    layout="wave",
+    chunks=2,
+    replicas=("split",),
+    splits_backward=True,
+    look=12,
+    aliases=("zbv_zero_bubble", "ScheduleZBVZeroBubble", "v_zb", "zbvpp"),
+)
 def zb_v(plan: Plan, costs: Costs, cluster: Cluster) -> Schedule:
     """Two chunks per device, down and up again; backwards in two parts. At most 2p chunks in flight, as 1F1B keeps.
 

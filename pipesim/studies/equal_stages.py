@@ -93,7 +93,7 @@ def setup(  # noqa: PLR0917 - what is explored, in the order in which one asks
 
 def _chunked(scheduler: str, chunks: int | None) -> tuple[str, bool, int]:
     """The scheduler with its number of chunks, whether the layout is made here, and the number of chunks."""
-    name, _, keywords = lookup.parse_call(scheduler, "scheduler")
+    name, _, keywords = lookup.parse_member(scheduler, SCHEDULERS, "scheduler")
     function = lookup.resolve(scheduler, SCHEDULERS, "scheduler")
     info = info_of(function, SchedulerInfo)
     if info.layout is None:

@@ -87,7 +87,7 @@ def _is_free(scheduler: Scheduler | Schedule | str, info: SchedulerInfo, plan: P
     """Whether the number of chunks is that of the plan."""
     if not isinstance(scheduler, str):
         return callable(scheduler)
-    stated = info.chunks_option in lookup.parse_call(scheduler, "scheduler")[2]
+    stated = info.chunks_option in lookup.parse_member(scheduler, SCHEDULERS, "scheduler")[2]
     return bool(info.chunks_option) and not stated and len(plan.stages) > len(groups_of(plan))
 
 
@@ -96,7 +96,7 @@ def _called(scheduler: Scheduler | Schedule | str) -> tuple[str, SchedulerInfo, 
     if isinstance(scheduler, Schedule) or (isinstance(scheduler, str) and scheduler.endswith(FILES)):
         return "", SchedulerInfo(), {}
     if isinstance(scheduler, str):
-        name, _, keywords = lookup.parse_call(scheduler, "scheduler")
+        name, _, keywords = lookup.parse_member(scheduler, SCHEDULERS, "scheduler")
         function = lookup.function_named(name, SCHEDULERS, "scheduler")
     else:
         function, keywords = getattr(scheduler, "func", scheduler), getattr(scheduler, "keywords", {})

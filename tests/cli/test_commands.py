@@ -68,7 +68,7 @@ WRONG = {
     "unknown trace": (["plan", "bert-lrge", FLAT], "did you mean 'bert-large'"),
     "unknown topology": (["plan", "bert-large", "flot(4)"], "did you mean 'flat'"),
     "unknown planner": (["plan", "bert-large", FLAT, "-p", "balance"], "did you mean 'balanced'"),
-    "unknown scheduler": (["simulate", "bert-large", FLAT, "-s", "one_f_oneb"], "did you mean 'one_f_one_b'"),
+    "unknown scheduler": (["simulate", "bert-large", FLAT, "-s", "one_f_on_b"], "did you mean 'one_f_one_b'"),
     "unknown sharing": (["simulate", "bert-large", FLAT, "--sharing", "unfair"], "'unfair'"),
     "unknown engine": (["simulate", "bert-large", FLAT, "--engine", "vent"], "did you mean 'event'"),
     "missing argument": (["plan", "bert-large"], "Missing argument 'CLUSTER'"),

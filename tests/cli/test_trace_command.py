@@ -222,6 +222,6 @@ def test_a_function_of_ones_own_may_build_the_model():
 
 def test_the_library_says_the_same_as_the_command_line():
     with pytest.raises(UnknownNameError, match="did you mean 'resnet-50'"):
-        described.model_called("resnet50", {})
+        described.model_called("resnet-5O", {})
     with pytest.raises(InputError, match="has no sequence"):
         described.model_called("resnet-50", {"sequence": 3})

@@ -20,8 +20,8 @@ PACKAGE = ROOT / "pipesim"
 # Packages from top to bottom. A package imports those above it, but no starred one of its own row. The modules of a
 # package that are named here import only those before them; a package without names is one idea.
 MAP = """
-base: errors checks units files arrays serialisation lookup settings formulas tables intervals kernels widest_paths
-      chains moved minimise
+base: errors checks units files arrays serialisation spelling lookup settings formulas tables intervals kernels
+      widest_paths chains moved minimise
 core: sharing devices trace work model cluster widths costs plan members limits schedule scenario background progress
       completion legality recording program rates timeline
 lowering

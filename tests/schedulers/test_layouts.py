@@ -159,7 +159,7 @@ def test_auto_is_at_least_as_good_as_every_member_that_fits_on_any_job(job):
         ("list_schedule(limit=0.5)", "limit = 0.5 found; at least 1"),
         ("dualpipe", r"3 microbatches found; dualpipe orders an even number, at least 4 on 2 devices"),
         ("dualpipe_v", "3 microbatches found; dualpipe_v orders at least 4"),
-        ("zb_w", "did you mean 'zb_"),
+        ("interlaeved", "did you mean 'interleaved'"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(scheduler, message):

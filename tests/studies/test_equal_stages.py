@@ -151,7 +151,8 @@ def test_gallery_draws_and_tells(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["schedule", "zb_w"], "did you mean"),
+        (["schedule", "chimrea"], "did you mean 'chimera'"),
+        (["schedule", "zb_w"], "unknown scheduler 'zb_w'; known are"),
         (["schedule", "gpipe", "-p", "0"], "stages = 0 found"),
         (["schedule", "gpipe", "--forward", "-1"], "forward = -1"),
         (["gallery", "-o", "x.doc"], "x.doc"),

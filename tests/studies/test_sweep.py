@@ -176,7 +176,7 @@ def test_a_file_that_is_wrong_is_refused_with_the_path_of_the_key(what, tmp_path
 WRONG_NAMES = {
     "planner": (FLAT.replace('"uniform"', '"unifrm"'), "did you mean 'uniform'"),
     "planner's option": (FLAT.replace('"uniform"', '"uniform(stage={gpus})"'), "unexpected keyword argument 'stage'"),
-    "scheduler": (FLAT + "scheduler = ['one_f_oneb']", "did you mean 'one_f_one_b'"),
+    "scheduler": (FLAT + "scheduler = ['one_f_on_b']", "did you mean 'one_f_one_b'"),
     "trace": (FLAT.replace("bert-large", "bert-lrge"), "did you mean 'bert-large'"),
     "topology": (FLAT.replace("flat(", "flot("), "did you mean 'flat'"),
     "scenario": (FLAT + "scenario = ['none.toml']", "none.toml: no such file"),

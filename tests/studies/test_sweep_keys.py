@@ -61,7 +61,7 @@ def test_a_key_holds_the_semantics_and_not_the_version():
     point = Simulation(trace="bert-large", cluster="flat(2)", microbatches=4)
     text = '[8,{"cluster":"flat(2)","microbatches":4,"trace":"sha256:1"}]'
     assert key(point, {"trace bert-large": "sha256:1"}) == hashlib.sha256(text.encode()).digest()[:16]
-    text = text.replace("7,", '7,"0.1.0",')
+    text = text.replace("8,", '8,"0.1.0",')
     assert key(point, {"trace bert-large": "sha256:1"}, as_0_1=True) == hashlib.sha256(text.encode()).digest()[:16]
 
 

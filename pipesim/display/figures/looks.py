@@ -17,6 +17,7 @@ from functools import cache
 from itertools import count
 from typing import Any
 
+from pipesim.base import spelling
 from pipesim.core.members import Drawn, PlannerInfo, SchedulerInfo, infos
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
@@ -35,7 +36,7 @@ class Palette:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """Names that have a place in a palette, and other spellings of them."""
+    """Names that have a place in a palette, and their spellings, in plain letters."""
 
     places: Mapping[str, int]
     aliases: Mapping[str, str]
@@ -93,7 +94,8 @@ def schedules() -> Family:
 @cache
 def others() -> Family:
     """Orders of devices."""
-    return Family({"rdo": 0, "hierarchical": 1, "given": 2, "random": 3}, {"as_given": "given"}, _OTHERS)
+    places = {"rdo": 0, "hierarchical": 1, "given": 2, "random": 3}
+    return Family(places, spelling.spellings([*((name, name) for name in places), ("as_given", "given")]), _OTHERS)
 
 
 def family_of(declared: Mapping[str, Drawn], palette: Palette) -> Family:
@@ -101,8 +103,8 @@ def family_of(declared: Mapping[str, Drawn], palette: Palette) -> Family:
     places = {name: info.look for name, info in declared.items() if info.look is not None}
     free = (place for place in count() if place not in places.values())
     places |= {name: next(free) for name in declared if name not in places}
-    aliases = {alias: name for name, info in declared.items() for alias in info.aliases}
-    return Family(places, aliases, palette)
+    aliases = [(alias, name) for name, info in declared.items() for alias in (name, *info.aliases)]
+    return Family(places, spelling.spellings(aliases), palette)
 
 
 def bars(names: Sequence[Any], family: Family | None = None) -> list[Look]:
@@ -155,8 +157,8 @@ def _family_with_most(names: Sequence[Any]) -> Family:
 
 def _key(name: Any, family: Family) -> str:  # noqa: ANN401 - whatever a column holds
     """The member of a family that a person means: "SPP+" is spp_plus, "1F1B" is one_f_one_b."""
-    key = str(name).partition("(")[0].strip().lower().replace("+", "_plus").replace(" ", "_").replace("-", "_")
-    return family.aliases.get(key, key)
+    key = str(name).partition("(")[0].strip()
+    return family.aliases.get(spelling.plain(key), key)
 
 
 def _steps(count: int) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ def members(found: Mapping[str, Mapping[str, Any]]) -> str:
         lines = [f"{name}({', '.join(member['needs'])})" if member["needs"] else name, member["about"]]
         if member["options"]:
             lines.append("options: " + ", ".join(f"{key}={_brief(value)}" for key, value in member["options"].items()))
+        if member.get("aliases"):
+            lines.append("also: " + ", ".join(member["aliases"]))
         parts.append("\n    ".join(lines))
     return "\n".join(parts)
 

@@ -83,7 +83,7 @@ class Inputs:
         if name == "cluster" and function in _OF_FILES:
             self._read_machine(text, function, [*positional], keywords)
             return
-        if function not in _FAMILIES[name]:
+        if is_own(function):
             self.contents[f"{name} {text}"] = f"{text} {source_digest(function)}"
 
     def _read_model(self, text: str, positional: list[Any], keywords: dict[str, Any]) -> None:
