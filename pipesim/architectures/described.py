@@ -41,7 +41,7 @@ def trace_called(
     sizes: Sizes,
     *,
     microbatches: Sequence[int] = (),
-    efficiency: Efficiency = "curve",
+    efficiency: Efficiency = "device",
     command: str = "",
 ) -> Trace:
     """The trace from data sheets; with several microbatch sizes, the first is that of the trace."""

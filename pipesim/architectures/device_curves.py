@@ -7,6 +7,8 @@
     e (attention)          the same for fused attention, of the FLOPs that it computes
     m                      the part of the memory bandwidth
     launch                 seconds that each kernel takes beside
+    unaligned              the part of e that products of activations reach whose rows are no multiples of 16 bytes, as
+                           with heads of 150 values: matrix cores cannot load them
 
 A curve is `fitted` on measurements of that generation, or taken from the `nearest` generation that has one: its times
 then come from data sheets and the constants of another device. experiments/efficiency fits the constants, with their
@@ -27,8 +29,7 @@ from pipesim.core.work import FUSED_BACKWARD, Attention, Kernels, Operation, Pha
 Origin = Literal["fitted", "nearest", "calibrated"]
 ACCUMULATED_BYTES = 6
 """A gradient of weights is added in fp32 to that of earlier microbatches: 8 bytes, where a product alone writes 2."""
-ALIGNMENT = 8
-"""Tensor cores need rows of 16 bytes: 8 values."""
+ALIGNMENT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,12 @@ class DeviceCurve:
     attention: float
     memory: float
     launch_s: float
+    unaligned: float = 0.04
     origin: Origin = "fitted"
     source: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("product", "attention", "memory"):
+        for name in ("product", "attention", "memory", "unaligned"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name} = {getattr(self, name)} found; a finite number, more than 0, was expected")
         check_not_negative("launch_s", self.launch_s)
@@ -94,6 +96,8 @@ class Speed:
         left, right, result = one.m * one.k, one.k * one.n, one.m * one.n
         moved = self.value * one.count * (left + right + result)
         peak = self.curve.product * (self.product_peak if one.weights else self.attention_peak)
+        if not one.weights and (one.n * self.value % ALIGNMENT_BYTES or one.k * self.value % ALIGNMENT_BYTES):
+            peak *= self.curve.unaligned
         once = self._time(one.flops, peak, moved, 1)
         if phase == "forward":
             return once
@@ -115,13 +119,30 @@ class Speed:
         return curve.launch_s * count + max(flops / rate, moved / (self.memory_bandwidth * curve.memory))
 
 
-A100 = DeviceCurve(0.69, 0.52, 0.78, 10e-6, source="GPTs of Megatron-LM, vTrain and BigScience; zero-bubble profiles")
+A100 = DeviceCurve(
+    product=0.72, attention=0.51, memory=0.85, launch_s=14e-6, unaligned=0.034,
+    source="183 measurements of GPTs: Megatron-LM, vTrain, BigScience, zero-bubble; attention: SimuMax's operators",
+)  # fmt: skip
+V100 = replace(A100, product=0.79, source="4 iterations of GPTs in Megatron-LM; the rest of a100")
+H100_FP8 = replace(A100, product=0.59, source="13 iterations of GPT-3 175B in MLPerf; the rest of a100")
+B200 = DeviceCurve(
+    product=0.48, attention=0.44, memory=0.67, launch_s=49e-6,
+    source="578 operators and 12 iterations of Llama 3 70B measured by SimuMax",
+)  # fmt: skip
 
 # Generation -> precision -> constants; fp16 and bf16 run on the same units at the same rate.
-CURVES: Mapping[str, Mapping[str, DeviceCurve]] = {"a100": {"fp16": A100, "bf16": A100}}
-# Beginning of a kind's name -> the generation whose constants it takes.
-NEAREST: Mapping[str, str] = {}
-OTHERWISE = "a100"
+CURVES: Mapping[str, Mapping[str, DeviceCurve]] = {
+    "v100": {"fp16": V100},
+    "a100": {"fp16": A100, "bf16": A100},
+    "h100": {"fp8": H100_FP8},
+    "b200": {"fp16": B200, "bf16": B200},
+}
+# Beginning of a kind's name -> the generations whose constants it takes, the first that has the precision.
+NEAREST: Mapping[str, tuple[str, ...]] = {
+    "v100": ("v100",), "titan-v": ("v100",), "titan-rtx": ("v100",), "rtx2080ti": ("v100",), "t4": ("v100",),
+    "b200": ("b200", "h100"), "gb200": ("b200", "h100"), "b300": ("b200", "h100"),
+}  # fmt: skip
+OTHERWISE = ("a100", "h100")
 
 
 def curve_of(kind: str, precision: str) -> DeviceCurve | None:
@@ -129,6 +150,8 @@ def curve_of(kind: str, precision: str) -> DeviceCurve | None:
     own = CURVES.get(kind.partition("-")[0])
     if own and precision in own:
         return own[precision]
-    nearest = next((NEAREST[start] for start in NEAREST if kind.startswith(start)), OTHERWISE)
-    found = CURVES[nearest].get("bf16" if precision == "fp8" else precision)
-    return None if found is None else replace(found, origin="nearest", source=f"{nearest}: {found.source}")
+    generations = next((NEAREST[start] for start in NEAREST if kind.startswith(start)), OTHERWISE)
+    for generation in generations:
+        if found := CURVES[generation].get(precision):
+            return replace(found, origin="nearest", source=f"{generation}: {found.source}")
+    return None

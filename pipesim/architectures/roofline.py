@@ -30,13 +30,12 @@ Recomputation repeats those of the forward.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from pipesim.architectures import device_curves, operations
+from pipesim.architectures import efficiency_names, operations
 from pipesim.architectures.device_curves import DeviceCurve, Speed
-from pipesim.architectures.efficiency import Curve, curve_for
+from pipesim.architectures.efficiency import Curve
 from pipesim.architectures.team_links import NCCL_EFFICIENCY, NCCL_STEP_S, TeamLink
 from pipesim.architectures.transformer import EMBEDDING, HEAD, REDUCED, TIED_EMBEDDING, TIED_HEAD
 from pipesim.base.errors import InputError
@@ -47,10 +46,8 @@ from pipesim.core.trace import NO_INPUTS, OptimizerStep, Trace
 from pipesim.core.work import LayerWork, Phase, TeamExchange
 
 SOURCE = "roofline"
-CURVE: Literal["curve"] = "curve"
-DEVICE: Literal["device"] = "device"
-
-Efficiency = float | Literal["curve", "device"] | Curve | DeviceCurve
+Efficiency = float | str | Curve | DeviceCurve
+"""A part of the peak, a name as in `efficiency_names`, or a curve."""
 
 PHASES: tuple[Phase, ...] = ("forward", "backward_input", "backward_weight")
 LINK_DELAY_S = 2e-6
@@ -84,8 +81,13 @@ def roofline(
     kinds = [devices.device_kind(name) for name in device_kinds]
     if not kinds or len({kind.name for kind in kinds}) < len(kinds):
         raise InputError(f"device_kinds = {list(device_kinds)} found; at least one was expected, each named once")
-    teams = [_Team.of(kind, tensor_parallel, team_link, tp_overlap, efficiency) for kind in kinds]
-    roofs = [_Roof.of(kind, model.precision, efficiency, team) for kind, team in zip(kinds, teams, strict=True)]
+    roofs = []
+    for kind in kinds:
+        own = efficiency
+        if isinstance(efficiency, str):
+            own = efficiency_names.named(efficiency).on(kind.name, model.precision)
+        team = _Team.of(kind, tensor_parallel, team_link, tp_overlap, own)
+        roofs.append(_Roof.of(kind, model.precision, own, team))
     rows = [_row(model, index, roof) for roof in roofs for index in range(len(model))]
     return Trace(
         model=model.name,
@@ -100,11 +102,13 @@ def roofline(
 
 
 def _check_efficiency(efficiency: object) -> None:
-    if isinstance(efficiency, Curve | DeviceCurve) or (isinstance(efficiency, str) and efficiency in {CURVE, DEVICE}):
+    if isinstance(efficiency, str):
+        efficiency_names.named(efficiency)
+    elif isinstance(efficiency, Curve | DeviceCurve):
         return
-    if isinstance(efficiency, bool) or not isinstance(efficiency, int | float) or not 0 < efficiency <= 1:
+    elif isinstance(efficiency, bool) or not isinstance(efficiency, int | float) or not 0 < efficiency <= 1:
         raise InputError(
-            f"efficiency = {efficiency} found; more than 0, at most 1, was expected, or {CURVE!r}, or {DEVICE!r}"
+            f"efficiency = {efficiency} found; more than 0, at most 1, was expected, or a name such as 'device'"
         )
 
 
@@ -123,7 +127,7 @@ class _Team:
             return cls(width, link, overlap)
         if not kind.interconnect:
             raise InputError(f"the data sheet of {kind.name} states no interconnect; tensor parallelism needs it")
-        if isinstance(efficiency, DeviceCurve) or efficiency == DEVICE:
+        if isinstance(efficiency, DeviceCurve):
             return cls(width, TeamLink(kind.interconnect * NCCL_EFFICIENCY, LINK_DELAY_S + NCCL_STEP_S), overlap)
         return cls(width, TeamLink(kind.interconnect), overlap)
 
@@ -149,16 +153,12 @@ class _Roof:
     @classmethod
     def of(cls, kind: DeviceKind, precision: str, efficiency: Efficiency, team: _Team) -> "_Roof":
         peak = _peak(kind, precision)
-        if efficiency == DEVICE:
-            efficiency = device_curves.curve_of(kind.name, precision) or curve_for(precision)
         if isinstance(efficiency, DeviceCurve):
             speed = Speed.of(efficiency, kind, precision, operations.value_bytes(precision))
             return cls(kind, peak, None, efficiency.coarse, speed, team)
         if isinstance(efficiency, Curve):
             return cls(kind, peak, None, efficiency, None, team)
-        if isinstance(efficiency, str):
-            return cls(kind, peak, None, curve_for(precision), None, team)
-        return cls(kind, peak, efficiency, None, None, team)
+        return cls(kind, peak, float(efficiency), None, None, team)
 
     def seconds(self, layer: Layer, flops: float, moved: float) -> float:
         """The time of one phase of a layer that is one operation; 0 without FLOPs and bytes."""

@@ -89,7 +89,7 @@ def trace_of(simulation: Simulation, cluster: Cluster) -> Trace:
 def architecture_trace(architecture: str, efficiency: float | str, kinds: Sequence[str]) -> Trace:
     """The trace of an architecture, timed from data sheets."""
     model = lookup.call(described.expression(architecture), ARCHITECTURES, "architecture")
-    return roofline(model, kinds, efficiency=efficiency)  # type: ignore[arg-type]  # a number or "curve", checked there
+    return roofline(model, kinds, efficiency=efficiency)
 
 
 def costs_in(simulation: Simulation, trace: Trace) -> Costs:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pipesim.base import settings
-from pipesim.base.errors import InputError, quoted
+from pipesim.base.errors import InputError
 from pipesim.base.settings import setting
 from pipesim.core.sharing import SHARINGS
 
@@ -40,15 +40,19 @@ SCALINGS = ("recorded", "linear")
 
 
 def efficiency_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
-    """The efficiency in text or a number: "curve", or a part of the peak."""
+    """The efficiency in text or a number: a part of the peak, or a name with its constants, such as "device"."""
     from pipesim.base import units  # noqa: PLC0415 - imports numpy
 
-    if value == "curve" or not isinstance(value, str):
+    if not isinstance(value, str):
         return value
     try:
         return units.number(value)
     except ValueError:
-        raise InputError(f"{quoted(value)} found; 'curve' or a number was expected") from None
+        pass
+    from pipesim.architectures import efficiency_names  # noqa: PLC0415 - as units
+
+    efficiency_names.named(value)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,8 @@ class Simulation:
         family="architectures",
     )  # fmt: skip
     efficiency: "float | str" = setting(
-        "curve", float, "With --architecture, the part of the peak reached: 'curve' by size of layers, or a number.",
-        metavar="NUMBER|curve", parse=efficiency_of,
+        "device", float, "With --architecture, speed reached: 'device' by operation, 'curve' by layer, or a number.",
+        metavar="NUMBER|NAME", parse=efficiency_of,
     )  # fmt: skip
     cluster: "Cluster | Path | str | None" = setting(
         None, str, "A cluster: a topology with its sizes, a cluster file, or a machine's own description.",

@@ -17,7 +17,9 @@ def test_a_trace_of_several_microbatch_sizes_has_the_rows_of_each():
     trace = described.trace_called(SMALL, ["v100-16gb"], {}, microbatches=(4, 2))
     assert trace.microbatch_size == 4
     for size in (4, 2):
-        alone = roofline(gpt(2, 24, 4, vocabulary=100, sequence=16, microbatch=size), ["v100-16gb"], efficiency="curve")
+        alone = roofline(
+            gpt(2, 24, 4, vocabulary=100, sequence=16, microbatch=size), ["v100-16gb"], efficiency="device"
+        )
         rows = trace.layers["microbatch_size"] == size
         assert np.array_equal(trace.layers["forward_s"][rows], alone.layers["forward_s"])
 

@@ -1,6 +1,11 @@
+import importlib.util
+import sys
+
 import pytest
 
+from helpers.places import DATA, ROOT, needs_data
 from pipesim.architectures.device_curves import CURVES, DeviceCurve, Speed, curve_of
+from pipesim.architectures.team_links import NCCL_EFFICIENCY, NCCL_STEP_S
 from pipesim.base.errors import InputError
 from pipesim.core.devices import DEVICE_KINDS, device_kind
 from pipesim.core.work import Attention, Kernels, Product
@@ -80,3 +85,44 @@ def test_every_kind_has_a_curve_and_says_whether_it_was_fitted_on_it():
 def test_constants_that_mean_nothing_are_refused(arguments, complaint):
     with pytest.raises(InputError, match=complaint):
         DeviceCurve(**{"product": 0.5, "attention": 0.5, "memory": 0.5, "launch_s": 0.0} | arguments)
+
+
+def test_heads_whose_rows_are_no_multiples_of_16_bytes_are_slow():
+    """Scores of 150 values in fp16: rows of 300 bytes; a product with weights is padded by libraries."""
+    aligned, odd = (Product(4096, 4096, width, count=64, weights=False) for width in (152, 150))
+    assert SPEED.seconds(odd, "forward") > 20 * SPEED.seconds(aligned, "forward")
+    context = Product(4096, 150, 4096, count=64, weights=False)
+    assert SPEED.seconds(context, "forward") == pytest.approx(SPEED.seconds(odd, "forward"), rel=1e-3)
+    vocabulary = [SPEED.seconds(Product(4096, words, 4096), "forward") for words in (50257, 50264)]
+    assert vocabulary[0] == pytest.approx(vocabulary[1], rel=1e-3)
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    """The script that fits the constants, which imports its neighbour."""
+    needs_data(DATA / "measured")
+    folder = ROOT / "experiments" / "efficiency"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        spec = importlib.util.spec_from_file_location("fit_devices", folder / "run.py")
+        module = importlib.util.module_from_spec(spec)
+        patch.setitem(sys.modules, "fit_devices", module)
+        spec.loader.exec_module(module)
+        yield module
+
+
+@pytest.mark.parametrize(
+    ("device", "precision"), [("a100", "bf16"), ("v100", "fp16"), ("b200", "bf16"), ("h100 fp8", "fp8")]
+)
+def test_the_constants_are_those_that_the_experiment_fits_and_its_readme_shows(experiment, device, precision):
+    curve = experiment.rounded(experiment.DEVICES[device]().fitted().curve)
+    assert str(curve) == str(CURVES[device.partition(" ")[0]][precision])
+    assert f"constants: {curve}, unaligned = {curve.unaligned:g}." in (
+        ROOT / "experiments" / "efficiency" / "README.md"
+    ).read_text(encoding="utf-8")
+
+
+def test_collectives_reach_the_part_that_the_experiment_fits(experiment):
+    part, step, error = experiment.nccl()
+    assert (round(part, 2), round(step, 7)) == (NCCL_EFFICIENCY, NCCL_STEP_S)
+    assert error < 0.06

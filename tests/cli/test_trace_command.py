@@ -30,15 +30,15 @@ def folder(tmp_path):
     return {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
 
-def test_the_trace_is_the_roofline_of_the_architecture_along_the_curve(run, tmp_path):
+def test_the_trace_is_the_roofline_of_the_architecture_by_operation(run, tmp_path):
     code, out, err = run("gpt-6.7b", "--device", "a100-80", "--microbatch", "2", "-o", tmp_path / "made")
     assert (code, err) == (0, "")
     assert out.endswith(f"trace written to {tmp_path / 'made'}\n")
     made = Trace.load(tmp_path / "made")
     model = lookup.resolve("gpt3-6.7b", ARCHITECTURES, "architecture")(microbatch=2)
-    command = "pipesim trace gpt-6.7b --device a100-80 --microbatch 2 --efficiency curve"
-    assert made.same_as(roofline(model, ["a100-80gb"], efficiency="curve", command=command))
-    assert "along the efficiency curve" in made.machine
+    command = "pipesim trace gpt-6.7b --device a100-80 --microbatch 2 --efficiency device"
+    assert made.same_as(roofline(model, ["a100-80gb"], efficiency="device", command=command))
+    assert "by operation with fitted constants" in made.machine
 
 
 def test_every_size_reaches_the_architecture(run, tmp_path):
@@ -160,7 +160,7 @@ OUT = ("-o", "made")
         (["gpt2", "-d", "t4", "--precision", "fp4", *OUT], "precision = 'fp4' found; fp16, bf16, fp32, tf32 or fp8"),
         (["gpt2", "-d", "t4", "--precision", "bf16", *OUT], "the data sheet of t4-16gb states a peak for fp32, fp16"),
         (["gpt2", "-d", "t4", "--tensor-parallel", "5", *OUT], "tensor_parallel = 5 found; a divisor of heads = 12"),
-        (["gpt2", "-d", "t4", "--efficiency", "half", *OUT], "--efficiency: 'half' found; 'curve' or a number"),
+        (["gpt2", "-d", "t4", "--efficiency", "half", *OUT], "--efficiency: efficiency 'half': device, curve or"),
         (["gpt2", "-d", "t4", "--efficiency", "0", *OUT], "efficiency = 0.0 found; more than 0, at most 1"),
         (["gpt2", "-d", "t4", "--efficiency", "nan", *OUT], "efficiency = nan found"),
         (["resnet-50", "-d", "t4", "--sequence", "9", *OUT], "architecture 'resnet-50' has no sequence; it has image,"),

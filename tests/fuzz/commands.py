@@ -69,7 +69,7 @@ _GOOD = {
     "model": ("gpt(2, 64, 2)", "llama(1, 64, 2, inner=128)", "vgg-11"),
     "devices": ("h100", "v100-16", "t4", "a100-80"),
     "precision": ("fp16", "fp32", "bf16", "tf32"),
-    "efficiency": ("curve", "0.5", "1"),
+    "efficiency": ("device", "curve", "curve(product=0.7)", "0.5", "1"),
     "form": (*IMPORTERS, "pipedream(samples=2)", "chakra"),
     "file_format": ("chrome", "csv", "parquet"),
     "query": ("microbatches > 1", "select count(*) from rows", "error is not null"),

@@ -175,10 +175,10 @@ def test_keywords_of_0_1_are_understood():
     assert simulation_of(**FIXED, options=Options("fifo", "blocking")).transfers == "blocking"
 
 
-def test_the_efficiency_of_an_architecture_is_the_curve_everywhere(tmp_path):
-    """A sweep took 0.5 where `pipesim trace` took the curve: 44.7 s against 53.2 s for the same point."""
+def test_the_efficiency_of_an_architecture_is_that_of_its_device_everywhere(tmp_path):
+    """A sweep took 0.5 where `pipesim trace` took a curve: 44.7 s against 53.2 s for the same point."""
     text = "format = 'pipesim.sweep'\nversion = 1\n[simulate]\narchitecture = 'gpt-6.7b'\ncluster = 'flat(2)'"
-    assert parse(text, tmp_path / "x.toml").point(0).efficiency == DEFAULTS["efficiency"] == "curve"
+    assert parse(text, tmp_path / "x.toml").point(0).efficiency == DEFAULTS["efficiency"] == "device"
 
 
 def test_functions_that_plan_take_microbatches_after_the_planner():

@@ -34,7 +34,10 @@ class RooflineOptions:
         None, int, "Devices that share each layer; the trace is for one.  [default: 1]"
     )
     efficiency: str = setting(
-        "curve", str, "Part of the peak that is reached: 'curve' by the size of each layer, or a number for all."
+        "device",
+        str,
+        "Speed that is reached: 'device' by operation with constants of each kind, 'curve' by layer, "
+        "either with other constants, as 'device(product=0.7)', or a number, the part of the peak of all products.",
     )
 
     def given(self) -> dict[str, int | str]:
