@@ -40,7 +40,7 @@ def named(text: str) -> NamedEfficiency:
     """The efficiency that a text names, or an error that lists the names and constants."""
     name, positional, constants = lookup.parse_call(text, "efficiency")
     if name not in CONSTANTS:
-        raise InputError(f"efficiency {quoted(text)}: {', '.join(CONSTANTS)} or a number was expected")
+        raise InputError(f"efficiency = {quoted(text)} found; {', '.join(CONSTANTS)} or a number was expected")
     known = CONSTANTS[name]
     for given, value in constants.items():
         if given not in known:

@@ -39,7 +39,7 @@ def test_every_constant_has_an_effect_on_some_time():
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("line", "efficiency 'line': device, curve or a number was expected"),
+        ("line", "efficiency = 'line' found; device, curve or a number was expected"),
         ("device(produkt=0.7)", "no constant 'produkt'; did you mean 'product'"),
         ("curve(attention=0.7)", "no constant 'attention'"),
         ("device(product='much')", "product = 'much' found; a number was expected"),

@@ -211,7 +211,7 @@ def test_a_trace_says_along_which_curve_it_was_made():
 
 
 def test_an_efficiency_of_another_name_is_refused():
-    with pytest.raises(InputError, match=r"efficiency 'line': device, curve or a number was expected"):
+    with pytest.raises(InputError, match=r"efficiency = 'line' found; device, curve or a number was expected"):
         roofline(model(DATA), ["v100-16gb"], efficiency="line")
 
 

@@ -160,7 +160,7 @@ OUT = ("-o", "made")
         (["gpt2", "-d", "t4", "--precision", "fp4", *OUT], "precision = 'fp4' found; fp16, bf16, fp32, tf32 or fp8"),
         (["gpt2", "-d", "t4", "--precision", "bf16", *OUT], "the data sheet of t4-16gb states a peak for fp32, fp16"),
         (["gpt2", "-d", "t4", "--tensor-parallel", "5", *OUT], "tensor_parallel = 5 found; a divisor of heads = 12"),
-        (["gpt2", "-d", "t4", "--efficiency", "half", *OUT], "--efficiency: efficiency 'half': device, curve or"),
+        (["gpt2", "-d", "t4", "--efficiency", "half", *OUT], "--efficiency: efficiency = 'half' found; device,"),
         (["gpt2", "-d", "t4", "--efficiency", "0", *OUT], "efficiency = 0.0 found; more than 0, at most 1"),
         (["gpt2", "-d", "t4", "--efficiency", "nan", *OUT], "efficiency = nan found"),
         (["resnet-50", "-d", "t4", "--sequence", "9", *OUT], "architecture 'resnet-50' has no sequence; it has image,"),
