@@ -23,6 +23,7 @@ from typing import Literal
 from pipesim.architectures.efficiency import MATRIX_UNITS, Curve
 from pipesim.base.checks import check_not_negative
 from pipesim.base.errors import InputError
+from pipesim.core.calibrations import Calibration, calibrations_of, is_calibrated
 from pipesim.core.devices import DeviceKind
 from pipesim.core.work import FUSED_BACKWARD, Attention, Kernels, Operation, Phase, Product
 
@@ -146,12 +147,26 @@ OTHERWISE = ("a100", "h100")
 
 
 def curve_of(kind: str, precision: str) -> DeviceCurve | None:
-    """The constants of a kind of device, those of the nearest generation, or None where only `Curve` has any."""
-    own = CURVES.get(kind.partition("-")[0])
-    if own and precision in own:
-        return own[precision]
+    """The constants of a kind of device, those of the nearest generation, or None where only `Curve` has any.
+
+    A kind of a user's file has its own in the precisions that were calibrated, and those of its base in the others.
+    """
+    if is_calibrated(kind):
+        calibrations = calibrations_of(kind)
+        own = next((one for one in calibrations if one.precision == precision), None)
+        return calibrated(own) if own else curve_of(calibrations[0].base, precision)
+    fitted = CURVES.get(kind.partition("-")[0], {})
+    if precision in fitted:
+        return fitted[precision]
     generations = next((NEAREST[start] for start in NEAREST if kind.startswith(start)), OTHERWISE)
     for generation in generations:
         if found := CURVES[generation].get(precision):
             return replace(found, origin="nearest", source=f"{generation}: {found.source}")
     return None
+
+
+def calibrated(one: Calibration) -> DeviceCurve:
+    """The curve of a user's own measurements."""
+    return DeviceCurve(
+        one.product, one.attention, one.memory, one.launch_s, one.unaligned, origin="calibrated", source=one.source
+    )

@@ -25,6 +25,7 @@ COMMANDS = {
     "trace": "Make a trace of a model from the data sheets of devices.",
     "show": "What a cluster, a trace or a family holds; all names.",
     "import": "Read files that others wrote, and write the trace in them.",
+    "calibrate": "Fit the speed of a kind of device to your own measurements.",
     "diff": "What changed from one trace to another.",
     "plan": "Split a model over a cluster.",
     "simulate": "Plan, order and simulate one iteration, or many.",

@@ -6,10 +6,11 @@ them; bandwidths are powers of 1000, as sheets state them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipesim.base import lookup
 from pipesim.base.errors import UnknownNameError, shown
+from pipesim.core.calibrations import calibrations_of, is_calibrated
 
 GB, GIB, TFLOPS = 1e9, 2**30, 1e12
 
@@ -108,8 +109,12 @@ DEVICE_KINDS: dict[str, DeviceKind] = dict(
 def device_kind(name: str) -> DeviceKind:
     """The kind of this name, or an error that lists those that exist.
 
-    "gb" can be left out ("a100-80"), and the memory where only one kind has the name ("h100").
+    "gb" can be left out ("a100-80"), and the memory where only one kind has the name ("h100"). A kind of a file,
+    "my-devices.toml:a100-80gb", has the data sheet of its base.
     """
+    if is_calibrated(name):
+        base = device_kind(calibrations_of(name)[0].base)
+        return replace(base, name=name, sheet=f"{base.sheet}, calibrated")
     if name in DEVICE_KINDS:
         return DEVICE_KINDS[name]
     meant = [kind for full, kind in DEVICE_KINDS.items() if name in {full.removesuffix("gb"), full.rpartition("-")[0]}]

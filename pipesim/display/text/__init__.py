@@ -12,7 +12,7 @@
     gallery, gantt                     all schedules in a table; a timeline as a Gantt chart
     cluster, trace, difference         a cluster, a trace, the differences of two traces
     recording, recorded_links          what was recorded of a model, and of links
-    roofline_trace                     a trace from data sheets
+    roofline_trace, calibration        a trace from data sheets, a kind of device fitted to measurements
     members, traces, models, ...       everything that has a name
     sweep_status, sweep_rows, ...      sweeps and their results
 
@@ -20,6 +20,7 @@ Every function returns text and takes what it shows as values; nothing is simula
 """
 
 from pipesim.base import moved
+from pipesim.display.text.calibration_text import calibration
 from pipesim.display.text.catalog_text import device_kinds, members, models, traces
 from pipesim.display.text.cluster_text import cluster
 from pipesim.display.text.comparison_text import comparison, gaps
@@ -40,6 +41,7 @@ from pipesim.display.text.trace_text import trace, trace_notes
 
 __all__ = [
     "FEW",
+    "calibration",
     "cluster",
     "comparison",
     "device_kinds",
