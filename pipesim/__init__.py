@@ -14,8 +14,8 @@ module imports only those that stand before it.
 
     base        errors checks units files arrays serialisation spelling lookup settings formulas tables intervals
                 kernels widest_paths chains moved
-    core        sharing devices trace model cluster widths costs plan members limits schedule scenario background
-                progress completion legality recording program rates timeline
+    core        sharing devices trace model cluster widths costs plan granularity members limits schedule scenario
+                background progress completion legality recording program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
     analysis    metrics curves channels spread trace_diff bounds
     importers*  recorders*  architectures*  topologies*      producers of inputs

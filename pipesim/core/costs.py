@@ -9,7 +9,7 @@ the SPP paper assumes: half of a microbatch takes half the recorded time of the 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -98,6 +98,13 @@ class Costs:
             chosen = rng.integers(0, self.count[group], (times, len(self.model)))
             drawn += self.samples[phase][self.first[group] + chosen] * weight
         return drawn
+
+    def merged(self, model: Model, starts: Ints) -> "Costs":
+        """The costs of a model whose layer n is the layers from starts[n] to before starts[n + 1] of this one."""
+        samples = {phase: np.add.reduceat(table, starts, axis=1).ravel() for phase, table in self._table.items()}
+        shape = (len(self.groups), len(starts))
+        first = np.arange(shape[0] * shape[1], dtype=np.int64).reshape(shape)
+        return replace(self, model=model, samples=samples, first=first, count=np.ones(shape, np.int64))
 
     def _mix(self, kind: str, share: float) -> list[tuple[int, float]]:
         """The recorded groups, with their weights, whose sum is the time of this share of a microbatch."""

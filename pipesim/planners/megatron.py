@@ -9,6 +9,7 @@ from pipesim.base.errors import InputError
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.granularity import even_bounds
 from pipesim.core.limits import PER_PAIR
 from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
@@ -23,10 +24,9 @@ class _Layout(NamedTuple):
     data: int
     interleave: int
 
-    def bounds(self, layers: int) -> list[int]:
-        """Blocks of equally many layers, to within one."""
-        blocks = self.pipeline * self.interleave
-        return [n * layers // blocks for n in range(blocks + 1)]
+    def bounds(self, model: Model) -> list[int]:
+        """Parts of equally many layers, or blocks of a model that has them, to within one."""
+        return even_bounds(model, self.pipeline * self.interleave)
 
     def groups(self, order: list[int]) -> list[list[int]]:
         """The devices of each position of the pipelines: neighbours in the order hold the same layers."""
@@ -67,6 +67,7 @@ def megatron(
     plus the fill, (pipeline - 1) x slowest block, plus the longest all-reduce; pipeline x data are then all devices.
     As in Megatron-LM, devices are numbered node by node and the replicas of a position are neighbours: gradients, of
     which there are more bytes than of activations, stay inside a node where they fit, and pipelines run across nodes.
+    Of a model with blocks, blocks are divided; embedding, norm and head are with the first and the last of them.
     Ignores differences between layers, transfers of activations, latencies and memory. Unlike Megatron-LM it takes
     layers and microbatches that do not divide evenly, and splits no layer (no tensor parallelism).
     """
@@ -75,7 +76,7 @@ def megatron(
     layouts = _layouts(len(order), len(model), pipeline, data, interleave)
     timed = [(_seconds(layout, order, cluster, costs, microbatches), layout) for layout in layouts]
     seconds, best = min(timed)  # among equals the shortest pipeline
-    bounds, groups = best.bounds(len(model)), best.groups(order)
+    bounds, groups = best.bounds(model), best.groups(order)
     names = [tuple(cluster.devices[position].name for position in group) for group in groups]
     return Plan(
         model=model.name,
@@ -111,7 +112,7 @@ def _layouts(devices: int, layers: int, pipeline: int | None, data: int | None, 
 
 def _seconds(layout: _Layout, order: list[int], cluster: Cluster, costs: Costs, microbatches: int) -> float:
     """The analytic time of one iteration."""
-    bounds = np.array(layout.bounds(len(costs.model)))
+    bounds = np.array(layout.bounds(costs.model))
     parameters = np.diff(prefix(costs.model.parameter_bytes)[bounds])
     between = worst_bandwidths(cluster)
     block = position = reduce = 0.0

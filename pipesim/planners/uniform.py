@@ -3,6 +3,7 @@
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.granularity import even_bounds
 from pipesim.core.members import PlannerInfo
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
@@ -12,12 +13,13 @@ from pipesim.core.plan import Plan, Stage
 def uniform(model: Model, cluster: Cluster, costs: Costs, microbatches: int, *, stages: int | None = None) -> Plan:
     """The same number of layers on each device, to within one; devices in the cluster's order.
 
+    Of a model with blocks the same number of blocks; embedding, norm and head are with the first and the last.
     Optimises nothing; ignores seconds, bytes and links. `stages` defaults to one per device.
     """
     del costs  # counts layers only
     plans.check_microbatches(microbatches)
     count = plans.check_stages(stages, model, cluster)
-    bounds = [n * len(model) // count for n in range(count + 1)]
+    bounds = even_bounds(model, count)
     return Plan(
         model=model.name,
         layers=len(model),

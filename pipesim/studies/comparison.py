@@ -66,8 +66,8 @@ def compare(
 
     >>> for row in ps.compare("bert-large", 'flat(4, bandwidth="1GB/s")', ["uniform", "balanced"], ["gpipe"]):
     ...     print(f"{row.planner} {row.scheduler} {row.result.iteration_time * 1e3:.1f} ms")
-    uniform gpipe 234.4 ms
-    balanced gpipe 227.2 ms
+    uniform gpipe 253.1 ms
+    balanced gpipe 227.3 ms
     """
     if len(values) > 2:
         planners, schedulers = values[2], values[3] if len(values) > 3 else schedulers

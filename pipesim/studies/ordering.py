@@ -14,6 +14,7 @@ from pipesim.base.errors import DeadlockError, InputError, ScheduleError, within
 from pipesim.core import limits
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.granularity import Blocks
 from pipesim.core.limits import HostMemory
 from pipesim.core.members import Layout, SchedulerInfo, info_of
 from pipesim.core.plan import Plan
@@ -39,14 +40,16 @@ def ordered_with(  # noqa: PLR0917 - the parameters are those of planners and sc
     cluster: Cluster,
     options: Options = DEFAULTS,
     host_memory: HostMemory = None,
+    blocks: Blocks | None = None,
 ) -> tuple[Plan, Schedule]:
     """The plan in the layout of a scheduler, and the schedule; of several layouts the best.
 
-    Refused in advance if it and its simulation would need more than `host_memory`, as estimated by `limits`.
+    Where layers are cut again, it is between `blocks`, unless the plan cuts one. Refused in advance if it and its
+    simulation would need more than `host_memory`, as estimated by `limits`.
     """
     found: list[tuple[tuple[float, float], int, Plan, Schedule]] = []
     info = _called(scheduler)[1]
-    plans = list(layouts(scheduler, plan, costs, cluster, host_memory))
+    plans = list(layouts(scheduler, plan, costs, cluster, host_memory, blocks))
     for made in plans:
         parts = 3 if info.splits_backward else 2
         limits.check_tasks(host_memory, made, parts=parts, every_schedule=info.every_layout)
@@ -59,8 +62,13 @@ def ordered_with(  # noqa: PLR0917 - the parameters are those of planners and sc
     return plan, schedule
 
 
-def layouts(
-    scheduler: Scheduler | Schedule | str, plan: Plan, costs: Costs, cluster: Cluster, host_memory: HostMemory = None
+def layouts(  # noqa: PLR0917 - as above
+    scheduler: Scheduler | Schedule | str,
+    plan: Plan,
+    costs: Costs,
+    cluster: Cluster,
+    host_memory: HostMemory = None,
+    blocks: Blocks | None = None,
 ) -> Iterator[Plan]:
     """The plans that a scheduler orders in place of this one: itself, if it declares no layout.
 
@@ -72,15 +80,27 @@ def layouts(
         with named("scheduler", scheduler):
             chunks = info.chunks * _chunk_units(info.chunks_option, keywords)
             limits.check_chunks(host_memory, min(chunks * len(plan.devices), plan.layers), plan.layers)
-            yield laid_out(plan, costs, cluster, info.layout, chunks, name)
+            yield _laid_out(plan, costs, cluster, info.layout, chunks, name, blocks)
         return
     yield plan
     if info.every_layout and not keywords.get("among"):
         for other, chunks in EVERY:
             with suppress(ScheduleError):
-                made = laid_out(plan, costs, cluster, other, chunks, name)
+                made = _laid_out(plan, costs, cluster, other, chunks, name, blocks)
                 if made is not plan:
                     yield made
+
+
+def _laid_out(  # noqa: PLR0917 - as `laid_out`
+    plan: Plan, costs: Costs, cluster: Cluster, layout: Layout, chunks: int, name: str, blocks: Blocks | None
+) -> Plan:
+    """The plan itself, or one in this layout that cuts no block."""
+    units = None if blocks is None else blocks.contracted(plan)
+    if blocks is None or units is None:
+        return laid_out(plan, costs, cluster, layout, chunks, name)
+    with blocks.explained():
+        made = laid_out(units, blocks.costs, cluster, layout, chunks, name)
+    return plan if made is units else blocks.expanded(made)
 
 
 def _is_free(scheduler: Scheduler | Schedule | str, info: SchedulerInfo, plan: Plan) -> bool:

@@ -10,6 +10,7 @@ from pipesim.base import lookup
 from pipesim.core import limits
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.granularity import Blocks
 from pipesim.core.limits import HostMemory
 from pipesim.core.members import SchedulerInfo, info_of
 from pipesim.core.plan import Plan
@@ -35,15 +36,24 @@ FEW = 32  # microbatches; the time of more than twice as many is extrapolated fr
 
 
 def prices(
-    planner: Callable[..., Plan], costs: Costs, cluster: Cluster, host_memory: HostMemory = None
+    planner: Callable[..., Plan],
+    costs: Costs,
+    cluster: Cluster,
+    host_memory: HostMemory = None,
+    blocks: Blocks | None = None,
 ) -> dict[str, Price]:
-    """The functions that a planner has options for: an `estimate`, and the `exact` time."""
+    """The functions that a planner has options for: an `estimate`, and the `exact` time; of plans of `blocks`."""
     parameters = inspect.signature(planner).parameters
     known: dict[str, Price] = {
         "estimate": functools.partial(estimated_seconds, costs, cluster),
         "exact": functools.partial(simulated_seconds, costs, cluster, host_memory=host_memory),
     }
-    return {name: price for name, price in known.items() if name in parameters and parameters[name].default is None}
+    asked = {name: price for name, price in known.items() if name in parameters and parameters[name].default is None}
+    return asked if blocks is None else {name: _of_units(price, blocks) for name, price in asked.items()}
+
+
+def _of_units(price: Price, blocks: Blocks) -> Price:
+    return lambda plan: price(blocks.expanded(plan))
 
 
 def simulated_seconds(

@@ -6,6 +6,7 @@ options, scenario, background ────┘
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from pipesim.architectures import ARCHITECTURES, described
@@ -18,6 +19,7 @@ from pipesim.core.background import Background
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, costs_of
 from pipesim.core.devices import device_kind
+from pipesim.core.granularity import Blocks, blocks_of
 from pipesim.core.limits import HostMemory
 from pipesim.core.members import PlannerInfo, ProblemSize, info_of
 from pipesim.core.plan import Plan
@@ -54,7 +56,8 @@ def assembled(  # noqa: PLR0917 - the fields of a Setup, in their order
     """A plan that was made with the order of its microbatches."""
     plans.check_fits(plan, costs.model, cluster)
     check_kinds(costs, cluster)
-    ordered = ordered_with(simulation.scheduler, plan, costs, cluster, options, simulation.host_memory)
+    blocks = blocks_in(simulation, costs)
+    ordered = ordered_with(simulation.scheduler, plan, costs, cluster, options, simulation.host_memory, blocks)
     return Setup(*ordered, costs, cluster, options, scenario)
 
 
@@ -132,28 +135,42 @@ def plan_of(simulation: Simulation, costs: Costs, cluster: Cluster) -> Plan:
     """The plan of a file, or that of the planner."""
     if simulation.plan is not None:
         return load_plan(simulation.plan)
-    return plan_with(simulation.planner, costs, cluster, simulation.microbatches, simulation.host_memory)
+    blocks = blocks_in(simulation, costs)
+    return plan_with(simulation.planner, costs, cluster, simulation.microbatches, simulation.host_memory, blocks)
 
 
-def plan_with(
-    planner: Planner | str, costs: Costs, cluster: Cluster, microbatches: int, host_memory: HostMemory = None
+def blocks_in(simulation: Simulation, costs: Costs) -> Blocks | None:
+    """The units that plans of a simulation consist of; None for layers."""
+    return blocks_of(costs) if simulation.granularity == "block" else None
+
+
+def plan_with(  # noqa: PLR0917 - a planner's arguments, and how it is called
+    planner: Planner | str,
+    costs: Costs,
+    cluster: Cluster,
+    microbatches: int,
+    host_memory: HostMemory = None,
+    blocks: Blocks | None = None,
 ) -> Plan:
     """The plan of a planner, by name or as a function; refused unless it fits model and cluster.
 
-    Refused too, before it is searched for, if the planner's tables would take more than `host_memory`.
+    With `blocks`, the planner is given the model of these units, and its plan is expanded to layers. Refused too,
+    before it is searched for, if the planner's tables would take more than `host_memory`.
     """
     function: Planner = lookup.resolve(planner, PLANNERS, "planner") if isinstance(planner, str) else planner
     check_kinds(costs, cluster)
     with named("planner", planner):
         lookup.check_takes(function, "model, cluster, costs, microbatches")
         plans.check_microbatches(microbatches)
-        _check_tables(function, planner, costs, cluster, host_memory)
-        given = prices(function, costs, cluster, host_memory)
-        plan = function(costs.model, cluster, costs, microbatches, **given)
+        seen = costs if blocks is None else blocks.costs
+        _check_tables(function, planner, seen, cluster, host_memory)
+        given = prices(function, costs, cluster, host_memory, blocks)
+        with nullcontext() if blocks is None else blocks.explained():
+            plan = function(seen.model, cluster, seen, microbatches, **given)
         if not isinstance(plan, Plan):
             raise InputError(f"returned a {type(plan).__name__}; a Plan was expected")
-        plans.check_fits(plan, costs.model, cluster)
-    return plan
+        plans.check_fits(plan, seen.model, cluster)
+    return plan if blocks is None else blocks.expanded(plan)
 
 
 def _check_tables(

@@ -37,6 +37,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 TRANSFERS = ("eager", "rendezvous", "blocking")
 RECOMPUTES = ("none", "full", "selective")
 SCALINGS = ("recorded", "linear")
+GRANULARITIES = ("block", "layer")
 
 
 def efficiency_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
@@ -100,6 +101,10 @@ class Simulation:
     weight_share: float = setting(
         0.5, float, "Part of a backward that computes weight gradients, where a trace has only whole backwards."
     )
+    granularity: str = setting(
+        "block", str, "Where plans cut: between blocks (layers named blockN.x stay together), or between any layers.",
+        choices=GRANULARITIES,
+    )  # fmt: skip
     sharing: str = setting("fair", str, "How transfers share links.", choices=SHARINGS)
     transfers: str = setting("eager", str, "When transfers start.", choices=TRANSFERS)
     optimizer: str | None = setting(None, str, "Optimizer step and state as recorded in the trace: sgd, adamw, ...")

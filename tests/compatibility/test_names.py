@@ -57,7 +57,7 @@ def test_what_pages_of_0_1_used_of_modules_is_there():
 def test_the_ten_lines_that_the_readme_of_0_1_showed_give_what_they_gave(tmp_path):
     trace = ps.load_trace("bert-large")
     cluster = ps.load_cluster('servers(2, 4, intra="25GB/s", inter="10Gb/s")')
-    plan = ps.make_plan(trace, cluster, "balanced", microbatches=8)
+    plan = ps.make_plan(trace, cluster, "balanced", microbatches=8, granularity="layer")  # the default is blocks now
     timeline = ps.simulate(trace, cluster, plan, "one_f_one_b")  # a result now, which these take as it is
     ps.gantt(timeline, tmp_path / "gantt.png")
     assert f"{ps.summary(timeline)['iteration_time_s'] * 1e3:.1f} ms" == "154.1 ms"

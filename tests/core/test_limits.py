@@ -252,11 +252,11 @@ main(sys.argv[1:])
         (["gallery", "-p", "4096", "-m", "4096", "-s", "gpipe"], "67,100,672 tasks"),
         (
             ["simulate", "bert-large", PAIR, "-s", "interleaved(chunks=1000000000)"],
-            "needs 1000000000 stages on each of 2 devices; the model has 52 layers",
+            "needs 1000000000 stages on each of 2 devices; the model has 28 layers; a block counts",
         ),
         (["show", 'flat(16384, bandwidth="1GB/s")', "--json"], "between 16,384 devices are 268,435,456 numbers"),
-        (["simulate", "bert-large", 'flat(16384, bandwidth="1GB/s")', "-p", "megatron"], "52 layers on 16,384 devices"),
-        (["simulate", "bert-large", 'flat(512, bandwidth="1GB/s")', "-p", "spp"], "52 layers on 512 devices"),
+        (["simulate", "bert-large", 'flat(16384, bandwidth="1GB/s")', "-p", "megatron"], "28 layers on 16,384 devices"),
+        (["simulate", "bert-large", 'flat(512, bandwidth="1GB/s")', "-p", "spp"], "28 layers on 512 devices"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )
@@ -290,7 +290,7 @@ def test_what_fits_is_not_refused(run):
 def test_a_comparison_shows_whether_each_planner_fits(run):
     cluster = 'flat(8, bandwidth="1GB/s")'
     command = ["compare", "bert-large", cluster, "-p", "uniform", "-p", "pipedream", "-s", "gpipe"]
-    code, out, _ = run(*command, "--host-memory", "250kB")
+    code, out, _ = run(*command, "--host-memory", "250kB", "--granularity", "layer")
     assert code == 0
     assert "uniform" in out
     assert "makes tables of 52 layers on 8 devices, about 0.28 MB of memory; the limit is 0.25 MB" in out

@@ -202,6 +202,8 @@ def one(line: list[str]) -> list[Any]:
             path = here / "slow.toml"
             path.write_text(path.read_text().replace("DEVICE", device))
         out = here / "timeline.csv"
+        if line[0] in {"export", "simulate", "plan", "compare", "whatif"}:
+            call += ["--granularity", "layer"]  # recorded when there was no other
         if line[0] == "export":
             call += ["-o", str(out)]
         if line[0] == "simulate":

@@ -43,7 +43,11 @@ def test_the_first_look_has_the_numbers_it_states():
     with (folder / "expected.csv").open(encoding="utf-8", newline="") as file:
         expected = list(csv.DictReader(file))
     rows = comparison.compare(
-        "bert-large", 'servers(2, 4, intra="25GB/s", inter="10Gb/s")', ["uniform", "balanced"], ["gpipe", "one_f_one_b"]
+        "bert-large",
+        'servers(2, 4, intra="25GB/s", inter="10Gb/s")',
+        ["uniform", "balanced"],
+        ["gpipe", "one_f_one_b"],
+        granularity="layer",
     )
     found = [row.as_data() for row in rows]
     columns = ("planner", "scheduler", "iteration_time_s", "peak_memory_bytes")

@@ -30,6 +30,7 @@ VALUES = {
     "scheduler": "gpipe",
     "microbatches": 3,
     "microbatch_size": 2,
+    "granularity": "layer",
     "scaling": "linear",
     "weight_share": 0.25,
     "sharing": "fifo",

@@ -449,7 +449,10 @@ def test_what_fails_is_a_row_that_says_why_and_stops_nothing(tmp_path):
     text = FLAT.replace('"uniform"', '"uniform(stages={stages})"') + "stages = [2, 3]\nmicrobatches = [2, 3]\n"
     rows = rows_of(load(tmp_path, text + '[output]\nmetrics = ["iteration_time_s", "helpers.sweeps:failing"]'))
     told = {(row["gpus"], row["stages"], row["microbatches"]): row["error"] for row in rows}
-    assert told[2, 3, 2] == "planner 'uniform(stages=3)': stages = 3 found; 1 to 2 was expected (2 devices, 52 layers)"
+    assert told[2, 3, 2] == (
+        "planner 'uniform(stages=3)': stages = 3 found; 1 to 2 was expected (2 devices, 28 layers); a block counts as "
+        "one layer, unless granularity is layer"
+    )
     assert told[4, 3, 3] == "ZeroDivisionError: three is too many"
     assert told[4, 3, 2] is None
     assert [row["iteration_time_s"] is None for row in rows] == [row["error"] is not None for row in rows]

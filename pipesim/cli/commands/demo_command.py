@@ -13,6 +13,7 @@ from pipesim.cli import options
 
 TRACE = "bert-large"
 PAIRS = ["-p", "uniform", "-p", "balanced", "-s", "gpipe", "-s", "one_f_one_b"]
+LAYERS = ["--granularity", "layer"]  # as the figures of experiments/first-look were made
 CLUSTER = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
 
 
@@ -44,9 +45,9 @@ def _steps(folder: Path) -> list[list[str]]:
     bars, gantts, picture = (str(folder / name) for name in ("comparison.png", "gantts.png", "cluster.png"))
     return [
         ["show", CLUSTER, "--plot", picture],
-        ["plan", TRACE, CLUSTER, "--output", plan],
+        ["plan", TRACE, CLUSTER, *LAYERS, "--output", plan],
         ["simulate", TRACE, CLUSTER, "--plan", plan, "--gantt", gantt, "--memory-plot", memory, "--output", perfetto],
-        ["compare", TRACE, CLUSTER, *PAIRS, "--plot", bars, "--gantt", gantts],
+        ["compare", TRACE, CLUSTER, *PAIRS, *LAYERS, "--plot", bars, "--gantt", gantts],
     ]
 
 
