@@ -14,8 +14,8 @@ module imports only those that stand before it.
 
     base        errors checks units files arrays serialisation spelling lookup settings formulas tables intervals
                 kernels widest_paths chains moved
-    core        sharing devices trace model cluster widths costs plan granularity members limits schedule scenario
-                background progress completion legality recording program rates timeline
+    core        sharing calibrations devices cluster teams trace work model widths costs plan granularity members limits
+                schedule scenario background progress completion legality recording program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
     analysis    metrics curves channels spread trace_diff bounds
     importers*  recorders*  architectures*  topologies*      producers of inputs
@@ -30,7 +30,8 @@ module imports only those that stand before it.
 Words:
 
     layer, stage      what is computed as a whole; contiguous layers on a set of devices
-    chunk, replica    one of several stages on a device; one of several devices of a stage
+    chunk, replica    one of several stages on a device; one of several teams of a stage
+    team, device      the GPUs that hold a replica in lock-step, named by the first of them; often a single one
     device, lane      what computes; the one thing at a time that it does
     link, route       a cable or bus; the links from one device to another
     medium            what a transfer occupies: a link's direction, both directions of a half-duplex link, a shared bus

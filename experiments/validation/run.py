@@ -2,7 +2,8 @@
 
     data/*.csv ── describe ── a dict of fields of Simulation ── ps.simulate ── errors ── tables, files, figure
 
-`--source NAME` does one source and prints only; `--alone` leaves out the other choices.
+`--source NAME` does one source and prints only; `--alone` leaves out the other choices. `--quick` simulates one or two
+rows of each source and writes quick.csv, which the tests compare; the tables are those of the last whole run.
 """
 
 import argparse
@@ -22,6 +23,14 @@ from standing import MAIN, all_rows, largest, smallest, standing
 from tables import Row, number, read
 
 HERE = Path(__file__).resolve().parent
+# A row or two of each source that take no time; the tests of the project simulate them again.
+QUICK = {
+    "zero_bubble": ("T4_1.5B_p8_m24_b6_1F1B-I", "T12_14.6B_p16_m4_b1_1F1B", "T7_14.6B_p24_m96_b1_ZB-V"),
+    "megatron_published": ("selene_jan2021_1.7B",),
+    "bigscience": ("tr11_390",),
+    "vtrain": ("multi_2",),
+    "simumax": ("llama3_70b_l12_tp1_pp2_dp4_mbc4_cef",),
+}
 MARKS = "<!-- tables: begin -->", "<!-- tables: end -->"
 Choice = Mapping[str, Any]
 RULE: Choice = {}
@@ -76,6 +85,17 @@ def line_of(source: str, row: Row, choice: Choice = RULE) -> Line:
     )
 
 
+def quick() -> list[tuple[str, ...]]:
+    """The quick rows, to six digits."""
+    found = [("source", "id", "simulated_s", "simulated_bytes")]
+    for source, ids in QUICK.items():
+        for row in read(source):
+            if row["id"] in ids:
+                line = line_of(source, row)
+                found.append((source, row["id"], f"{line.simulated_s:.6g}", f"{line.simulated_bytes:.6g}"))
+    return found
+
+
 def lines_of(sources: Sequence[str], choice: Choice = RULE) -> list[Line]:
     """All rows of some sources that are scored."""
     work = [(source, row) for source, row, about in all_rows() if source in sources and not about.left_out]
@@ -124,7 +144,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", choices=list(SOURCES), action="append")
     parser.add_argument("--alone", action="store_true", help="without the other choices")
+    parser.add_argument("--quick", action="store_true", help="only the rows that tests simulate again, to quick.csv")
     given = parser.parse_args()
+    if given.quick:
+        report.write_plain(quick(), HERE / "quick.csv")
+        return
     sources = given.source or list(SOURCES)
     lines = lines_of(sources)
     found = [] if given.alone else others(sources, lines)

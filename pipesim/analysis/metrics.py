@@ -18,7 +18,7 @@ import numpy as np
 from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.intervals import covered, union
-from pipesim.core.program import ALL_REDUCE, BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT
+from pipesim.core.program import ALL_GATHER, ALL_REDUCE, BACKWARD, COLLECTIVES, FORWARD, INPUT, OPTIMIZER, WEIGHT
 from pipesim.core.timeline import Simulated, Timeline, timeline_of
 
 
@@ -120,7 +120,7 @@ def exposed_communication(timeline: Timeline) -> Ints:
     free = np.zeros(len(task), np.int64)
     free[1:] = np.where(lane[1:] == lane[:-1], timeline.end[task[:-1]], 0)
     need = last_need(timeline)[task]
-    transfer = (need >= 0) & (program.lane[need] < 0) & (program.kind[need] != ALL_REDUCE)
+    transfer = (need >= 0) & (program.lane[need] < 0) & ~np.isin(program.kind[need], COLLECTIVES)
     waited = np.where(transfer, timeline.start[task] - np.maximum(free, timeline.ready[need]), 0)
     return np.bincount(lane, np.maximum(waited, 0), minlength=len(program.devices)).astype(np.int64)
 
@@ -128,7 +128,7 @@ def exposed_communication(timeline: Timeline) -> Ints:
 def exposed_all_reduce(timeline: Timeline) -> Ints:
     """Nanoseconds that each device is idle while the gradients of one of its stages are reduced."""
     program = timeline.program
-    reducing = program.kind == ALL_REDUCE
+    reducing = np.isin(program.kind, COLLECTIVES)
     exposed = np.zeros(len(program.devices), np.int64)
     for device, lane in enumerate(program.order):
         ring = reducing & ((program.source == device) | (program.target == device))
@@ -166,6 +166,7 @@ _SPENT_ON = {
     WEIGHT: "backward",
     OPTIMIZER: "optimizer",
     ALL_REDUCE: "all_reduce",
+    ALL_GATHER: "all_reduce",
 }
 CATEGORIES = ("forward", "backward", "transfer", "all_reduce", "optimizer", "waiting_for_lane", "waiting_for_link")
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from pipesim.architectures import ARCHITECTURES, presets
 from pipesim.architectures.roofline import Efficiency, roofline
+from pipesim.architectures.team_links import TeamLink
 from pipesim.base import files, lookup, serialisation
 from pipesim.base.errors import InputError, quoted
 from pipesim.core.model import Model
@@ -32,7 +33,12 @@ def model_called(text: str, sizes: Sizes) -> Model:
         model = build(**sizes)
         if not isinstance(model, Model):
             raise InputError(f"returned a {type(model).__name__}; a Model was expected")
-        return model
+        stated = _arguments(build, sizes)
+        return replace(
+            model,
+            sequence=model.sequence or int(stated.get("sequence") or 0),
+            sequence_parallel=bool(stated.get("sequence_parallel")),
+        )
 
 
 def trace_called(
@@ -43,23 +49,37 @@ def trace_called(
     microbatches: Sequence[int] = (),
     efficiency: Efficiency = "device",
     command: str = "",
+    team_link: TeamLink | None = None,
+    tp_overlap: float = 0.0,
 ) -> Trace:
     """The trace from data sheets; with several microbatch sizes, the first is that of the trace."""
     if len(set(microbatches)) < len(microbatches):
         raise InputError(f"microbatches = {list(microbatches)} found; each size once was expected")
     models = [model_called(text, {**sizes, "microbatch": size}) for size in microbatches] or [model_called(text, sizes)]
     traces = [
-        roofline(model, device_kinds, efficiency=efficiency, tensor_parallel=_width(text, sizes), command=command)
+        roofline(
+            model,
+            device_kinds,
+            efficiency=efficiency,
+            tensor_parallel=_width(text, sizes),
+            team_link=team_link,
+            tp_overlap=tp_overlap,
+            command=command,
+        )
         for model in models
-    ]  # fmt: skip
+    ]
     columns = {name: np.concatenate([trace.layers[name] for trace in traces]) for name in traces[0].layers}
     return replace(traces[0], layers=columns)
 
 
 def _width(text: str, sizes: Sizes) -> Any:  # noqa: ANN401 - checked by its users
     """The width of tensor parallelism, from the sizes or from the text."""
-    build = _builder(text, sizes)
-    return {**(build.keywords if isinstance(build, functools.partial) else {}), **sizes}.get(_WIDTH, 1)
+    return _arguments(_builder(text, sizes), sizes).get(_WIDTH, 1)
+
+
+def _arguments(build: Callable[..., object], sizes: Sizes) -> dict[str, Any]:
+    """The sizes that a model is built with: defaults, those in its text, and those given beside it."""
+    return {**lookup.defaults_of(build), **(build.keywords if isinstance(build, functools.partial) else {}), **sizes}
 
 
 def expression(text: str) -> str:

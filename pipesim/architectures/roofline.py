@@ -98,6 +98,8 @@ def roofline(
         command=command,
         precision=model.precision,
         optimizers=_optimizers(roofs, model.precision),
+        sequence_parallel=model.sequence_parallel,
+        sequence=model.sequence,
     )
 
 
@@ -225,7 +227,7 @@ def _row(model: Model, index: int, roof: _Roof) -> dict[str, int | float | str]:
     forward, backward_input, backward_weight = (
         seconds + roof.team.seconds(exchanges, phase) for seconds, phase in zip(computing, PHASES, strict=True)
     )
-    return {
+    row: dict[str, int | float | str] = {
         "layer": index,
         "name": layer.name,
         "kind": layer.kind,
@@ -240,7 +242,17 @@ def _row(model: Model, index: int, roof: _Roof) -> dict[str, int | float | str]:
         "parameter_bytes": layer.parameter_bytes,
         "stash_bytes": int(layer.stash_bytes + (work.loss_bytes if work else 0)),
         "inputs": _inputs_text(layer),
+        "tensor": roof.team.width,
     }
+    return row | _core(roof, work)
+
+
+def _core(roof: _Roof, work: LayerWork | None) -> dict[str, int | float | str]:
+    """What selective recomputation frees and does again; known where layers are timed by operation."""
+    if not roof.speed or not work:
+        return {"core_stash_bytes": 0, "core_recompute_s": float("nan")}
+    again = sum(roof.speed.seconds(one, "forward") for one in work.operations if one.core)
+    return {"core_stash_bytes": int(work.core_stash_bytes), "core_recompute_s": float(again)}
 
 
 def _by_operation(model: Model, index: int, speed: Speed, work: LayerWork) -> tuple[float, ...]:

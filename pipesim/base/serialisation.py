@@ -93,16 +93,23 @@ def check_header(data: Mapping[str, Any], expected: str, version: int) -> None:
 
 
 def to_data(value: Any) -> Any:  # noqa: ANN401 - recursive over all kinds of values
-    """Plain lists, mappings, numbers and text from a dataclass; fields marked `file=False` are left out."""
+    """Plain lists, mappings, numbers and text from a dataclass.
+
+    Fields marked `file=False` are left out, and those marked `unless_default` where they have their default.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            f.name: to_data(getattr(value, f.name)) for f in dataclasses.fields(value) if f.metadata.get("file", True)
-        }
+        return {f.name: to_data(getattr(value, f.name)) for f in dataclasses.fields(value) if _in_file(value, f)}
     if isinstance(value, tuple | list):
         return [to_data(item) for item in value]
     if isinstance(value, dict):
         return {key: to_data(item) for key, item in value.items()}
     return value
+
+
+def _in_file(value: Any, field: dataclasses.Field[Any]) -> bool:  # noqa: ANN401 - a dataclass
+    if not field.metadata.get("file", True):
+        return False
+    return not (field.metadata.get("unless_default", False) and getattr(value, field.name) == field.default)
 
 
 def _without_none(value: Any) -> Any:  # noqa: ANN401 - TOML has no null: a missing key means None

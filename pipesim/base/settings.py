@@ -25,6 +25,7 @@ class Setting:
     help: str
     short: str = ""  # the letter of a short option
     flag: str = ""  # the option where it is not called as the field
+    flags: tuple[str, ...] = ()  # other spellings of the option
     metavar: str | None = None
     choices: tuple[str, ...] = ()
     family: str = ""  # what its names are members of: completed in the shell
@@ -57,11 +58,16 @@ def check_names(names: Iterable[str], known: Mapping[str, object] | list[str], w
             raise InputError(f"{what} {name!r} is unknown; {suggest(name, list(known))}")
 
 
+def default_is_none(record: object, name: str) -> bool:
+    """Whether a setting need not be given."""
+    return defaults_of(type(record))[name] is None
+
+
 def check_choices(record: object) -> None:
     """Refuse values that are none of the choices of their setting."""
     for name, about in settings_of(type(record)).items():
         value = getattr(record, name)
-        if about.choices and value not in about.choices:
+        if about.choices and value not in about.choices and not (value is None and default_is_none(record, name)):
             raise InputError(f"{name} {value!r} found; one of {', '.join(about.choices)} was expected")
 
 

@@ -14,7 +14,7 @@ import click
 from pipesim.base.errors import InputError, within
 from pipesim.base.settings import settings_of
 from pipesim.cli import parameters, setting_options, streams
-from pipesim.studies.simulation import FIELDS, Simulation, efficiency_of
+from pipesim.studies.simulation import FIELDS, Simulation
 
 if TYPE_CHECKING:
     from pipesim.core.program import Program
@@ -74,11 +74,11 @@ def _simulation(values: Mapping[str, Any]) -> Simulation:
     check_given("beside --plan", is_there="plan" not in given, without=("planner", "microbatches"))
     check_given("beside --optimizer", is_there="optimizer" not in given, without=OPTIMIZER)
     check_given("without --iterations", is_there="iterations" in given, without=("seed", "jitter"))
-    check_given("without --architecture", is_there="architecture" in given, without=("efficiency",))
     found = dict(values)
-    if "efficiency" in found:
-        with within("--efficiency"):
-            found["efficiency"] = efficiency_of(found["efficiency"])
+    for name, about in settings_of(Simulation).items():
+        if about.parse is not None and name in found:
+            with within(f"--{name}"):
+                found[name] = about.parse(found[name])
     return Simulation(**found)
 
 

@@ -54,7 +54,10 @@ def _plainly(record: type[T]) -> Callable[[Mapping[str, Any]], T]:
 def option(name: str, about: Setting, default: Any) -> Callable[[Command], Command]:
     """The option of one setting."""
     flag = about.flag or f"--{name.replace('_', '-')}"
-    words = [flag, *([f"-{about.short}"] if about.short else []), name]
+    words = [flag, *about.flags, *([f"-{about.short}"] if about.short else []), name]
+    if about.kind is bool and default is None:
+        words[0] = f"{flag}/--no-{flag[2:]}"
+        return click.option(*words, default=None, help=about.help)
     if about.kind is bool:
         return click.option(*words, is_flag=True, help=about.help)
     more: dict[str, Any] = {"metavar": about.metavar} if about.metavar else {}

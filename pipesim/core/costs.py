@@ -1,6 +1,8 @@
 """Times of layers: seconds by phase, device kind and share of a microbatch.
 
-    phases      forward, backward (whole), backward_input + backward_weight (split), backward_first, recompute
+    phases      forward, backward (whole), backward_input + backward_weight (split), backward_first, recompute, and
+                core: what selective recomputation does again, the core of attention
+    widths      of the team that works on a layer; one Costs is for one of them, `at` gives those of another
     share       the part of a microbatch that one replica works on: 1 alone, 1/k when k replicas split it
 
 Seconds are linear in the share if a trace has one microbatch size, and interpolated between the recorded sizes if it
@@ -8,8 +10,8 @@ has several (outside them, in proportion to the nearest). With scaling `linear` 
 the SPP paper assumes: half of a microbatch takes half the recorded time of the whole.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -19,13 +21,22 @@ from pipesim.base.arrays import Floats, Ints
 from pipesim.base.checks import check_one_of
 from pipesim.base.errors import InputError
 from pipesim.core.model import Model, model_of
+from pipesim.core.teams import Widths
 from pipesim.core.trace import ANY_KIND, Trace
 
-Phase = Literal["forward", "backward", "backward_first", "backward_input", "backward_weight", "recompute"]
+Phase = Literal["forward", "backward", "backward_first", "backward_input", "backward_weight", "recompute", "core"]
 Statistic = Literal["median", "mean", "min", "max"]
 Scaling = Literal["recorded", "linear"]
 
-PHASES: tuple[Phase, ...] = ("forward", "backward", "backward_first", "backward_input", "backward_weight", "recompute")
+PHASES: tuple[Phase, ...] = (
+    "forward",
+    "backward",
+    "backward_first",
+    "backward_input",
+    "backward_weight",
+    "recompute",
+    "core",
+)
 SCALINGS: tuple[Scaling, ...] = ("recorded", "linear")
 STATISTICS: dict[Statistic, Callable[..., Floats]] = {
     "median": np.median,
@@ -55,6 +66,23 @@ class Costs:
     weight_share: float | None = None
     """The part of a backward that is assumed to be the gradient of the weights; None if both parts were recorded."""
     scaling: Scaling = "recorded"
+    others: Mapping[Widths, "Costs"] = field(default_factory=dict)
+    """The costs at the other widths that the trace has."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def widths(self) -> Widths:
+        """The widths of the teams that these times are for."""
+        return self.model.widths
+
+    def at(self, widths: Widths) -> "Costs":
+        """The costs at these widths, which the trace must have."""
+        if widths == self.widths:
+            return self
+        if widths in self.others:
+            return self.others[widths]
+        known = "; ".join(map(str, (self.widths, *self.others)))
+        raise InputError(_no_widths(self.model.name, widths, known))
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
@@ -154,8 +182,10 @@ def costs_of(
     statistic: Statistic = "median",
     weight_share: float = 0.5,
     scaling: Scaling = "recorded",
+    *,
+    widths: Widths | None = None,
 ) -> Costs:
-    """The costs in a trace, for microbatches of the given size (default: the trace's own).
+    """The costs in a trace, for microbatches of the given size and widths of teams (default: the trace's own).
 
     Where only whole backwards were recorded, `weight_share` of each is assumed to be the gradient of the weights.
     `scaling` is how the time of a share of a microbatch is derived: as `recorded`, or as that share of the whole
@@ -169,8 +199,33 @@ def costs_of(
     check_one_of("statistic", statistic, STATISTICS)
     if not 0 <= weight_share <= 1:
         raise InputError(f"weight_share {weight_share} found; 0 to 1 was expected")
-    model = model_of(trace, microbatch_size)
-    table = trace.layers
+    known = trace.widths
+    wanted = known[0] if widths is None else widths
+    if wanted not in known:
+        raise InputError(_no_widths(trace.model, wanted, "; ".join(map(str, known))))
+    every = {each: _costs_at(trace, microbatch_size, statistic, weight_share, scaling, each) for each in known}
+    return replace(every.pop(wanted), others=every)
+
+
+def _no_widths(model: str, widths: Widths, known: str) -> str:
+    options = " ".join(f"--{name} {width}" for name, width in widths.by_name.items() if width > 1)
+    typed = f"`pipesim trace {model} {options}`" if options else f"`pipesim trace {model}`"
+    return (
+        f"the trace of {model!r} was timed at: {known}; {widths} found (record or compute it at those widths, as "
+        f"{typed} does, or name the model with model:NAME)"
+    )
+
+
+def _costs_at(  # noqa: PLR0917 - as costs_of
+    trace: Trace,
+    microbatch_size: int | None,
+    statistic: Statistic,
+    weight_share: float,
+    scaling: Scaling,
+    widths: Widths,
+) -> Costs:
+    model, at = model_of(trace, microbatch_size, widths), trace.rows_at(widths)
+    table = {name: column[at] for name, column in trace.layers.items()}
     names = list(zip(table["device_kind"].tolist(), table["microbatch_size"].tolist(), strict=True))
     groups = tuple(dict.fromkeys(names))
     number = {name: g for g, name in enumerate(groups)}
@@ -181,7 +236,10 @@ def costs_of(
     samples, split = _phases({name: table[name][order] for name in table if name.endswith("_s")}, weight_share)
     shape = (len(groups), len(model))
     weights = None if split else weight_share
-    return Costs(model, groups, samples, first.reshape(shape), count.reshape(shape), statistic, weights, scaling)
+    return Costs(
+        model, groups, samples, first.reshape(shape), count.reshape(shape), statistic, weights, scaling,
+        notes=trace.notes,
+    )  # fmt: skip
 
 
 def _phases(recorded: dict[str, Floats], weight_share: float) -> tuple[dict[Phase, Floats], bool]:
@@ -191,7 +249,7 @@ def _phases(recorded: dict[str, Floats], weight_share: float) -> tuple[dict[Phas
     backward = np.where(np.isnan(whole), inputs + weights, whole)
     weights = np.where(np.isnan(weights), backward * weight_share, weights)
     inputs = np.where(np.isnan(inputs), backward - weights, inputs)
-    first, again = recorded["backward_first_s"], recorded["recompute_s"]
+    first, again, core = recorded["backward_first_s"], recorded["recompute_s"], recorded["core_recompute_s"]
     return {
         "forward": recorded["forward_s"],
         "backward": backward,
@@ -199,4 +257,5 @@ def _phases(recorded: dict[str, Floats], weight_share: float) -> tuple[dict[Phas
         "backward_input": inputs,
         "backward_weight": weights,
         "recompute": np.where(np.isnan(again), recorded["forward_s"], again),
+        "core": np.where(np.isnan(core), 0.0, core),
     }, split

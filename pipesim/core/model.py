@@ -1,6 +1,7 @@
 """Models: layers in topological order with their sizes and inputs, without times."""
 
 import itertools
+import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -11,8 +12,12 @@ import numpy as np
 from pipesim.base.arrays import Floats
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError
+from pipesim.core.teams import SINGLE, Widths
 from pipesim.core.trace import Trace
 from pipesim.core.work import LayerWork
+
+_RARE = {"unless_default": True}  # left out of files where it has its default
+_BLOCK = re.compile(r"block([0-9]{1,9})\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +35,11 @@ class Layer:
     inputs: tuple[int, ...] | None = None
     forward_flops: float | None = None
     work: LayerWork | None = field(default=None, compare=False)
+    core_stash_bytes: float = field(default=0, metadata=_RARE)
+    """The part of the stash that selective recomputation frees: the core of attention, as in Megatron-LM."""
 
     def __post_init__(self) -> None:
-        for name in ("output_bytes", "parameter_bytes", "stash_bytes"):
+        for name in ("output_bytes", "parameter_bytes", "stash_bytes", "core_stash_bytes"):
             value = getattr(self, name)
             if not 0 <= value < np.inf:
                 raise InputError(
@@ -51,6 +58,10 @@ class Model:
     microbatch_size: int
     layers: tuple[Layer, ...]
     precision: str = field(default="")
+    widths: Widths = field(default=SINGLE, metadata=_RARE)
+    """The widths of the teams that these sizes are for: parameters, stash and FLOPs are those of one GPU of a team."""
+    sequence: int = field(default=0, compare=False, metadata=_RARE)
+    sequence_parallel: bool = field(default=False, compare=False, metadata=_RARE)
 
     def __post_init__(self) -> None:
         check_at_least("microbatch_size", self.microbatch_size)
@@ -70,6 +81,12 @@ class Model:
         """The inputs of this layer."""
         stated = self.layers[layer].inputs
         return stated if stated is not None else tuple(range(max(layer - 1, 0), layer))
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """The number of each layer's block, from names such as block3.attention; -1 for layers of no block."""
+        found = (_BLOCK.match(layer.name) for layer in self.layers)
+        return tuple(int(match[1]) if match else -1 for match in found)
 
     @cached_property
     def cut_bytes(self) -> Floats:
@@ -106,23 +123,30 @@ class Model:
         return np.array([layer.stash_bytes for layer in self.layers], np.float64)
 
     @cached_property
+    def core_stash_bytes(self) -> Floats:
+        """Bytes of each layer's stash that selective recomputation frees."""
+        return np.array([layer.core_stash_bytes for layer in self.layers], np.float64)
+
+    @cached_property
     def forward_flops(self) -> float | None:
         """FLOPs of the forward of one microbatch; None if those of any layer are unknown."""
         known = [layer.forward_flops for layer in self.layers if layer.forward_flops is not None]
         return float(sum(known)) if len(known) == len(self.layers) else None
 
 
-def model_of(trace: Trace, microbatch_size: int | None = None) -> Model:
-    """The model in a trace, its sizes for microbatches of the given size (default: the trace's own).
+def model_of(trace: Trace, microbatch_size: int | None = None, widths: Widths | None = None) -> Model:
+    """The model in a trace, its sizes for microbatches of the given size and widths (default: the trace's own).
 
     Bytes and FLOPs are those of the nearest recorded size, scaled in proportion.
     """
     size = trace.microbatch_size if microbatch_size is None else microbatch_size
     check_at_least("microbatch_size", size)
     table = trace.layers
-    recorded = np.unique(table["microbatch_size"])
+    wide = trace.widths[0] if widths is None else widths
+    at = trace.rows_at(wide)
+    recorded = np.unique(table["microbatch_size"][at])
     nearest = recorded[np.argmin(np.abs(recorded - size))]
-    rows = np.flatnonzero(table["microbatch_size"] == nearest)
+    rows = np.flatnonzero((table["microbatch_size"] == nearest) & at)
     rows = rows[np.unique(table["layer"][rows], return_index=True)[1]]
     scale = size / nearest
     flops = table["forward_flops"][rows]
@@ -135,7 +159,8 @@ def model_of(trace: Trace, microbatch_size: int | None = None) -> Model:
             kind=table["kind"][row],
             inputs=inputs,
             forward_flops=None if np.isnan(flop) else float(flop * scale),
+            core_stash_bytes=float(table["core_stash_bytes"][row] * scale),
         )
         for row, inputs, flop in zip(rows.tolist(), trace.inputs(), flops.tolist(), strict=True)
     )
-    return Model(trace.model, size, layers, trace.precision)
+    return Model(trace.model, size, layers, trace.precision, wide, trace.sequence, trace.sequence_parallel)

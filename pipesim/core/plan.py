@@ -4,9 +4,12 @@
     devices    gpu0 gpu1 | gpu2  | gpu3          several devices: replicas of the stage
 
 A device may have several stages (chunks, "virtual stages"): their device sets are then equal, otherwise disjoint.
+
+A device of a stage can be one of a team, several GPUs that work on its replica in lock-step: it is then the first
+member of the team, and `teams` has them all.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -14,10 +17,12 @@ from pipesim.base.checks import check_at_least, check_one_of
 from pipesim.base.errors import InputError, PlanError
 from pipesim.core.cluster import Cluster
 from pipesim.core.model import Model
+from pipesim.core.teams import SINGLE, Team, Widths
 
 Replicas = Literal["split", "whole"]
 REPLICAS: tuple[Replicas, ...] = ("split", "whole")
 
+_RARE = {"unless_default": True}  # left out of files where it has its default
 # Keys of a plan's JSON that are derived from it: recomputed when it is written, ignored when it is read.
 DERIVED_KEYS = frozenset({"replication", "cuts", "bound_s", "planning_s", "scaling", "seconds_by_scaling"})
 
@@ -61,6 +66,10 @@ class Plan:
     replicas: Replicas = "split"
     planner: str = ""
     objective_s: float | None = None
+    teams: tuple[Team, ...] = field(default=(), metadata=_RARE)
+    """The members of each team of several GPUs; the first of them is the device that stages name."""
+    context: int = field(default=1, metadata=_RARE)
+    """Of the width of every team, how much divides sequences; the rest divides tensors."""
 
     def __post_init__(self) -> None:
         check_at_least("microbatches", self.microbatches, 1, PlanError)
@@ -76,6 +85,10 @@ class Plan:
             raise PlanError(
                 f"stages[{len(self.stages) - 1}].stop: {expected} found; {self.layers} layers were expected"
             )
+        self._check_devices()
+        self._check_teams()
+
+    def _check_devices(self) -> None:
         holder: dict[str, tuple[str, ...]] = {}
         for index, stage in enumerate(self.stages):
             for device in stage.devices:
@@ -84,6 +97,47 @@ class Plan:
                         f"stages[{index}].devices: {device!r} is also in a stage on {', '.join(holder[device])}; "
                         "the devices of two stages must be the same or disjoint"
                     )
+
+    def _check_teams(self) -> None:
+        check_at_least("context", self.context, 1, PlanError)
+        leaders = {device for stage in self.stages for device in stage.devices}
+        seen: dict[str, int] = {}
+        for index, team in enumerate(self.teams):
+            if not team or team[0] not in leaders:
+                raise PlanError(
+                    f"teams[{index}]: {team[:1]} found; a device of a stage was expected as the first member"
+                )
+            for name in team:
+                if seen.setdefault(name, index) != index or team.count(name) > 1:
+                    raise PlanError(f"teams[{index}]: {name!r} is in a team twice")
+        alone = next((name for name in leaders if name in seen and self.team(name)[0] != name), None)
+        if alone is not None:
+            raise PlanError(f"teams[{seen[alone]}]: {alone!r} is in this team and is a device of a stage itself")
+        for n, stage in enumerate(self.stages):
+            widths = sorted({len(self.team(device)) for device in stage.devices})
+            if len(widths) > 1 or widths[0] % self.context:
+                raise PlanError(
+                    f"stages[{n}]: teams of {', '.join(map(str, widths))} GPUs found; one width, a multiple of "
+                    f"context = {self.context}, was expected"
+                )
+
+    @cached_property
+    def _team_of(self) -> dict[str, Team]:
+        return {team[0]: team for team in self.teams}
+
+    def team(self, device: str) -> Team:
+        """The GPUs of the team of which a device is the first, or that device alone."""
+        return self._team_of.get(device, (device,))
+
+    def widths(self, stage: int) -> Widths:
+        """The widths of the teams of a stage."""
+        gpus = len(self.team(self.stages[stage].devices[0]))
+        return Widths(gpus // self.context, self.context) if gpus > 1 else SINGLE
+
+    @cached_property
+    def gpus(self) -> tuple[str, ...]:
+        """All GPUs, in the order of `devices`."""
+        return tuple(name for device in self.devices for name in self.team(device))
 
     @cached_property
     def devices(self) -> tuple[str, ...]:
@@ -134,6 +188,10 @@ def check_fits(plan: Plan, model: Model, cluster: Cluster) -> None:
         for i, device in enumerate(stage.devices):
             if device not in cluster.index:
                 raise PlanError(f"stages[{n}].devices[{i}]: cluster {cluster.name!r} has no device {device!r}")
+    for n, team in enumerate(plan.teams):
+        missing = next((name for name in team if name not in cluster.index), None)
+        if missing is not None:
+            raise PlanError(f"teams[{n}]: cluster {cluster.name!r} has no device {missing!r}")
 
 
 def check_stages(stages: int | None, model: Model, cluster: Cluster) -> int:

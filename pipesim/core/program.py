@@ -8,7 +8,8 @@
     optimizer    O       a device lane
     activation   >       a route of media   `delay` ns, then `size` bytes
     gradient     <       a route of media
-    all_reduce   A       a route of media   (one task per edge of the ring)
+    all_reduce   A       a route of media   (one task per edge of a ring; a reduce-scatter if optimizers are sharded)
+    all_gather   G       a route of media   (of parameters, where optimizers or parameters are sharded)
 
 A lane runs its tasks one at a time in the order of `order`; any task waits for all its `needs`. Engines only add time.
 """
@@ -31,14 +32,15 @@ from pipesim.base.errors import InputError, shown, within
 from pipesim.core.scenario import STEADY, Speeds, finish_time
 from pipesim.core.sharing import SHARING_RULES, SHARINGS, Sharing, SharingRule
 
-Transfers = Literal["eager", "rendezvous", "blocking"]
-TRANSFERS: tuple[Transfers, ...] = ("eager", "rendezvous", "blocking")
+Transfers = Literal["eager", "rendezvous", "blocking", "paired", "sequential"]
+TRANSFERS: tuple[Transfers, ...] = ("eager", "rendezvous", "blocking", "paired", "sequential")
 
-KINDS = ("forward", "backward", "input", "weight", "optimizer", "activation", "gradient", "all_reduce")
-LETTERS = "FBIWO><A"
+KINDS = ("forward", "backward", "input", "weight", "optimizer", "activation", "gradient", "all_reduce", "all_gather")
+LETTERS = "FBIWO><AG"
 # A limit that is above a capacity by less than this part is the same.
 _ROUNDING = 1e-9
-FORWARD, BACKWARD, INPUT, WEIGHT, OPTIMIZER, ACTIVATION, GRADIENT, ALL_REDUCE = range(8)
+FORWARD, BACKWARD, INPUT, WEIGHT, OPTIMIZER, ACTIVATION, GRADIENT, ALL_REDUCE, ALL_GATHER = range(9)
+COLLECTIVES = (ALL_REDUCE, ALL_GATHER)
 
 
 @dataclass(frozen=True, eq=False)

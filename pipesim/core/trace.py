@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pipesim.base import files, lookup, serialisation, tables, units
 from pipesim.base.errors import InputError, UnknownNameError, within
 from pipesim.base.tables import Column, Table
+from pipesim.core.teams import Widths
 
 ANY_KIND = "any"
 NO_INPUTS = "-"
@@ -37,6 +38,11 @@ LAYER_COLUMNS = (
     Column("parameter_bytes", int, 0),
     Column("stash_bytes", int, 0, note="kept from forward to backward, whole microbatch"),
     Column("inputs", str, "", note="layers this one reads, '3;7'; empty: the one before; '-': none"),
+    Column("tensor", int, 1, note="tensor-parallel width it was timed at; times and bytes are those of one GPU"),
+    Column("context", int, 1, note="context-parallel width"),
+    Column("expert", int, 1, note="expert-parallel width"),
+    Column("core_stash_bytes", int, 0, note="part of stash_bytes that selective recomputation frees: attention's core"),
+    Column("core_recompute_s", float, _NAN, note="forward of attention's core again, where recorded"),
 )
 TRANSFER_COLUMNS = (
     Column("source", str),
@@ -51,9 +57,15 @@ TRANSFER_COLUMNS = (
 # 11 days; longer times are probably not in seconds.
 _LONGEST_S = 1e6
 # Equal in all rows of a layer.
-_PER_LAYER = ("name", "kind", "parameter_bytes", "inputs")
+_PER_LAYER = ("name", "kind", "inputs")
+_WIDTHS = ("tensor", "context", "expert")
+_PER_WIDTHS = ("parameter_bytes",)
+_PER_SIZE = ("output_bytes", "stash_bytes", "forward_flops", "core_stash_bytes")
 _ABOUT = ("model", "source", "microbatch_size", "machine", "command", "precision")
-_PER_SIZE = ("output_bytes", "stash_bytes", "forward_flops")
+# Facts that a trace has beside times; left out of trace.toml where they have these values.
+_FACTS: dict[str, Any] = {"sequence": 0, "sequence_parallel": False, "notes": ()}
+# Columns that are left out of a file where all rows have these values.
+_USUAL = {"tensor": 1, "context": 1, "expert": 1, "core_stash_bytes": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +98,9 @@ class _Header:
     command: str = ""
     precision: str = ""
     units: Literal["seconds, bytes"] = "seconds, bytes"
+    sequence: int | None = None
+    sequence_parallel: bool | None = None
+    notes: tuple[str, ...] | None = None
     optimizers: tuple[OptimizerStep, ...] | None = None
 
 
@@ -105,11 +120,19 @@ class Trace:
     command: str = ""
     precision: str = ""
     optimizers: tuple[OptimizerStep, ...] = ()
+    sequence: int = 0
+    """Tokens of a sample; 0 where a sample is none, or where it is not known."""
+    sequence_parallel: bool = False
+    """Whether tensors between layers are divided over the GPUs of a team."""
+    notes: tuple[str, ...] = ()
+    """What is not known or was assumed, in sentences: shown beside every result."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.microbatch_size < 2**63:
             raise InputError(f"microbatch_size = {self.microbatch_size} found; 1 to 2^63 - 1 was expected")
         _check_optimizers(self.optimizers)
+        if not 0 <= self.sequence < 2**63:
+            raise InputError(f"sequence = {self.sequence} found; 0 (unknown) to 2^63 - 1 tokens were expected")
         layers = tables.checked(LAYER_COLUMNS, self.layers)
         size = layers["microbatch_size"]
         layers["microbatch_size"] = np.where(size == 0, self.microbatch_size, size)
@@ -126,6 +149,19 @@ class Trace:
     def device_kinds(self) -> tuple[str, ...]:
         """The device kinds that were timed, in order of first appearance."""
         return tuple(dict.fromkeys(self.layers["device_kind"]))
+
+    @property
+    def widths(self) -> tuple[Widths, ...]:
+        """The widths that were timed, in order of first appearance."""
+        rows = zip(*(self.layers[name].tolist() for name in _WIDTHS), strict=True)
+        return tuple(dict.fromkeys(Widths(*row) for row in rows))
+
+    def rows_at(self, widths: Widths) -> NDArray[np.bool_]:
+        """Which rows were timed at these widths."""
+        at: NDArray[np.bool_] = np.ones(len(self.layers["layer"]), bool)
+        for name, width in widths.by_name.items():
+            at &= self.layers[name] == width
+        return at
 
     def optimizer(self, name: str) -> OptimizerStep:
         """The recorded optimizer of this name."""
@@ -150,6 +186,7 @@ class Trace:
             self.command,
             self.precision,
             optimizers=self.optimizers or None,
+            **{name: value for name, usual in _FACTS.items() if (value := getattr(self, name)) != usual},
         )
         with files.atomic_folder(Path(path), "trace.toml") as folder:
             serialisation.save(header, folder / "trace.toml")
@@ -169,16 +206,24 @@ class Trace:
         transfers_file = _table_file(folder, "transfers")
         transfers = tables.read(transfers_file, TRANSFER_COLUMNS) if transfers_file else {}
         about: dict[str, Any] = {name: getattr(header, name) for name in _ABOUT}
+        about |= {name: value for name in _FACTS if (value := getattr(header, name)) is not None}
         with within(str(layers_file)):
             return cls(layers=layers, transfers=transfers, optimizers=header.optimizers or (), **about)
 
     def same_as(self, other: "Trace") -> bool:
         """Whether both traces are equal."""
-        return all(getattr(self, name) == getattr(other, name) for name in (*_ABOUT, "optimizers")) and all(
+        return all(getattr(self, name) == getattr(other, name) for name in (*_ABOUT, *_FACTS, "optimizers")) and all(
             _same(mine[name], theirs[name])
             for mine, theirs in ((self.layers, other.layers), (self.transfers, other.transfers))
             for name in mine
         )
+
+
+def is_usual(name: str, values: NDArray[Any]) -> bool:
+    """Whether a column that traces of pipesim 0.1 did not have holds what it holds where nothing is stated."""
+    if name in _USUAL:
+        return bool((values == _USUAL[name]).all())
+    return name == "core_recompute_s" and bool(np.isnan(values).all())
 
 
 def _check_optimizers(optimizers: tuple[OptimizerStep, ...]) -> None:
@@ -199,7 +244,7 @@ def _without_empty(layers: Table) -> Table:
     return {
         name: values
         for name, values in layers.items()
-        if not (values.dtype.kind == "f" and len(values) and np.isnan(values).all())
+        if not (values.dtype.kind == "f" and len(values) and np.isnan(values).all()) and not is_usual(name, values)
     }
 
 
@@ -242,10 +287,28 @@ def _check_layers(layers: Table) -> None:
         raise InputError(f"layer {missing} is missing; layers were expected to be numbered 0 to {count - 1}")
     _check_complete(layers, count)
     _check_agreement(layers, layer, _PER_LAYER)
-    _check_agreement(layers, _codes(layer, layers["microbatch_size"]), _PER_SIZE)
+    widths = [layers[name] for name in _WIDTHS]
+    for name, column in zip(_WIDTHS, widths, strict=True):
+        if (column < 1).any():
+            row = int(np.argmax(column < 1))
+            raise InputError(f"layer {layer[row]}: {name}: {column[row]} found; a width of 1 or more was expected")
+    _check_agreement(layers, _codes(layer, *widths), _PER_WIDTHS)
+    _check_agreement(layers, _codes(layer, layers["microbatch_size"], *widths), _PER_SIZE)
+    _check_core(layers)
     _check_times(layers)
     for index, text in enumerate(layers["inputs"][_first_rows(layer)]):
         parse_inputs(text, index)
+
+
+def _check_core(layers: Table) -> None:
+    """Check that attention's core keeps no more than its layer."""
+    more = layers["core_stash_bytes"] > layers["stash_bytes"]
+    if more.any():
+        row = int(np.argmax(more))
+        raise InputError(
+            f"layer {layers['layer'][row]}: core_stash_bytes: {layers['core_stash_bytes'][row]} found; at most "
+            f"stash_bytes, {layers['stash_bytes'][row]}, was expected"
+        )
 
 
 def _check_times(layers: Table) -> None:
@@ -280,9 +343,9 @@ def _codes(*columns: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _check_complete(layers: Table, count: int) -> None:
-    """Check that every device kind and microbatch size has every layer, without duplicate samples."""
+    """Check that every device kind, microbatch size and width has every layer, without duplicate samples."""
     layer = layers["layer"]
-    combination = _codes(layers["device_kind"], layers["microbatch_size"])
+    combination = _codes(*(layers[name] for name in ("device_kind", "microbatch_size", *_WIDTHS)))
     pairs = np.unique(combination * count + layer)
     if len(pairs) != (int(combination.max()) + 1) * count:
         for code in range(int(combination.max()) + 1):

@@ -14,7 +14,7 @@ from pipesim.base import files, lookup
 from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError, UnknownNameError
 from pipesim.base.intervals import tracks
-from pipesim.core.program import ALL_REDUCE, KINDS, LETTERS
+from pipesim.core.program import COLLECTIVES, KINDS, LETTERS
 from pipesim.core.timeline import Simulated, Timeline, timeline_of
 
 Event = dict[str, Any]
@@ -102,7 +102,7 @@ class _Slices(NamedTuple):
 
 def _slices(timeline: Timeline) -> _Slices:
     program = timeline.program
-    moving = ~program.is_compute & (program.kind != ALL_REDUCE)
+    moving = ~program.is_compute & ~np.isin(program.kind, COLLECTIVES)
     everything = np.arange(len(program))
     first = np.select([program.is_compute, moving], [_COMPUTE, _SENDS], _REDUCES)
     task = np.concatenate([everything, everything[moving]])

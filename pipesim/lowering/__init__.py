@@ -4,7 +4,7 @@
     compute      one task per action of the schedule, rank after rank
     optimizer    one task per slot, after its gradients are complete
     transfers    activations and gradients at each cut, from every replica that has a part to every one that needs it
-    all-reduce   one task per edge of each replicated stage's ring
+    exchanges    of gradients and parameters between replicas: one task per edge of a ring
 
 A task's index settles ties: compute first, then transfers by microbatch, gradients before activations.
 """
@@ -23,9 +23,10 @@ from pipesim.core import program as programs
 from pipesim.core.program import Program
 from pipesim.core.scenario import STEADY, Speeds
 from pipesim.core.sharing import SHARING_RULES
+from pipesim.core.teams import label
 from pipesim.lowering.compute import add_compute, add_optimizer, add_own_needs, redraw
-from pipesim.lowering.rings import add_all_reduces
-from pipesim.lowering.setup import DEFAULTS, Options, Setup
+from pipesim.lowering.reductions import add_exchanges, shards, tied_bytes
+from pipesim.lowering.setup import DEFAULTS, SHARDINGS, Options, Setup
 from pipesim.lowering.tasks import Tasks
 from pipesim.lowering.transfers import add_transfers
 
@@ -53,7 +54,7 @@ def lower(setup: Setup) -> Program:
     add_own_needs(tasks, setup)
     add_optimizer(tasks, setup)
     add_transfers(tasks, setup)
-    add_all_reduces(tasks, setup)
+    add_exchanges(tasks, setup)
     return _assemble(tasks, setup)
 
 
@@ -70,7 +71,7 @@ def _assemble(tasks: Tasks, setup: Setup) -> Program:
     program = Program(
         sharing=setup.options.sharing,
         transfers=setup.options.transfers,
-        devices=setup.plan.devices,
+        devices=tuple(label(setup.plan.team(device)) for device in setup.plan.devices),
         media=media,
         capacity=capacity,
         **{name: _typed(name, column) for name, column in columns.items()},
@@ -81,13 +82,33 @@ def _assemble(tasks: Tasks, setup: Setup) -> Program:
         memory=np.array([device.memory for device in devices], np.int64),
         microbatches=setup.plan.microbatches,
         samples=setup.plan.microbatches * model.microbatch_size,
-        flops=None if model.forward_flops is None else 3 * model.forward_flops * setup.plan.microbatches,
-        peak_flops=float(sum(d.flops for d in devices if d.flops)) if all(d.flops for d in devices) else None,
+        flops=_flops(setup),
+        peak_flops=_peak_flops(setup),
         lane_speeds=_changing(dict(enumerate(map(setup.scenario.of_device, setup.plan.devices)))),
         media_speeds=_media_speeds(setup),
     )
     programs.check(program)
     return program
+
+
+def _flops(setup: Setup) -> float | None:
+    """FLOPs of an iteration on all devices, forward and backward."""
+    found, whole = 0.0, setup.costs.model.forward_flops
+    if not setup.has_teams:
+        return None if whole is None else 3 * whole * setup.plan.microbatches
+    for n, stage in enumerate(setup.plan.stages):
+        widths = setup.plan.widths(n)
+        layers = setup.costs.at(widths).model.layers[stage.start : stage.stop]
+        if any(layer.forward_flops is None for layer in layers):
+            return None
+        found += widths.gpus * float(sum(layer.forward_flops or 0.0 for layer in layers))
+    return 3 * found * setup.plan.microbatches
+
+
+def _peak_flops(setup: Setup) -> float | None:
+    """FLOP/s of all GPUs of the plan; None if that of any is unknown."""
+    devices = [setup.cluster.device(name) for name in setup.plan.gpus]
+    return float(sum(d.flops for d in devices if d.flops)) if all(d.flops for d in devices) else None
 
 
 def _typed(name: str, column: NDArray[Any]) -> NDArray[Any]:
@@ -108,10 +129,22 @@ def _routes(without: int, routes: list[Ragged]) -> Ragged:
 
 
 def _static_memory(setup: Setup) -> Ints:
-    """Parameters, gradients and optimizer state of all stages on each device."""
-    factor = state_factor(setup.costs.model.precision, setup.options.optimizer_state)
-    held = [sum(setup.parameter_bytes(n) for n in stages) for stages in setup.plan.chunks]
-    return np.rint(np.array(held) * factor).astype(np.int64)
+    """Parameters, gradients and optimizer state of all stages on each GPU of a rank, and what the framework holds."""
+    held = [sum(_stage_bytes(setup, n) for n in stages) for stages in setup.plan.chunks]
+    return np.rint(np.array(held) + setup.options.reserve).astype(np.int64)
+
+
+def _stage_bytes(setup: Setup, stage: int) -> float:
+    """Bytes of a stage on one GPU, what replicas divide among them divided."""
+    options, parts = setup.options, shards(setup, stage)
+    parameters = setup.parameter_bytes(stage)
+    if options.tied_all_reduce and stage == len(setup.plan.stages) - 1 > 0:
+        parameters += tied_bytes(setup)
+    gradients = 1.0 if options.gradient_bytes is None else options.gradient_bytes
+    state = state_factor(setup.costs.model.precision, options.optimizer_state) - 2
+    level = SHARDINGS.index(options.sharding)
+    factor = (1.0 / parts if level >= 3 else 1.0) + (gradients / parts if level >= 2 else gradients) + state / parts
+    return parameters * factor
 
 
 def state_factor(precision: str, optimizer_state: float | None = None) -> float:

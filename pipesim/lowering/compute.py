@@ -7,7 +7,8 @@ from pipesim.base.arrays import Floats, Ints
 from pipesim.core.costs import Phase
 from pipesim.core.program import BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT, Program
 from pipesim.core.schedule import RELEASED_BY_INPUT, Schedule
-from pipesim.lowering.recompute import Recomputation
+from pipesim.lowering.recompute import recomputation_of
+from pipesim.lowering.reductions import shards
 from pipesim.lowering.setup import Options, Setup
 from pipesim.lowering.tasks import Tasks
 
@@ -63,9 +64,7 @@ def _memory(setup: Setup, slot: Ints) -> tuple[Ints, Ints]:
     F   + stash                       B   + restored                 - stash - restored
                                       I   + restored for the W too   - its part of both      W   - the rest
     """
-    recomputation = Recomputation(setup.options.recompute, setup.costs, setup.kind(0))
-    stages = setup.plan.stages
-    kept = setup.by_slot(lambda n, _: recomputation.kept(stages[n].start, stages[n].stop, setup.plan.share(n)))
+    kept = setup.by_slot(lambda n, _: recomputation_of(setup, n).kept(setup.plan.share(n)))
     stash, restored, until_weights = np.array(kept, np.int64)[slot].T
     held = stash + until_weights
     released = (held * RELEASED_BY_INPUT).astype(np.int64)
@@ -101,11 +100,13 @@ def _slot_seconds(setup: Setup, phase: Phase) -> Floats:
 
 
 def _seconds(setup: Setup, stage: int, kind: str, phase: Phase) -> float:
-    part, share = setup.plan.stages[stage], setup.plan.share(stage)
-    seconds = setup.costs.seconds(phase, kind, share)
+    part, share, costs = setup.plan.stages[stage], setup.plan.share(stage), setup.costs_at(stage)
+    seconds = costs.seconds(phase, kind, share)
     if phase in WITH_RECOMPUTATION and setup.options.recompute != "none":
-        again = Recomputation(setup.options.recompute, setup.costs, setup.kind(0)).layers
-        seconds = seconds + setup.costs.seconds("recompute", kind, share) * again
+        again = recomputation_of(setup, stage)
+        seconds = seconds + costs.seconds("recompute", kind, share) * again.whole
+        if again.core.any():
+            seconds = seconds + costs.seconds("core", kind, share) * again.core
     return float(seconds[part.start : part.stop].sum())
 
 
@@ -122,7 +123,7 @@ def add_optimizer(tasks: Tasks, setup: Setup) -> None:
     if not setup.options.optimizer_s_per_byte:
         return
     for slot, (stage, rank) in sorted(enumerate(setup.slots), key=lambda item: (item[1][1], -item[1][0])):
-        seconds = setup.parameter_bytes(stage) * setup.options.optimizer_s_per_byte
+        seconds = setup.parameter_bytes(stage) * setup.options.optimizer_s_per_byte / shards(setup, stage)
         index = tasks.add(
             1,
             kind=OPTIMIZER,
@@ -140,10 +141,11 @@ def redraw(program: Program, setup: Setup, *, rng: np.random.Generator, jitter: 
 
     `jitter` multiplies each layer's time by a log-normal factor of mean 1 and this coefficient of variation.
     """
-    plan, costs = setup.plan, setup.costs
+    plan = setup.plan
     duration, actions = program.duration.copy(), len(setup.schedule.kind)
-    again = np.flatnonzero(Recomputation(setup.options.recompute, costs, setup.kind(0)).layers)
     for stage, part in enumerate(plan.stages):
+        costs, recomputed = setup.costs_at(stage), recomputation_of(setup, stage)
+        again, core = np.flatnonzero(recomputed.whole), np.flatnonzero(recomputed.core)
         for device in part.devices:
             rank = setup.rank[device]
             mine = (program.stage == stage) & (program.lane == rank) & (program.kind <= WEIGHT)
@@ -152,6 +154,8 @@ def redraw(program: Program, setup: Setup, *, rng: np.random.Generator, jitter: 
                 drawn = costs.draw(phase, *how)
                 if phase in WITH_RECOMPUTATION and len(again):
                     drawn[:, again] += costs.draw("recompute", *how)[:, again]
+                if phase in WITH_RECOMPUTATION and len(core):
+                    drawn[:, core] += costs.draw("core", *how)[:, core]
                 if jitter:
                     drawn *= _noise(drawn.shape, jitter, rng)
                 duration[rows] = units.to_ns(drawn[:, part.start : part.stop].sum(axis=1))

@@ -8,18 +8,21 @@ from numpy.typing import NDArray
 
 from pipesim.base.arrays import Floats
 from pipesim.core.costs import Costs
-from pipesim.lowering.setup import Recompute
+from pipesim.lowering.setup import Options, Setup
+
+Mask = NDArray[np.bool_]
 
 # A layer that is better than the whole by less than this part is as good: equal layers must not differ by rounding.
 _AS_GOOD = 1e-9
 
 
 class Kept(NamedTuple):
-    """Bytes of one microbatch on one replica of a stage.
+    """Bytes of one microbatch on one GPU of a replica of a stage.
 
     stash       kept from the forward to the backward
-    restored    what recomputation brings back in addition: of the largest layer, for a whole backward goes layer by
-                layer; of all layers where the weights' gradients come later and still need it
+    restored    what recomputation brings back in addition: of the largest unit (a layer, or a block of layers that is
+                done again as one), for a whole backward goes unit by unit; of all layers where the weights' gradients
+                come later and still need it
     """
 
     stash: int
@@ -27,32 +30,68 @@ class Kept(NamedTuple):
     restored_until_weights: int
 
 
-def chosen_layers(recompute: Recompute, costs: Costs, kind: str) -> NDArray[np.bool_]:
-    """Which layers do their forward once more; how long that takes is looked up for this kind of device."""
-    freed = costs.model.stash_bytes - costs.model.kept_bytes
-    if recompute != "selective":
-        return np.full(len(freed), recompute == "full")
-    seconds = costs.seconds("recompute", kind)
-    return np.asarray((freed > 0) & (freed * seconds.sum() > freed.sum() * seconds * (1 + _AS_GOOD)))
+def recomputation_of(setup: Setup, stage: int) -> "Recomputation":
+    """What recomputation means for a stage of a plan."""
+    part = setup.plan.stages[stage]
+    return Recomputation(setup.options, setup.costs_at(stage), setup.kind(0), part.start, part.stop)
 
 
 class Recomputation:
-    """What recomputation means for the stages of a plan."""
+    """What recomputation means for the layers start to stop - 1, of all of which these are masks.
 
-    def __init__(self, recompute: Recompute, costs: Costs, kind: str) -> None:
-        self.layers = chosen_layers(recompute, costs, kind)
+    whole   layers whose forward is done once more
+    core    layers of which only the core of attention is
+    """
+
+    def __init__(self, options: Options, costs: Costs, kind: str, start: int, stop: int) -> None:
         self._model = costs.model
+        self._start, self._stop = start, stop
+        self._blocks = options.granularity == "block"
+        none: Mask = np.zeros(len(costs.model), bool)
+        has_core = costs.model.core_stash_bytes > 0
+        self.core = has_core if options.recompute == "selective" and has_core.any() else none
+        if options.recompute == "full":
+            self.whole = self._first_blocks(options.recompute_blocks)
+        else:
+            self.whole = _cheapest(costs, kind) if options.recompute == "selective" and not has_core.any() else none
+
+    def _first_blocks(self, most: int | None) -> Mask:
+        """All layers, or those of the first so many blocks of the stage."""
+        if most is None:
+            return np.ones(len(self._model), bool)
+        blocks = self._model.blocks
+        first = [block for block in dict.fromkeys(blocks[self._start : self._stop]) if block >= 0][:most]
+        return np.array([n in range(self._start, self._stop) and blocks[n] in first for n in range(len(self._model))])
 
     @cached_property
-    def stash(self) -> Floats:
-        """Bytes that each layer keeps."""
-        return np.where(self.layers, self._model.kept_bytes, self._model.stash_bytes)
+    def _kept(self) -> Floats:
+        """Bytes that each layer keeps; of a block that is done again as one, only its first layer keeps its inputs."""
+        model = self._model
+        kept = model.kept_bytes.copy()
+        if self._blocks:
+            later = [n for n in range(1, len(model)) if model.blocks[n] >= 0 and model.blocks[n] == model.blocks[n - 1]]
+            kept[[n for n in later if n != self._start]] = 0.0
+        whole: Floats = np.where(self.whole, kept, model.stash_bytes)
+        return np.where(self.core, model.stash_bytes - model.core_stash_bytes, whole)
 
-    def kept(self, start: int, stop: int, share: float) -> Kept:
-        """What a stage of these layers keeps."""
-        back = (self._model.stash_bytes - self.stash)[start:stop]
+    def kept(self, share: float) -> Kept:
+        """What the stage keeps of a share of a microbatch."""
+        here = slice(self._start, self._stop)
+        back = (self._model.stash_bytes - self._kept)[here]
+        units = back
+        if self._blocks and len(back):
+            blocks = np.array(self._model.blocks)[here]
+            begin = np.flatnonzero((blocks != np.roll(blocks, 1)) | (blocks < 0) | (np.arange(len(blocks)) == 0))
+            units = np.add.reduceat(back, begin)
         return Kept(
-            round(float(self.stash[start:stop].sum()) * share),
-            round(float(back.max(initial=0.0)) * share),
+            round(float(self._kept[here].sum()) * share),
+            round(float(units.max(initial=0.0)) * share),
             round(float(back.sum()) * share),
         )
+
+
+def _cheapest(costs: Costs, kind: str) -> Mask:
+    """The layers that free more bytes per second than the model as a whole, timed on this kind of device."""
+    freed = costs.model.stash_bytes - costs.model.kept_bytes
+    seconds = costs.seconds("recompute", kind)
+    return np.asarray((freed > 0) & (freed * seconds.sum() > freed.sum() * seconds * (1 + _AS_GOOD)))

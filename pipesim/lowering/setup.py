@@ -17,9 +17,16 @@ from pipesim.core.program import BACKWARD, FORWARD, INPUT, TRANSFERS, WEIGHT, Tr
 from pipesim.core.scenario import CALM, Scenario
 from pipesim.core.schedule import Schedule
 from pipesim.core.sharing import SHARING_RULES, SHARINGS, Sharing, SharingRule
+from pipesim.core.teams import Team
 
 Recompute = Literal["none", "full", "selective"]
 RECOMPUTES: tuple[Recompute, ...] = ("none", "full", "selective")
+Sharding = Literal["none", "zero1", "zero2", "zero3"]
+SHARDINGS: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
+Granularity = Literal["layer", "block"]
+GRANULARITIES: tuple[Granularity, ...] = ("block", "layer")
+Rings = Literal["one", "all"]
+RINGS: tuple[Rings, ...] = ("one", "all")
 Value = TypeVar("Value")
 
 
@@ -35,13 +42,38 @@ class Options:
     recompute: Recompute = "none"
     """Which layers keep only their input, and do their forward once more before their backward.
 
-    `selective`: those that free more bytes per second of recomputation than the model as a whole.
+    `selective`: only the core of attention, as in Megatron-LM, where layers state it; else the layers that free more
+    bytes per second of recomputation than the model as a whole.
     """
+    granularity: Granularity = "block"
+    """What is done again as one, and keeps one input: a layer, or a block of layers (block3.attention, block3.mlp)."""
+    recompute_blocks: int | None = None
+    """With `full`, only the first so many blocks of each stage, as Megatron-LM's method `block`; None: all."""
     pair_overlap: float = 0.0
     """A forward and a backward done as one take the longer and the part of the shorter that does not hide in it: this
     is the part that does. 0: what a device computes for one it does not compute for the other."""
     pair_factor: float | None = None
     """In place of that, what such a pair takes as a factor on the sum of the two."""
+    scatter_sends: bool = False
+    """Whether each GPU of a team sends its part of a tensor; otherwise each sends all of it to its counterpart."""
+    sharding: Sharding = "none"
+    """What the replicas of a stage divide among them: nothing; the optimizer's state and step (zero1, Megatron-LM's
+    distributed optimizer); gradients too (zero2); parameters too (zero3, FSDP)."""
+    sharding_size: int | None = None
+    """Over how many replicas that is divided; None: all. Groups of so many keep the same (HSDP)."""
+    gradient_bytes: float | None = None
+    """Bytes of a gradient per byte of its parameter; None: the same."""
+    gradient_overlap: bool = False
+    """Whether gradients are reduced in buckets while the last backwards run, and parameters gathered in buckets while
+    the first forwards do."""
+    rings: Rings = "one"
+    """Over how many rings the replicas of a stage reduce: one, or one for each of them in a node, each over a NIC."""
+    tied_all_reduce: bool = False
+    """Whether a tied embedding's gradient is summed between the stages that use it, which both hold it."""
+    gradient_norm: bool = False
+    """Whether all devices exchange the norm of the gradients before any optimizer step."""
+    reserve: float = 0.0
+    """Bytes on each GPU that the framework holds beside tensors."""
 
     def __post_init__(self) -> None:
         _check_share("pair_overlap", self.pair_overlap)
@@ -49,9 +81,15 @@ class Options:
             ("sharing", SHARINGS),
             ("transfers", TRANSFERS),
             ("recompute", RECOMPUTES),
+            ("sharding", SHARDINGS),
+            ("rings", RINGS),
+            ("granularity", GRANULARITIES),
         ):
             check_one_of(name, getattr(self, name), allowed)
-        for name in ("optimizer_s_per_byte", "optimizer_state", "pair_factor"):
+        for name in (
+            "optimizer_s_per_byte", "optimizer_state", "pair_factor", "gradient_bytes", "reserve", "recompute_blocks",
+            "sharding_size",
+        ):  # fmt: skip
             value = getattr(self, name)
             if value is not None:
                 check_not_negative(name, value)
@@ -95,6 +133,11 @@ class Setup:
     def rank(self) -> dict[str, int]:
         """The rank of each device."""
         return {device: rank for rank, device in enumerate(self.plan.devices)}
+
+    @cached_property
+    def rank_of_gpu(self) -> dict[str, int]:
+        """The rank of each GPU."""
+        return {name: rank for rank, device in enumerate(self.plan.devices) for name in self.plan.team(device)}
 
     @cached_property
     def first_slot(self) -> list[int]:
@@ -164,6 +207,19 @@ class Setup:
         np.maximum.at(last, self.slot_of[schedule.stage[rows], schedule.rank[rows]], rows)
         return last
 
+    def costs_at(self, stage: int) -> Costs:
+        """The costs at the widths of a stage's teams."""
+        return self.costs.at(self.plan.widths(stage))
+
+    def members(self, rank: int) -> Team:
+        """The GPUs of a rank."""
+        return self.plan.team(self.plan.devices[rank])
+
+    @property
+    def has_teams(self) -> bool:
+        """Whether any rank is several GPUs."""
+        return bool(self.plan.teams)
+
     def by_slot(self, of: Callable[[int, str], Value]) -> list[Value]:
         """For each slot what depends on its stage and its kind of device only."""
         keys = [(stage, self.kind(rank)) for stage, rank in self.slots]
@@ -175,6 +231,6 @@ class Setup:
         return self.cluster.device(self.plan.devices[rank]).kind
 
     def parameter_bytes(self, stage: int) -> float:
-        """Bytes of a stage's parameters, on each replica."""
+        """Bytes of a stage's parameters, on each GPU of a replica."""
         part = self.plan.stages[stage]
-        return float(self.costs.model.parameter_bytes[part.start : part.stop].sum())
+        return float(self.costs_at(stage).model.parameter_bytes[part.start : part.stop].sum())

@@ -1,4 +1,11 @@
-"""The pass that adds transfers: activations and gradients at each cut, between all replicas that share a microbatch."""
+"""The pass that adds transfers: activations and gradients at each cut, between all replicas that share a microbatch.
+
+Between teams a tensor is several messages. Each GPU has all of it, and sends that to its counterpart; or (with
+`scatter_sends`, or where tensors are divided along the sequence) each sends the part that it has:
+
+    every GPU sends all      from 2 GPUs to 4      the parts that GPUs have       from 2 GPUs to 4
+    0 ─> 0   0 ─> 1   1 ─> 2   1 ─> 3              0 ─> 0   0 ─> 1   1 ─> 2   1 ─> 3     a quarter of the tensor each
+"""
 
 import functools
 from typing import NamedTuple
@@ -8,18 +15,24 @@ from numpy.typing import NDArray
 
 from pipesim.base.arrays import Floats, Ints, Ragged
 from pipesim.core.program import ACTIVATION, GRADIENT
+from pipesim.core.teams import Widths
 from pipesim.lowering.messages import Alone, alone
+from pipesim.lowering.posting import connect
 from pipesim.lowering.setup import Setup
 from pipesim.lowering.tasks import Tasks
 
 
 class Pairs(NamedTuple):
-    """Who hands what to whom: per message its kind, the sender's and the receiver's slot, the microbatch."""
+    """Who hands what to whom: per message its kind, the sender's and receiver's slot, the microbatch, and which it is.
+
+    `part` numbers the messages that a tensor is between two teams.
+    """
 
     kind: Ints
     source: Ints
     target: Ints
     microbatch: Ints
+    part: Ints
 
     def rows(self, chosen: Ints | NDArray[np.bool_]) -> "Pairs":
         """Only these messages, in this order."""
@@ -45,7 +58,65 @@ def add_transfers(tasks: Tasks, setup: Setup) -> None:
     tasks.needs.append((used, made))
     add = _add_pair_transfers if setup.sharing_rule.has_links else _add_channel_transfers
     if not near.all():
-        add(tasks, setup, pairs.rows(~near))
+        add(tasks, setup, _between_gpus(setup, pairs.rows(~near)))
+
+
+class Message(NamedTuple):
+    """One of the messages between two teams: from which GPU to which, and what part of the tensor."""
+
+    source: int
+    target: int
+    part: float
+
+
+@functools.cache
+def messages_between(source: Widths, target: Widths, *, scattered: bool) -> tuple[Message, ...]:
+    """The messages between teams of these widths, so that the receivers have the tensor as they need it.
+
+    Along the context width, each GPU has and needs its part of the sequence; a tensor is divided over tensor widths
+    only if it is scattered.
+
+    >>> messages_between(Widths(2), Widths(4), scattered=True)[2]
+    Message(source=1, target=2, part=0.25)
+    """
+    sent, got = source.context, target.context
+    if scattered:
+        n, m = source.gpus, target.gpus
+        overlaps = ((i, j, min((i + 1) * m, (j + 1) * n) - max(i * m, j * n)) for i in range(n) for j in range(m))
+        return tuple(Message(i, j, both / (n * m)) for i, j, both in overlaps if both > 0)
+    found = []
+    for i in range(sent):
+        for j in range(got):
+            both = min((i + 1) * got, (j + 1) * sent) - max(i * got, j * sent)
+            if both > 0:
+                found += [
+                    Message(
+                        i * source.tensor + to * source.tensor // target.tensor,
+                        j * target.tensor + to,
+                        both / (sent * got),
+                    )
+                    for to in range(target.tensor)
+                ]
+    return tuple(found)
+
+
+def _messages(setup: Setup, stage: int, other: int) -> tuple[Message, ...]:
+    scattered = setup.options.scatter_sends or setup.costs.model.sequence_parallel
+    return messages_between(setup.plan.widths(stage), setup.plan.widths(other), scattered=scattered)
+
+
+def _between_gpus(setup: Setup, pairs: Pairs) -> Pairs:
+    """The pairs with each message between two teams a row of its own."""
+    if not setup.has_teams:
+        return pairs
+    stage_of = np.array(setup.slots)[:, 0]
+    code = stage_of[pairs.source] * len(setup.plan.stages) + stage_of[pairs.target]
+    known, inverse = np.unique(code, return_inverse=True)
+    each = np.array([len(_messages(setup, *divmod(number, len(setup.plan.stages)))) for number in known.tolist()])
+    count = each[inverse]
+    rows = np.repeat(np.arange(len(count)), count)
+    first = np.concatenate([[0], np.cumsum(count)[:-1]])
+    return pairs.rows(rows)._replace(part=np.arange(len(rows)) - first[rows])
 
 
 def _pairs(setup: Setup, sender: int, receiver: int, kind: int) -> Pairs:
@@ -58,14 +129,15 @@ def _pairs(setup: Setup, sender: int, receiver: int, kind: int) -> Pairs:
         grid = np.meshgrid(np.arange(k), np.arange(k2), m, indexing="ij")
         source, target, microbatch = (axis.ravel() for axis in grid)
     kinds = np.full(len(microbatch), kind)
-    return Pairs(kinds, source + setup.first_slot[sender], target + setup.first_slot[receiver], microbatch)
+    slots = source + setup.first_slot[sender], target + setup.first_slot[receiver]
+    return Pairs(kinds, *slots, microbatch, np.zeros_like(kinds))
 
 
 def _add_pair_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
-    """One task per message; sorted by microbatch, gradients first: the order in which ties are settled."""
-    pairs = pairs.rows(np.lexsort((pairs.target, pairs.source, pairs.kind == ACTIVATION, pairs.microbatch)))
+    """One task per message; sorted by microbatch, gradients first: the order in which ties are with_defaults."""
+    pairs = pairs.rows(np.lexsort((pairs.part, pairs.target, pairs.source, pairs.kind == ACTIVATION, pairs.microbatch)))
     stage_of, rank_of = np.array(setup.slots).T
-    timing = Timing.of(setup, pairs.source, pairs.target)
+    timing = Timing.of(setup, pairs)
     index = tasks.add(
         len(pairs.kind),
         kind=pairs.kind,
@@ -80,7 +152,7 @@ def _add_pair_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
     )
     tasks.routes.append(timing.routes)
     made, used = pairs.ends(setup)
-    _connect(tasks, setup, index, made, used)
+    connect(tasks, setup, index, made, used, pairs.kind)
 
 
 def _add_channel_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
@@ -89,7 +161,7 @@ def _add_channel_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
     boundary = np.minimum(stage_of[pairs.source], stage_of[pairs.target])
     code = (pairs.microbatch * 2 + (pairs.kind == ACTIVATION)) * len(setup.plan.stages) + boundary
     _, first, block = np.unique(code, return_index=True, return_inverse=True)
-    timing = Timing.of(setup, pairs.source, pairs.target)
+    timing = Timing.of(setup, pairs)
     duration, delay, size = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64), np.zeros(len(first))
     np.maximum.at(duration, block, timing.duration)
     np.maximum.at(delay, block, timing.delay)
@@ -111,7 +183,7 @@ def _add_channel_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
         tasks.channels.append((f"stage{n}<->stage{n + 1}", float(most / max(moving, 1)) if most else 1.0))
     tasks.routes.append(Ragged.of_lengths(np.ones(len(first), np.int64), channel.astype(np.int64)))
     made, used = pairs.ends(setup)
-    _connect(tasks, setup, index[block], made, used)
+    connect(tasks, setup, index[block], made, used, pairs.kind)
 
 
 class Timing(NamedTuple):
@@ -124,50 +196,25 @@ class Timing(NamedTuple):
     routes: Ragged
 
     @classmethod
-    def of(cls, setup: Setup, source: Ints, target: Ints) -> "Timing":
-        """Each different (source slot, target slot) is looked up once."""
-        unique, inverse = np.unique(source * len(setup.slots) + target, return_inverse=True)
-        towards = np.argsort(unique % len(setup.slots), kind="stable")  # routes to one target are found together
-        pair_bytes = functools.cache(functools.partial(_pair_bytes, setup))
+    def of(cls, setup: Setup, pairs: Pairs) -> "Timing":
+        """Each different (source slot, target slot, message of a team) is looked up once."""
+        slots = len(setup.slots)
+        unique, inverse = np.unique((pairs.part * slots + pairs.source) * slots + pairs.target, return_inverse=True)
+        towards = np.argsort(unique % slots, kind="stable")  # routes to one target are found together
+        cut_bytes = functools.cache(functools.partial(_cut_bytes, setup))
         by_code: dict[int, Alone] = {}
         for code in unique[towards].tolist():
-            (n, rank), (n2, rank2) = (setup.slots[slot] for slot in divmod(code, len(setup.slots)))
-            ends = setup.plan.devices[rank], setup.plan.devices[rank2]
-            by_code[code] = alone(setup.cluster, *ends, pair_bytes(n, n2), 1)
+            rest, target = divmod(code, slots)
+            (n, rank), (n2, rank2) = (setup.slots[slot] for slot in (rest % slots, target))
+            message = _messages(setup, n, n2)[rest // slots]
+            ends = setup.members(rank)[message.source], setup.members(rank2)[message.target]
+            by_code[code] = alone(setup.cluster, *ends, cut_bytes(n, n2) * message.part, 1)
         found = [by_code[code] for code in unique.tolist()]
         duration, delay, size, limit = (np.array([row[i] for row in found])[inverse] for i in range(4))
         return cls(duration, delay, size, limit, Ragged.of([row.media for row in found]).take(inverse))
 
 
-def _pair_bytes(setup: Setup, stage: int, other: int) -> float:
+def _cut_bytes(setup: Setup, stage: int, other: int) -> float:
     """Bytes from one replica of a stage to one of the next: 1/(k k') of the cut when microbatches are split."""
     cut = setup.plan.stages[min(stage, other)].stop - 1
     return float(setup.costs.model.cut_bytes[cut]) * setup.plan.share(stage) * setup.plan.share(other)
-
-
-def _connect(tasks: Tasks, setup: Setup, transfer: Ints, producer: Ints, consumer: Ints) -> None:
-    """A transfer waits for its producer, its consumer waits for it; what else depends on how messages are posted.
-
-    rendezvous   the receive is posted when the receiver has done all that comes before the consumer
-    blocking     as rendezvous, and the sender goes on only when the message has gone; sends and receives that meet
-                 between two computations are posted together, as batched sends and receives are
-    """
-    tasks.needs += [(transfer, producer), (consumer, transfer)]
-    if setup.options.transfers == "eager":
-        return
-    starts = setup.schedule.starts
-    has_before = ~np.isin(consumer, starts[:-1])
-    tasks.needs.append((transfer[has_before], consumer[has_before] - 1))
-    if setup.options.transfers == "blocking":
-        after, has_after = _next_on_lane(tasks, setup, producer)
-        tasks.needs.append((after[has_after], transfer[has_after]))
-
-
-def _next_on_lane(tasks: Tasks, setup: Setup, action: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-    """What a rank does after an action, the optimizer's step included, and whether it does anything."""
-    ends = setup.schedule.starts[1:]
-    step = np.full(len(ends), -1, np.int64)  # the first optimizer step of each rank: of the slot whose task comes first
-    for slot, task in sorted(tasks.optimizer_of.items(), key=lambda item: -item[1]):
-        step[setup.slots[slot][1]] = task
-    after = np.where(np.isin(action + 1, ends), step[setup.schedule.rank[action]], action + 1)
-    return after, after >= 0

@@ -60,7 +60,8 @@ def _alone(plan: Plan, group: tuple[int, ...]) -> OnePipeline:
     width = plan.replication[0]
     stages = tuple(replace(stage, devices=tuple(stage.devices[n] for n in group)) for stage in plan.stages)
     count = sum(len(range(n, plan.microbatches, width)) for n in group)
-    return OnePipeline(replace(plan, stages=stages, microbatches=count), group, width)
+    teams = tuple(team for team in plan.teams if any(team[0] in stage.devices for stage in stages))
+    return OnePipeline(replace(plan, stages=stages, microbatches=count, teams=teams), group, width)
 
 
 def one_by_one(

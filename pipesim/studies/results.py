@@ -17,7 +17,7 @@ from pipesim.engines import by_name
 from pipesim.lowering import Setup, lower
 from pipesim.studies import certified, setups
 from pipesim.studies.replay import check_replay, replay, replay_statistics
-from pipesim.studies.simulation import PLANNING, Simulation, simulation_of, takes_fields
+from pipesim.studies.simulation import PLANNING, Simulation, simulation_of, takes_fields, with_defaults
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ def simulated(
     if times is not None:
         shown = {"seed": simulation.seed, "jitter": simulation.jitter}
         statistics = replay_statistics(times, simulation.seed) | shown
-    return SimulationResult(setup, timeline, simulation, statistics)
+    return SimulationResult(setup, timeline, with_defaults(simulation), statistics)
 
 
 def drawn_times(setup: Setup, simulation: Simulation) -> Iterator[float] | None:

@@ -14,6 +14,7 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from pipesim.architectures import ARCHITECTURES
 from pipesim.base import settings
 from pipesim.base.errors import InputError
 from pipesim.base.settings import setting
@@ -34,10 +35,47 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-TRANSFERS = ("eager", "rendezvous", "blocking")
+TRANSFERS = ("eager", "rendezvous", "blocking", "paired", "sequential")
 RECOMPUTES = ("none", "full", "selective")
 SCALINGS = ("recorded", "linear")
 GRANULARITIES = ("block", "layer")
+SHARDINGS = ("none", "zero1", "zero2", "zero3")
+RINGS = ("one", "all")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
+
+# What fields are that are not given: with no framework, and with one, as its documentation and code have it;
+# docs/frameworks.md names the versions.
+UNSTATED: dict[str, Any] = {
+    "planner": "balanced",
+    "transfers": "eager",
+    "sharding": "none",
+    "gradient_overlap": False,
+    "rings": "one",
+    "scatter_sends": False,
+    "tied_all_reduce": False,
+    "gradient_norm": False,
+}
+FRAMEWORKS: dict[str, dict[str, Any]] = {
+    "megatron": {
+        "transfers": "blocking", "gradient_precision": "fp32", "rings": "all", "tied_all_reduce": True,
+        "gradient_norm": True,
+    },
+    "deepspeed": {
+        "transfers": "sequential", "sharding": "zero1", "rings": "all", "tied_all_reduce": True, "gradient_norm": True,
+    },
+    "torch": {"transfers": "rendezvous", "gradient_overlap": True, "rings": "all"},
+}  # fmt: skip
+# Megatron-LM exchanges between any two computations, or once for each forward and the backward after it.
+_MEGATRON_TRANSFERS = {"one_f_one_b": "blocking", "gpipe": "blocking", "interleaved": "paired"}
+LAYOUT = ("pipeline", "data", "interleave")
+COMPUTED = (
+    "efficiency",
+    "sequence",
+    "precision",
+    "sequence_parallel",
+    "tensor_overlap",
+)  # what only models that are computed take
+MODEL = "model:"  # before the name of a model, where a bundled trace has the same name
 
 
 def efficiency_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
@@ -54,6 +92,13 @@ def efficiency_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
 
     efficiency_names.named(value)
     return value
+
+
+def size_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
+    """Bytes in text such as 4GB, or in a number."""
+    from pipesim.base import units  # noqa: PLC0415 - imports numpy
+
+    return units.size(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +129,10 @@ class Simulation:
     device: str | None = setting(
         None, str, "The kind of all devices, in place of that of the cluster: a100-80gb, ...", family="devices"
     )
-    planner: "Planner | str" = setting(
-        "balanced", str, "The planner: a name, name(option=value), or module:function.", short="p", family="planners"
-    )
+    planner: "Planner | str | None" = setting(
+        None, str, "The planner: a name, name(option=value), or module:function; default: balanced, or megatron where "
+        "a width or the layout is given.", short="p", family="planners",
+    )  # fmt: skip
     plan: "Plan | Path | str | None" = setting(None, str, "A plan from a file, in place of a planner.", is_file=True)
     scheduler: "Scheduler | Schedule | str" = setting(
         "one_f_one_b", str, "The order of microbatches: a name, module:function, or a schedule file (.csv, .json).",
@@ -94,6 +140,38 @@ class Simulation:
     )  # fmt: skip
     microbatches: int = setting(8, int, "Microbatches in one iteration.", short="m")
     microbatch_size: int | None = setting(None, int, "Samples in a microbatch; default: as in the trace.")
+    global_batch: int | None = setting(
+        None, int, "Samples in one iteration, of all replicas, in place of the number of microbatches.",
+        flags=("--gbs", "--global-batch-size"),
+    )  # fmt: skip
+    sequence: int | None = setting(None, int, "Tokens in a sample of a computed model.", flags=("--seq-length",))
+    precision: str | None = setting(
+        None, str, "Precision of a computed model; default: bf16, fp16 where a device has no bf16.", choices=PRECISIONS
+    )
+    framework: str | None = setting(
+        None, str, "How it posts messages, shards and reduces, where no other option does.",
+        choices=("megatron", "deepspeed", "torch"),
+    )  # fmt: skip
+    tensor: int | None = setting(
+        None, int, "Tensor-parallel width: GPUs that share each layer of a stage; default: as the trace was timed.",
+        flags=("--tp", "--tensor-parallel"),
+    )  # fmt: skip
+    pipeline: int | None = setting(None, int, "Devices of one pipeline.", flags=("--pp", "--pipeline-parallel"))
+    data: int | None = setting(None, int, "Pipelines side by side.", flags=("--dp", "--data-parallel"))
+    interleave: int | None = setting(None, int, "Stages on each device (virtual stages).", flags=("--vpp",))
+    context: int | None = setting(
+        None, int, "Context-parallel width: GPUs that share each sequence.", flags=("--cp", "--context-parallel")
+    )
+    expert: int | None = setting(
+        None, int, "Expert-parallel width, for traces recorded at it.", flags=("--ep", "--expert-parallel")
+    )
+    sequence_parallel: bool | None = setting(
+        None, bool, "Divide norms, dropouts and what is sent along the sequence over a tensor-parallel team."
+    )
+    tensor_overlap: float = setting(
+        0.0, float, "Part of a computed model's tensor-parallel exchanges that its own products hide.",
+        flags=("--tp-overlap",),
+    )  # fmt: skip
     scaling: str = setting(
         "recorded", str, "Time of a part of a microbatch: interpolated between recorded sizes, or in proportion (SPP).",
         choices=SCALINGS,
@@ -102,11 +180,15 @@ class Simulation:
         0.5, float, "Part of a backward that computes weight gradients, where a trace has only whole backwards."
     )
     granularity: str = setting(
-        "block", str, "Where plans cut: between blocks (layers named blockN.x stay together), or between any layers.",
+        "block", str, "Where plans cut, and what is recomputed as one: blocks (blockN.x stay together), or layers.",
         choices=GRANULARITIES,
     )  # fmt: skip
     sharing: str = setting("fair", str, "How transfers share links.", choices=SHARINGS)
-    transfers: str = setting("eager", str, "When transfers start.", choices=TRANSFERS)
+    transfers: str | None = setting(
+        None, str, "When transfers start, and whether they hold their devices; default: eager, or as the framework.",
+        choices=TRANSFERS,
+    )  # fmt: skip
+    scatter_sends: bool | None = setting(None, bool, "Each GPU of a team sends its part of a tensor, not all of it.")
     optimizer: str | None = setting(None, str, "Optimizer step and state as recorded in the trace: sgd, adamw, ...")
     optimizer_s_per_byte: float = setting(0.0, float, "Optimizer step: seconds per parameter byte.")
     optimizer_state: float | None = setting(
@@ -116,6 +198,32 @@ class Simulation:
         "none", str, "Layers that keep only their input and compute their forward again before the backward.",
         choices=RECOMPUTES,
     )  # fmt: skip
+    recompute_blocks: int | None = setting(
+        None, int, "With --recompute full, only so many blocks of each stage, from its first; default: all."
+    )
+    sharding: str | None = setting(
+        None, str, "What replicas divide: nothing, optimizer state (zero1), gradients too (zero2), parameters too "
+        "(zero3); default: nothing, or as the framework.", choices=SHARDINGS,
+    )  # fmt: skip
+    sharding_size: int | None = setting(None, int, "Over how many replicas that is divided; default: all of them.")
+    gradient_precision: str | None = setting(
+        None, str, "Precision of gradients that are summed; default: that of the parameters, or as the framework.",
+        choices=PRECISIONS,
+    )  # fmt: skip
+    gradient_overlap: bool | None = setting(
+        None, bool, "Sum gradients in buckets while the last backwards run; gather parameters while first forwards do."
+    )
+    rings: str | None = setting(
+        None, str, "Rings over which replicas sum gradients: one, or one for each of a node's NICs that they reach.",
+        choices=RINGS,
+    )  # fmt: skip
+    tied_all_reduce: bool | None = setting(
+        None, bool, "First and last stage both hold a tied embedding, and sum its gradient."
+    )
+    gradient_norm: bool | None = setting(None, bool, "All devices exchange the gradients' norm before optimizer steps.")
+    reserve: "float | str" = setting(
+        0.0, float, "Memory of each GPU that the framework holds beside tensors (4GB).", metavar="SIZE", parse=size_of
+    )
     pair_overlap: float = setting(
         0.0, float, "Of a forward and a backward that run as one (DualPipe), the part of the shorter that is hidden."
     )
@@ -158,10 +266,10 @@ class Simulation:
 
     def check(self) -> None:
         """Refuse fields that are missing, contradict each other, or have no effect."""
-        settings.check_choices(self)
         self._check_types()
         given = {name for name, default in defaults().items() if not _is(getattr(self, name), default)}
-        check_together(given)
+        check_together(given, traces=(self.trace,))
+        settings.check_choices(self)
         if "seed" in given and "iterations" not in given:
             raise InputError("seed has no effect without iterations")
 
@@ -189,20 +297,44 @@ def checked(name: str, value: Any, place: str) -> Any:  # noqa: ANN401 - what a 
     return None if value is None else serialisation.checked(kind, value, place)
 
 
+def with_defaults(simulation: Simulation) -> Simulation:
+    """The simulation with what its framework, or no framework, makes of fields that are not given.
+
+    >>> ps.studies.simulation.with_defaults(ps.Simulation(framework="deepspeed")).transfers
+    'sequential'
+    """
+    values = UNSTATED | FRAMEWORKS.get(simulation.framework or "", {})
+    if (simulation.interleave or 1) > 1 and simulation.scheduler == defaults()["scheduler"]:
+        simulation = replace(simulation, scheduler="interleaved")
+    if simulation.framework == "megatron" and isinstance(simulation.scheduler, str):
+        values |= {"transfers": _MEGATRON_TRANSFERS.get(simulation.scheduler.partition("(")[0], "rendezvous")}
+    if any(getattr(simulation, name) is not None for name in LAYOUT):
+        values |= {"planner": "megatron"}
+    return replace(simulation, **{name: value for name, value in values.items() if getattr(simulation, name) is None})
+
+
 def defaults() -> dict[str, Any]:
     """The default of every field."""
     return settings.defaults_of(Simulation)
 
 
-def check_together(names: "set[str] | frozenset[str]", where: str = "") -> None:
+def may_be_model(trace: object) -> bool:
+    """Whether a TRACE is the name of a model, or of a model and a bundled trace."""
+    return isinstance(trace, str) and (trace.startswith(MODEL) or trace.partition("(")[0].strip() in ARCHITECTURES)
+
+
+def check_together(names: "set[str] | frozenset[str]", where: str = "", traces: Sequence[object] = ()) -> None:
     """Refuse names of fields that contradict each other, that have no effect, or without which nothing is described.
 
-    `where` ends the sentence about what is missing: what it could have been given in.
+    `where` ends the sentence about what is missing: what it could have been given in. `traces` are the values of trace.
     """
     exclusive = (
         ("trace", "architecture"),
         ("plan", "planner"),
         ("plan", "microbatches"),
+        ("plan", "global_batch"),
+        ("microbatches", "global_batch"),
+        *(("plan", name) for name in LAYOUT),
         ("optimizer", "optimizer_s_per_byte"),
         ("optimizer", "optimizer_state"),
     )
@@ -212,17 +344,20 @@ def check_together(names: "set[str] | frozenset[str]", where: str = "") -> None:
     if not {"trace", "architecture"} & names or "cluster" not in names:
         missing = "cluster" if {"trace", "architecture"} & names else "trace, or architecture,"
         raise InputError(f"{missing} is missing{where}")
-    if "efficiency" in names and "architecture" not in names:
-        raise InputError("efficiency has no effect without architecture: a trace has its own times")
+    is_computed = "architecture" in names or any(map(may_be_model, traces))
+    for name in COMPUTED if not is_computed else ():
+        if name in names:
+            raise InputError(f"{name} has no effect without a model that is computed: a trace has its own times")
     if "jitter" in names and "iterations" not in names:
         raise InputError("jitter has no effect without iterations")
 
 
 def idle_fields(simulation: Simulation) -> frozenset[str]:
     """The fields that have no effect on the result of a simulation."""
+    stated = simulation.efficiency != defaults()["efficiency"] and may_be_model(simulation.trace)
     effects = (
+        (("efficiency",), simulation.architecture is not None or stated),
         (("planner", "microbatches"), simulation.plan is None),
-        (("efficiency",), simulation.architecture is not None),
         (("seed", "jitter"), simulation.iterations is not None),
     )
     return frozenset(name for names, has_effect in effects if not has_effect for name in names)
@@ -272,7 +407,10 @@ def _as_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(given)
     options = found.pop("options", None)
     if options is not None:
-        found = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)} | found
+        stated = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+        if stated.pop("gradient_bytes") is not None:
+            raise InputError("options: gradient_bytes found; gradient_precision is the keyword for it")
+        found = stated | found
     planner, plan = found.get("planner"), found.get("plan")
     if planner is not None and _is_plan(planner):
         found["plan"] = found.pop("planner")

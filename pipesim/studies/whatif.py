@@ -19,7 +19,7 @@ from pipesim.core.program import WEIGHT, Program
 from pipesim.engines import ENGINES
 from pipesim.lowering import Setup, lower
 from pipesim.lowering.compute import PHASES, WITH_RECOMPUTATION
-from pipesim.lowering.recompute import chosen_layers
+from pipesim.lowering.recompute import recomputation_of
 
 What = Literal["device", "link", "layer"]
 WHATS: tuple[What, ...] = ("device", "link", "layer")
@@ -86,16 +86,19 @@ def _faster(program: Program, chosen: NDArray[np.bool_], by: float) -> Ints:
 def _faster_layers(case: Setup, program: Program, by: float) -> list[Ints]:
     """Durations with one layer faster, for each layer: tasks of its stage lose its part of the time saved."""
     found = []
-    again = chosen_layers(case.options.recompute, case.costs, _kind(case, case.plan.devices[0]))
+    recomputed = [recomputation_of(case, n) for n in range(len(case.plan.stages))]
     for layer in range(len(case.costs.model)):
         duration = program.duration.copy()
         stage = next(n for n, part in enumerate(case.plan.stages) if part.start <= layer < part.stop)
         for device in case.plan.stages[stage].devices:
             mine = (program.stage == stage) & (program.lane == case.plan.devices.index(device))
             for kind, phase in PHASES.items():
-                seconds = case.costs.seconds(phase, _kind(case, device), case.plan.share(stage))[layer]
-                if phase in WITH_RECOMPUTATION and again[layer]:
-                    seconds += case.costs.seconds("recompute", _kind(case, device), case.plan.share(stage))[layer]
+                costs, how = case.costs_at(stage), (_kind(case, device), case.plan.share(stage))
+                seconds = costs.seconds(phase, *how)[layer]
+                if phase in WITH_RECOMPUTATION and recomputed[stage].whole[layer]:
+                    seconds += costs.seconds("recompute", *how)[layer]
+                if phase in WITH_RECOMPUTATION and recomputed[stage].core[layer]:
+                    seconds += costs.seconds("core", *how)[layer]
                 saved = int(units.to_ns(np.array([seconds * (1 - 1 / (1 + by))]))[0])
                 rows = mine & (program.kind == kind) & (program.kind <= WEIGHT)
                 duration[rows] = np.maximum(duration[rows] - saved, 0)

@@ -22,7 +22,7 @@ def fat_tree(
     bandwidth: float | str = "100 Gb/s",
     *,
     latency: float | str = "1us",
-    device: str = "v100-16gb",
+    device: str = parts.DEVICE,
     memory: float | str | None = None,
 ) -> Cluster:
     """Of k pods, each with k/2 edge and k/2 aggregation switches; (k/2)² cores; k³/4 devices, one per host port.

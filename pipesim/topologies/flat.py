@@ -17,7 +17,7 @@ def flat(
     bandwidth: float | str,
     *,
     latency: float | str = "2.5us",
-    device: str = "v100-16gb",
+    device: str = parts.DEVICE,
     memory: float | str | None = None,
 ) -> Cluster:
     """Every device has a full-duplex link of this bandwidth to the switch, so every pair gets it.

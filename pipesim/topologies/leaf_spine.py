@@ -19,7 +19,7 @@ def leaf_spine(
     uplink: float | str,
     *,
     latency: float | str = "1.25us",
-    device: str = "v100-16gb",
+    device: str = parts.DEVICE,
     memory: float | str | None = None,
 ) -> Cluster:
     """Each of `per_leaf` devices has `bandwidth` to its leaf; each leaf has `uplink` to each spine.

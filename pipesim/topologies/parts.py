@@ -18,6 +18,8 @@ MOST_DEVICES = 2**14
 MOST_LINKS = 2**19
 MOST_MEMORY = 2.0**60
 LONGEST_PATH = 1024
+DEVICE = "v100-16gb"
+"""The kind of devices of a topology that is no machine, where none is named."""
 # The precision of a device's peak.
 PRECISION = "fp16"
 

@@ -32,7 +32,7 @@ def random(
     *,
     distribution: Distribution = "choice",
     latency: float | str = "5us",
-    device: str = "v100-16gb",
+    device: str = parts.DEVICE,
     memory: float | str | None = None,
 ) -> Cluster:
     """Pairs of devices joined directly, each with a bandwidth drawn from `bandwidths`; the same for the same seed.

@@ -17,7 +17,7 @@ def ring(
     bandwidth: float | str,
     *,
     latency: float | str = "2us",
-    device: str = "v100-16gb",
+    device: str = parts.DEVICE,
     memory: float | str | None = None,
 ) -> Cluster:
     """Every device has a link to the next, the last to the first; others are reached through these.

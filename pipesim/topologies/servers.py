@@ -26,7 +26,7 @@ def servers(
     pcie: float | str | None = None,
     latency: float | str = "1us",
     network_latency: float | str = "2.5us",
-    device: str = "v100-16gb",
+    device: str = parts.DEVICE,
     memory: float | str | None = None,
 ) -> Cluster:
     """In each node a switch joins the devices with `intra`; each of the node's NICs has `inter` to the core switch.

@@ -19,7 +19,7 @@ def torus2d(
     bandwidth: float | str,
     *,
     latency: float | str = "2us",
-    device: str = "v100-16gb",
+    device: str = parts.DEVICE,
     memory: float | str | None = None,
 ) -> Cluster:
     """Device `r * columns + c` has links to its neighbours in row r and in column c, around the edges.

@@ -82,7 +82,7 @@ WRONG = {
     "an export of no kind": (["export", *SMALL, "-o", "timeline.xyz"], "timeline.xyz"),
     "nothing varies": (["simulate", *SMALL, "-n", "3"], "jitter"),
     "a planner that cannot be imported": (["plan", "bert-large", FLAT, "-p", "no.such:planner"], "cannot import"),
-    "a trace of other devices": (["plan", "bert-large", 'flat(2, bandwidth=1e9, device="h100-80gb")'], "h100-80gb"),
+    "a trace of other devices": (["plan", "gpt-small-cpu", 'flat(2, bandwidth=1e9, device="h100-80gb")'], "h100-80gb"),
     "an option of another kind": (
         ["plan", "bert-large", FLAT, "-p", "spp(most_stages=2.5)"],
         "most_stages: 2.5 found; int was expected",

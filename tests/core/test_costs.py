@@ -182,6 +182,7 @@ def test_where_only_whole_backwards_were_recorded_a_stated_share_is_the_weights_
         "backward_input": [1.5, 3.0],
         "backward_weight": [0.5, 1.0],
         "recompute": [1.0, 2.0],
+        "core": [0.0, 0.0],
     }
     assert costs_of(trace_of(), weight_share=0.25).weight_share == 0.25
 

@@ -143,8 +143,9 @@ def test_engines_agree_on_every_trace_topology_and_schedule(trace, topology, sch
     try:
         reference = event.run(program)
     except DeadlockError:
-        assert transfers == "blocking"
-        assert not DECLARED[schedule].completes, "it declares that it completes"
+        assert transfers in {"blocking", "paired", "sequential"}
+        # What a rank receives for a pair may depend on what it sends after it, in orders that are not Megatron-LM's.
+        assert transfers == "paired" or not DECLARED[schedule].completes, "it declares that it completes"
         check_stuck_alike(program)
         program = program_of(trace, topology, schedule, Options(sharing, "rendezvous", 1e-12))
         reference = event.run(program)

@@ -22,8 +22,8 @@ PACKAGE = ROOT / "pipesim"
 MAP = """
 base: errors checks units files arrays serialisation spelling lookup settings formulas tables intervals kernels
       widest_paths chains moved minimise
-core: sharing calibrations devices trace work model cluster widths costs plan granularity members limits schedule
-      scenario background progress completion legality recording program rates timeline
+core: sharing calibrations devices cluster teams trace work model widths costs plan granularity members limits
+      schedule scenario background progress completion legality recording program rates timeline
 lowering
 analysis: metrics curves channels spread trace_diff bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*

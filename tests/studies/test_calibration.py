@@ -104,7 +104,7 @@ def test_a_calibrated_device_gives_the_iterations_that_were_measured(run, tmp_pa
         ("architecture,cluster,iteration_s\ngpt2,flat(2),\n", "line 2: iteration_s is empty"),
         ("architecture,cluster,iteration_s\ngpt2,flat(2),-1\n", "line 2: "),
         ("architecture,klaster,iteration_s\ngpt2,flat(2),1\n", "column 'klaster' is unknown; did you mean 'cluster'"),
-        ("trace,cluster,iteration_s\nbert-large,\"flat(2, '1GB/s')\",1\n", "a model whose times are computed"),
+        ("trace,cluster,iteration_s\nbert-large,\"flat(2, '1GB/s')\",1\n", "'bert-large' is a recorded trace"),
         ("architecture,cluster,microbatches,iteration_s\ngpt2,flat(2),many,1\n", "microbatches = 'many' found"),
         ("architecture,cluster,iteration_s\n", "no measurements found"),
     ],

@@ -10,7 +10,7 @@ import click
 from pipesim.base.errors import InputError
 from pipesim.base.settings import setting
 from pipesim.cli import options, setting_options
-from pipesim.studies.simulation import Simulation
+from pipesim.studies.simulation import Simulation, with_defaults
 
 if TYPE_CHECKING:
     from pipesim.core.recording import Recording
@@ -153,7 +153,8 @@ def rebuild(
     on = loading.load_cluster(cluster) if cluster else None
     with options.busy("reading", quiet=as_json):
         found = reading.read([Path(file) for file in files])
-    lowering = Options(simulation.sharing, simulation.transfers)  # type: ignore[arg-type]  # checked by click
+    chosen = with_defaults(simulation)
+    lowering = Options(chosen.sharing, chosen.transfers)  # type: ignore[arg-type]  # checked by click
     made = rebuilding.rebuilt(found, on, lowering, simulation.engine)
     saved.write(made, quiet=as_json)
     data = rebuilding.comparison(made)

@@ -33,7 +33,10 @@ class ImportedProgram:
         choices=tuple(name for name, rule in SHARING_RULES.items() if rule.has_links),
     )
     transfers: str = setting(
-        "eager", str, "When transfers start.", choices=tuple(name for name in TRANSFERS if name != "blocking")
+        "eager",
+        str,
+        "When transfers start.",
+        choices=TRANSFERS[:2],  # those that hold no device,
     )
 
 

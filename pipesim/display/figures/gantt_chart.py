@@ -31,6 +31,7 @@ _COLORS = {
     "activation": "#0072B2",
     "gradient": "#F2A477",
     "all_reduce": "#A64D79",
+    "all_gather": "#5C8A3A",
 }
 _WORDS = {
     "input": "input gradient",
@@ -38,6 +39,7 @@ _WORDS = {
     "activation": "activations",
     "gradient": "gradients",
     "all_reduce": "all-reduce",
+    "all_gather": "all-gather",
 }
 
 _MEMORY = "#7F7F7F"

@@ -15,7 +15,7 @@ import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.intervals import tracks
-from pipesim.core.program import ALL_REDUCE
+from pipesim.core.program import COLLECTIVES
 from pipesim.core.timeline import Timeline
 
 _GAP = 0.5  # between devices and media, in rows
@@ -79,7 +79,7 @@ def _computation(timeline: Timeline) -> tuple[Ints, Ints]:
 def _bands(timeline: Timeline) -> tuple[Ints, Ints]:
     """All-reduces, each on its sender; those of a rule without links, one per ring, on all devices of their stage."""
     program = timeline.program
-    task = np.flatnonzero(program.kind == ALL_REDUCE)
+    task = np.flatnonzero(np.isin(program.kind, COLLECTIVES))
     if program.sharing_rule.has_links or not len(task):
         return program.source[task], task
     on_lane = program.is_compute
@@ -132,7 +132,7 @@ def _shades(timeline: Timeline) -> Ints:
     program = timeline.program
     stages = int(program.stage.max(initial=0)) + 1
     code = program.source * stages + program.stage
-    shaded = program.is_compute | (program.kind == ALL_REDUCE)
+    shaded = program.is_compute | np.isin(program.kind, COLLECTIVES)
     present = np.unique(code[shaded])
     device = present // stages
     number = np.arange(len(present)) - np.searchsorted(device, device)

@@ -15,11 +15,12 @@ from pipesim.base import files, lookup, serialisation
 from pipesim.base.errors import PipesimError, within
 from pipesim.core.background import Background
 from pipesim.core.schedule import Schedule
-from pipesim.core.trace import Trace
+from pipesim.core.trace import Trace, is_usual
 from pipesim.frameworks import huggingface
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
 from pipesim.studies import loading
+from pipesim.studies.setups import model_named
 from pipesim.studies.sweep.functions import Functions, is_own, source_digest
 from pipesim.topologies import TOPOLOGIES
 from pipesim.topologies.hosts import cluster_file
@@ -75,6 +76,9 @@ class Inputs:
         if name == "architecture" and files.exists(self.file.parent / text):
             self._read_model(text, [text], {})
             return
+        if name == "trace":
+            lookup.resolve(model_named(text), ARCHITECTURES, "architecture")
+            return
         function, positional, keywords = lookup.parse_call(text, name)
         self.functions.check(text, _FAMILIES[name], name)
         if name == "architecture" and function == _MODEL_FILE:
@@ -120,6 +124,8 @@ class Inputs:
             return cluster_file.is_file(text, TOPOLOGIES) or cluster_file.is_file(
                 str(self.file.parent / text), TOPOLOGIES
             )
+        if name == "trace" and not files.exists(self.file.parent / text) and model_named(text):
+            return False
         return name in _ALWAYS_FILES or (name == "scheduler" and text.endswith(_SCHEDULES))
 
     def _path(self, name: str, text: str) -> Path | str:
@@ -155,7 +161,7 @@ def digest(value: Any) -> str:  # noqa: ANN401 - any input
 
 
 def _columns(table: Mapping[str, Any]) -> dict[str, list[Any]]:
-    return {name: values.tolist() for name, values in table.items()}
+    return {name: values.tolist() for name, values in table.items() if not is_usual(name, values)}
 
 
 def _hash(data: bytes) -> str:

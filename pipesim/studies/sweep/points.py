@@ -17,7 +17,7 @@ from pipesim.base.errors import within
 from pipesim.base.formulas import Template
 from pipesim.base.settings import settings_of
 from pipesim.core.devices import device_kind
-from pipesim.studies.simulation import KEY_FIELDS, Simulation, checked, defaults, idle_fields
+from pipesim.studies.simulation import KEY_FIELDS, Simulation, checked, defaults, idle_fields, with_defaults
 
 # Raised whenever the same point would come to other numbers: rows of an older number are computed again.
 SEMANTICS = 9
@@ -26,6 +26,9 @@ DEFAULTS_0_1 = {"efficiency": 0.5}  # of pipesim 0.1, where they may differ from
 
 FIELDS = KEY_FIELDS
 _DEFAULTS = defaults()
+_WITH_DEFAULTS = {
+    name: getattr(with_defaults(Simulation()), name) for name in FIELDS
+}  # what fields are that are not given
 _TEXTS = frozenset(name for name, about in settings_of(Simulation).items() if about.kind is str and not about.choices)
 _MOST_KNOWN = 10_000
 
@@ -110,7 +113,7 @@ def key(
     taken. What has no effect does not count, nor what is left at its default: an option that is new changes no key.
     `as_0_1`: the key that pipesim 0.1 gave the point, which held the package's version.
     """
-    idle = idle_fields(point)
+    point, idle = with_defaults(point), idle_fields(point)
     counted = {
         name: contents.get(f"{name} {value}", value)
         for name in FIELDS
@@ -131,5 +134,5 @@ def hashed(text: str) -> bytes:
 
 def is_default(name: str, value: Any, *, as_0_1: bool = False) -> bool:  # noqa: ANN401 - as `check_value`
     """Whether a field is left at its default, or at that of pipesim 0.1."""
-    defaults = _DEFAULTS | DEFAULTS_0_1 if as_0_1 else _DEFAULTS
+    defaults = _WITH_DEFAULTS | DEFAULTS_0_1 if as_0_1 else _WITH_DEFAULTS
     return bool(value == defaults[name])

@@ -237,7 +237,8 @@ def _check_grid(grid: Grid, bound: Mapping[str, Any], metrics: Sequence[str]) ->
     """Refuse axes without effect, values that no option has, and names that something else has."""
     with within("grid"):
         where = " in [simulate], and no axis of [grid] has this name"
-        check_together({*bound, *grid.axes}, where)
+        traces = [bound.get("trace"), *grid.axes.get("trace", ())]
+        check_together({*bound, *grid.axes}, where, traces)
         used = Maker(bound, grid.axes).used
         taken = {outputs.column(name) for name in metrics} | store.RESERVED
         for name, values in grid.axes.items():

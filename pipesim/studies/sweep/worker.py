@@ -23,7 +23,7 @@ from pipesim.core.trace import Trace
 from pipesim.lowering import Setup
 from pipesim.studies import setups
 from pipesim.studies.results import SimulationResult, simulated
-from pipesim.studies.simulation import Simulation, defaults
+from pipesim.studies.simulation import Simulation, defaults, may_be_model
 from pipesim.studies.sweep import outputs
 from pipesim.studies.sweep.outputs import PointResult, Value
 
@@ -37,9 +37,15 @@ UNPLANNED: dict[str, Any] = {
     for name, value in defaults().items()
     if name in {
         "scheduler", "sharing", "transfers", "optimizer", "optimizer_s_per_byte", "optimizer_state", "recompute",
-        "pair_overlap", "pair_factor", "scenario", "background", "iterations", "seed", "jitter",
+        "pair_overlap", "pair_factor", "scenario", "background", "iterations", "seed", "jitter", "sharding",
+        "sharding_size", "gradient_precision", "gradient_overlap", "rings", "scatter_sends", "tied_all_reduce",
+        "gradient_norm", "reserve", "recompute_blocks",
     }
 }  # fmt: skip
+# What the trace of a point depends on, where it is recorded, and where it may be computed for the cluster.
+_RECORDED = ("trace", "microbatch_size", "tensor", "context", "expert")
+_COMPUTED = (*_RECORDED, "architecture", "efficiency", "cluster", "device", "sequence", "precision",
+             "sequence_parallel", "tensor_overlap", "framework")  # fmt: skip
 _READ = ("trace", "plan", "scheduler", "scenario", "background")  # fields whose files were read before
 
 
@@ -117,32 +123,34 @@ class Worker:
         return setups.assembled(known, plan, costs, cluster, options, scenario)
 
     def _inputs(self, point: Simulation) -> tuple[Cluster, Trace, Costs]:
-        cluster = self._cluster(point.cluster, point.device)
-        kinds = tuple(dict.fromkeys(device.kind for device in cluster.devices))
-        source = (point.trace, None, 0.0, ()) if point.trace else (None, point.architecture, point.efficiency, kinds)
-        costs = self._costs(source, point.microbatch_size, point.scaling, point.weight_share)
+        kind_of = (point.trace, point.architecture) if point.device is None else (None, None)
+        cluster = self._cluster(point.cluster, point.device, kind_of)
+        chosen = _RECORDED if self._is_recorded(point) else _COMPUTED
+        reduced = replace(Simulation(), **{name: getattr(point, name) for name in chosen})
+        costs = self._costs(reduced, point.scaling, point.weight_share)
         setups.check_kinds(costs, cluster)
-        return cluster, self._trace(*source), costs
+        return cluster, self._trace(reduced), costs
+
+    def _is_recorded(self, point: Simulation) -> bool:
+        """Whether a point's times do not depend on its cluster."""
+        return point.trace is not None and not may_be_model(point.trace)
 
     # What is kept; arguments are text and numbers.
 
-    def _make_cluster(self, text: str, device: str | None) -> Cluster:
-        cluster = self._read("cluster", text) or text
-        return setups.cluster_of(Simulation(cluster=cluster, device=device))
+    def _make_cluster(self, text: str, device: str | None, kind_of: tuple[Any, str | None]) -> Cluster:
+        described = Simulation(trace=kind_of[0], architecture=kind_of[1], device=device, cluster=text)
+        return setups.cluster_of(replace(self._known(described), cluster=self._read("cluster", text) or text))
 
-    def _make_trace(
-        self, name: str | None, architecture: str | None, efficiency: float | str, kinds: tuple[str, ...]
-    ) -> Trace:
-        if name is not None:
-            return self._read("trace", name)  # type: ignore[no-any-return]  # what was read there
-        text = self._read("architecture", architecture) or architecture
-        return setups.architecture_trace(text or "", efficiency, kinds)
+    def _make_trace(self, reduced: Simulation) -> Trace:
+        if reduced.cluster is None:
+            return self._read("trace", reduced.trace)  # type: ignore[no-any-return]  # what was read there
+        kind_of = (reduced.trace, reduced.architecture) if reduced.device is None else (None, None)
+        cluster = self._cluster(reduced.cluster, reduced.device, kind_of)
+        read = self._read("architecture", reduced.architecture) or reduced.architecture
+        return setups.trace_of(replace(reduced, architecture=read), cluster)
 
-    def _make_costs(
-        self, source: tuple[Any, ...], microbatch_size: int | None, scaling: str, weight_share: float
-    ) -> Costs:
-        how = Simulation(microbatch_size=microbatch_size, scaling=scaling, weight_share=weight_share)
-        return setups.costs_in(how, self._trace(*source))
+    def _make_costs(self, reduced: Simulation, scaling: str, weight_share: float) -> Costs:
+        return setups.costs_in(replace(reduced, scaling=scaling, weight_share=weight_share), self._trace(reduced))
 
     def _make_plan(self, point: Simulation) -> Plan:
         cluster, _, costs = self._inputs(point)

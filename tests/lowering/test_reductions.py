@@ -6,7 +6,7 @@ from helpers.networks import pipeline
 from helpers.small_programs import replicated
 from pipesim.core.program import ALL_REDUCE, OPTIMIZER
 from pipesim.engines.event import run
-from pipesim.lowering.rings import in_ring
+from pipesim.lowering.reductions import in_ring
 from pipesim.studies.loading import load_cluster
 
 

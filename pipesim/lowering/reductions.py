@@ -1,0 +1,296 @@
+"""The pass that adds what the replicas of a stage exchange: rings that sum gradients and gather parameters.
+
+    replicas    teams of the same stage; GPU i of each team exchanges with GPU i of the others, so a stage of tensor
+                width t has t groups. Context-parallel GPUs hold the same parameters: they are of the same group.
+
+    sharding    after the last backward                                 then the optimizer's step      then
+    none        all-reduce: 2(k-1) messages of 1/k                      on all parameters
+    zero1       reduce-scatter: k-1 messages of 1/k                     on 1/k of the parameters       all-gather: k-1
+    zero2       a reduce-scatter after every backward                   as zero1                       as zero1
+    zero3       as zero2, and an all-gather before every forward        on 1/k                         nothing
+                and backward, one action ahead
+
+With a smaller `sharding_size` s, k replicas form k/s groups that shard; what a GPU keeps of the sum is all-reduced
+between the groups. With `gradient_overlap`, all but the last bucket of gradients is reduced while the last backward
+runs, and all but the first bucket of parameters is gathered while the first forward does.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from pipesim.base import units
+from pipesim.base.arrays import Ints, Ragged
+from pipesim.core.cluster import Cluster
+from pipesim.core.program import ALL_GATHER, ALL_REDUCE, BACKWARD, FORWARD, INPUT, WEIGHT
+from pipesim.lowering.messages import Alone, alone
+from pipesim.lowering.setup import Setup
+from pipesim.lowering.tasks import Tasks
+
+Edges = list[tuple[str, str]]
+
+BUCKET = 40e6
+"""Parameters in a bucket, as Megatron-LM's default."""
+NOTHING: Ints = np.zeros(0, np.int64)
+
+
+class RingGroups(NamedTuple):
+    """A collective of each of some groups: bytes on each GPU, and how often they go round (an all-reduce: twice)."""
+
+    groups: Sequence[Sequence[str]]
+    rounds: int
+    size: float
+    kind: int = ALL_REDUCE
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What one stage exchanges: its groups of GPUs, and bytes of gradients and of parameters on each GPU."""
+
+    stage: int
+    groups: tuple[tuple[str, ...], ...]
+    gradients: float
+    parameters: float
+    shards: int
+
+    @property
+    def size(self) -> int:
+        """The GPUs of a group."""
+        return len(self.groups[0])
+
+
+def exchange_of(setup: Setup, stage: int) -> Exchange:
+    """The groups of a stage, of GPUs that hold the same parameters."""
+    plan, options = setup.plan, setup.options
+    teams = [plan.team(device) for device in plan.stages[stage].devices]
+    tensor, context = plan.widths(stage).tensor, plan.widths(stage).context
+    groups = tuple(tuple(team[part * tensor + i] for team in teams for part in range(context)) for i in range(tensor))
+    held = setup.parameter_bytes(stage)
+    factor = 1.0 if options.gradient_bytes is None else options.gradient_bytes
+    return Exchange(stage, groups, held * factor, held, shards(setup, stage))
+
+
+def shards(setup: Setup, stage: int) -> int:
+    """Over how many GPUs the optimizer's state and step of a stage are divided."""
+    if setup.options.sharding == "none":
+        return 1
+    copies = len(setup.plan.stages[stage].devices) * setup.plan.context
+    size = setup.options.sharding_size
+    return copies if size is None or copies % size else min(size, copies)
+
+
+def add_exchanges(tasks: Tasks, setup: Setup) -> None:
+    """Reductions of every stage, the sum of a tied embedding, the norm, and gathers after the optimizer's step."""
+    exchanges = [exchange_of(setup, n) for n in range(len(setup.plan.stages))]
+    ends = [_add_reduction(tasks, setup, exchange) for exchange in exchanges]
+    if setup.options.tied_all_reduce:
+        _add_tied(tasks, setup, ends)
+    if setup.options.gradient_norm and len(setup.plan.gpus) > 1:
+        ends = [_add_norm(tasks, setup, ends)] * len(ends)
+    for exchange, done in zip(exchanges, ends, strict=True):
+        _add_step(tasks, setup, exchange, done)
+
+
+def _slots(setup: Setup, stage: int) -> range:
+    return range(setup.first_slot[stage], setup.first_slot[stage + 1])
+
+
+def _add_reduction(tasks: Tasks, setup: Setup, exchange: Exchange) -> Ints:
+    """What sums a stage's gradients; returns what the optimizer's step must wait for."""
+    slots = _slots(setup, exchange.stage)
+    last = setup.last_backward[slots.start : slots.stop]
+    last = last[last >= 0]
+    if setup.options.sharding == "zero3" and exchange.size > 1:
+        _add_gathers(tasks, setup, exchange)
+    if exchange.size == 1 or not exchange.gradients:
+        return last
+    if setup.options.sharding in {"zero2", "zero3"}:
+        steps = [_reduce(tasks, setup, exchange, 1.0, needed) for needed in _backwards(setup, exchange.stage)]
+        return np.concatenate([last, *steps])
+    last_part = _bucket_part(setup, exchange)
+    if not setup.options.gradient_overlap or last_part == 1:
+        return _reduce(tasks, setup, exchange, 1.0, last)
+    lane_starts = setup.schedule.starts[:-1]
+    before = last[~np.isin(last, lane_starts)] - 1
+    first_ready = int(_duration(tasks, last).min() * last_part)
+    early = _reduce(tasks, setup, exchange, 1 - last_part, before, delay=first_ready)
+    late = _reduce(tasks, setup, exchange, last_part, last)
+    tasks.needs.append((np.repeat(late, len(early)), np.tile(early, len(late))))
+    return np.concatenate([early, late])
+
+
+def _bucket_part(setup: Setup, exchange: Exchange) -> float:
+    """The part of a stage's parameters that is in the last bucket."""
+    value = _VALUE.get(setup.costs.model.precision, 2.0)
+    return min(1.0, BUCKET * value / exchange.parameters)
+
+
+_VALUE = {"fp32": 4.0, "tf32": 4.0}  # bytes of a parameter; otherwise 2
+
+
+def _duration(tasks: Tasks, action: Ints) -> Ints:
+    """Nanoseconds of actions, which are the first tasks."""
+    durations: Ints = tasks.columns["duration"][0][action]
+    return durations
+
+
+def _backwards(setup: Setup, stage: int) -> Iterable[Ints]:
+    """The j-th backwards of all replicas of a stage, for every j."""
+    return _nth(setup, stage, (BACKWARD, WEIGHT))
+
+
+def _nth(setup: Setup, stage: int, kinds: tuple[int, ...]) -> Iterable[Ints]:
+    schedule = setup.schedule
+    chosen = np.flatnonzero((schedule.stage == stage) & np.isin(schedule.kind, kinds))
+    by_rank = [chosen[schedule.rank[chosen] == rank] for rank in np.unique(schedule.rank[chosen]).tolist()]
+    for j in range(max(map(len, by_rank), default=0)):
+        yield np.array([rows[j] for rows in by_rank if j < len(rows)], np.int64)
+
+
+def _reduce(tasks: Tasks, setup: Setup, exchange: Exchange, part: float, needs: Ints, *, delay: int = 0) -> Ints:
+    """Sum this part of the gradients, after these tasks; returns the tasks that do so."""
+    size, shard = exchange.gradients * part, exchange.shards
+    if setup.options.sharding == "none":
+        return _add_rings(tasks, setup, exchange.stage, RingGroups(exchange.groups, 2, size), needs, delay=delay)
+    inner, outer = _divided(exchange)
+    done = _add_rings(tasks, setup, exchange.stage, RingGroups(inner, 1, size), needs, delay=delay)
+    if outer:
+        done = _add_rings(tasks, setup, exchange.stage, RingGroups(outer, 2, size / shard), done)
+    return done
+
+
+def _divided(exchange: Exchange) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
+    """The groups that shard, neighbours, and those of GPUs that keep the same shard."""
+    shard = exchange.shards
+    if shard == exchange.size:
+        return exchange.groups, ()
+    inner = tuple(group[i : i + shard] for group in exchange.groups for i in range(0, len(group), shard))
+    outer = tuple(group[i::shard] for group in exchange.groups for i in range(shard))
+    return tuple(group for group in inner if len(group) > 1), outer
+
+
+def _add_tied(tasks: Tasks, setup: Setup, ends: list[Ints]) -> None:
+    """The embedding's gradient is summed between the first stage and the one with the head that uses its matrix."""
+    size, first, last = tied_bytes(setup), 0, len(setup.plan.stages) - 1
+    if not size or first == last or setup.plan.stages[first].devices == setup.plan.stages[last].devices:
+        return
+    factor = 1.0 if setup.options.gradient_bytes is None else setup.options.gradient_bytes
+    done = np.concatenate([ends[first], ends[last]])
+    pairs = zip(setup.plan.stages[first].devices, setup.plan.stages[last].devices, strict=False)
+    groups = [pair for one, other in pairs for pair in zip(setup.plan.team(one), setup.plan.team(other), strict=False)]
+    both = _add_rings(tasks, setup, first, RingGroups(groups, 2, size * factor), done)
+    ends[first], ends[last] = np.concatenate([ends[first], both]), np.concatenate([ends[last], both])
+
+
+def tied_bytes(setup: Setup) -> float:
+    """Bytes of the embedding's matrix that a head at the other end of the pipeline uses; 0 where there is none."""
+    model = setup.costs_at(0).model
+    if not any(layer.kind == "tied_head" for layer in model.layers):
+        return 0.0
+    return float(next((layer.parameter_bytes for layer in model.layers if layer.kind == "embedding"), 0))
+
+
+def _add_norm(tasks: Tasks, setup: Setup, ends: list[Ints]) -> Ints:
+    """A number that all devices sum: a task without bytes that needs all of them, as long as a tree's latencies."""
+    gpus = setup.plan.gpus
+    delay = setup.cluster.route(gpus[0], gpus[-1]).delay * 2 * np.ceil(np.log2(len(gpus)))
+    lasts = units.ns_of(delay)
+    index = tasks.add(1, kind=ALL_REDUCE, stage=0, source=0, target=0, duration=lasts, delay=lasts)
+    tasks.routes.append(Ragged.of([()]))
+    every = np.unique(np.concatenate(ends))
+    tasks.needs.append((np.repeat(index, len(every)), every))
+    return index
+
+
+def _add_step(tasks: Tasks, setup: Setup, exchange: Exchange, done: Ints) -> None:
+    """The optimizer's step waits for the gradients; where it is sharded, parameters are gathered after it."""
+    slots = [slot for slot in _slots(setup, exchange.stage) if slot in tasks.optimizer_of]
+    steps = np.array([tasks.optimizer_of[slot] for slot in slots], np.int64)
+    tasks.needs.append((np.repeat(steps, len(done)), np.tile(done, len(steps))))
+    if setup.options.sharding not in {"zero1", "zero2"} or exchange.shards == 1 or not exchange.parameters:
+        return
+    groups = _divided(exchange)[0]
+    if not setup.options.gradient_overlap:
+        needed = np.concatenate([done, steps])
+        _add_rings(tasks, setup, exchange.stage, RingGroups(groups, 1, exchange.parameters, ALL_GATHER), needed)
+        return
+    # In a steady state the gathers of the step before run beside the first forwards: they stand at the beginning.
+    part = _bucket_part(setup, exchange)
+    first = np.concatenate(list(_nth(setup, exchange.stage, (FORWARD,)))[:1] or [NOTHING])
+    begun = _add_rings(
+        tasks, setup, exchange.stage, RingGroups(groups, 1, exchange.parameters * part, ALL_GATHER), NOTHING
+    )
+    tasks.needs.append((np.repeat(first, len(begun)), np.tile(begun, len(first))))
+    if part < 1:
+        rest = _add_rings(
+            tasks, setup, exchange.stage, RingGroups(groups, 1, exchange.parameters * (1 - part), ALL_GATHER), begun
+        )
+        second = np.concatenate(list(_nth(setup, exchange.stage, (BACKWARD, INPUT)))[:1] or [NOTHING])
+        tasks.needs.append((np.repeat(second, len(rest)), np.tile(rest, len(second))))
+
+
+def _add_gathers(tasks: Tasks, setup: Setup, exchange: Exchange) -> None:
+    """A gather of the parameters before each forward and backward, while the action before that one runs."""
+    groups, starts = _divided(exchange)[0], setup.schedule.starts[:-1]
+    for kinds in ((FORWARD,), (BACKWARD, INPUT)):
+        for actions in _nth(setup, exchange.stage, kinds):
+            first_two = np.isin(actions, starts) | np.isin(actions - 1, starts)
+            ahead = actions[~first_two] - 2
+            gathered = _add_rings(
+                tasks, setup, exchange.stage, RingGroups(groups, 1, exchange.parameters, ALL_GATHER), ahead
+            )
+            tasks.needs.append((np.repeat(actions, len(gathered)), np.tile(gathered, len(actions))))
+
+
+def _add_rings(tasks: Tasks, setup: Setup, stage: int, collective: RingGroups, needs: Ints, *, delay: int = 0) -> Ints:
+    """A ring for each group, or several where they can use several NICs: edges with rounds x (k-1) messages each."""
+    groups, rounds, size, kind = collective
+    edges: Edges = []
+    messages: list[Alone] = []
+    for group in groups:
+        rings = rings_of(group, setup.cluster) if setup.options.rings == "all" else [in_ring(group, setup.cluster)]
+        k, part = len(group), size / len(group) / len(rings)
+        if not setup.sharing_rule.has_links:  # all at the pace of the worst pair inside the group, on no link
+            worst = max(alone(setup.cluster, a, b, part, rounds * (k - 1)) for a in group for b in group if a != b)
+            edges.append((rings[0][0], rings[0][1]))
+            messages.append(worst._replace(limit=np.inf, media=()))
+            continue
+        for ring in rings:
+            around = [*pairwise(ring), (ring[-1], ring[0])]
+            edges += around
+            messages += [alone(setup.cluster, a, b, part, rounds * (k - 1)) for a, b in around]
+    index = tasks.add(
+        len(edges),
+        kind=kind,
+        stage=stage,
+        source=np.array([setup.rank_of_gpu[a] for a, _ in edges]),
+        target=np.array([setup.rank_of_gpu[b] for _, b in edges]),
+        duration=np.array([message.duration + delay for message in messages]),
+        delay=np.array([message.delay + delay for message in messages]),
+        size=np.array([message.size for message in messages]),
+        limit=np.array([message.limit for message in messages]),
+    )
+    tasks.routes.append(Ragged.of([message.media for message in messages]))
+    tasks.needs.append((np.repeat(index, len(needs)), np.tile(needs, len(index))))
+    return index
+
+
+def in_ring(devices: Sequence[str], cluster: Cluster) -> list[str]:
+    """Node after node, so that a ring enters each once; otherwise in the order of the plan."""
+    nodes = [cluster.device(name).node for name in devices]
+    first = {node: place for place, node in reversed(list(enumerate(nodes)))}
+    return [name for _, name in sorted(zip(nodes, devices, strict=True), key=lambda pair: first[pair[0]])]
+
+
+def rings_of(devices: Sequence[str], cluster: Cluster) -> list[list[str]]:
+    """As many rings as every node has of these devices, each entering nodes at another of them, over its NIC."""
+    by_node: dict[str, list[str]] = {}
+    for name in devices:
+        by_node.setdefault(cluster.device(name).node, []).append(name)
+    here = {len(names) for names in by_node.values()}
+    if len(by_node) == 1 or len(here) > 1:
+        return [in_ring(devices, cluster)]
+    return [[name for names in by_node.values() for name in (*names[r:], *names[:r])] for r in range(here.pop())]
