@@ -33,7 +33,7 @@ from pipesim.core.devices import DEVICE_KINDS, device_kind
 from pipesim.core.trace import Trace
 from pipesim.engines import by_name
 from pipesim.lowering import Setup, lower
-from pipesim.studies import loading, setups
+from pipesim.studies import loading, setups, sources
 from pipesim.studies.simulation import FIELDS, Simulation, simulation_of
 
 MEASURED = "iteration_s"
@@ -205,7 +205,7 @@ class _Iteration:
     def seconds(self, curve: DeviceCurve) -> float:
         """The iteration with these constants, in the order and on the plan of the start."""
         simulation = replace(self.simulation, efficiency=_text(curve))
-        trace = setups.trace_of(simulation, self.setup.cluster)
+        trace = sources.trace_of(simulation, self.setup.cluster)
         costs = setups.costs_in(simulation, trace)
         setup = replace(self.setup, costs=costs, options=setups.options_of(simulation, trace))
         return metrics.iteration_time(by_name.run(lower(setup), simulation.engine))
@@ -227,7 +227,7 @@ def _iteration(row: Mapping[str | None, Any], number: int) -> _Iteration:
     simulation = simulation_of(**fields)
     setup = setups.setup_of(simulation)
     trace, slower = (
-        setups.trace_of(replace(simulation, efficiency=efficiency), setup.cluster)
+        sources.trace_of(replace(simulation, efficiency=efficiency), setup.cluster)
         for efficiency in ("device", "device(product=0.01)")
     )
     kinds = {device.kind for device in setup.cluster.devices}

@@ -12,7 +12,7 @@ from pipesim.core import plan as plans
 from pipesim.core.timeline import Timeline
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
-from pipesim.studies import setups
+from pipesim.studies import setups, sources
 from pipesim.studies.results import SimulationResult, simulated
 from pipesim.studies.simulation import Simulation, simulation_of, takes_fields
 
@@ -83,8 +83,8 @@ def compared(
         lookup.resolve(name, PLANNERS, "planner")
     for name in schedulers:
         lookup.resolve(name, SCHEDULERS, "scheduler")
-    cluster = setups.cluster_of(simulation)
-    trace = setups.trace_of(simulation, cluster)
+    cluster = sources.cluster_of(simulation)
+    trace = sources.trace_of(simulation, cluster)
     costs = setups.costs_in(simulation, trace)
     options, scenario = setups.options_of(simulation, trace), setups.scenario_of(simulation, cluster)
     setups.check_kinds(costs, cluster)

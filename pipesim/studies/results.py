@@ -15,7 +15,7 @@ from pipesim.core.plan import Plan
 from pipesim.core.timeline import Timeline
 from pipesim.engines import by_name
 from pipesim.lowering import Setup, lower
-from pipesim.studies import certified, setups
+from pipesim.studies import certified, setups, sources
 from pipesim.studies.replay import check_replay, replay, replay_statistics
 from pipesim.studies.simulation import PLANNING, Simulation, simulation_of, takes_fields, with_defaults
 
@@ -202,8 +202,8 @@ def find_plan(*values: Any, **fields: Any) -> PlanResult:  # noqa: ANN401 - fiel
 
 def planned(simulation: Simulation) -> PlanResult:
     """The plan of a simulation, and how long its planner took."""
-    cluster = setups.cluster_of(simulation)
-    costs = setups.costs_in(simulation, setups.trace_of(simulation, cluster))
+    cluster = sources.cluster_of(simulation)
+    costs = setups.costs_in(simulation, sources.trace_of(simulation, cluster))
     began = time.perf_counter()
     plan = setups.plan_of(simulation, costs, cluster)
     return PlanResult(plan, costs, cluster, time.perf_counter() - began)

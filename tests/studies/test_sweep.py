@@ -21,8 +21,8 @@ from pipesim.base.errors import PipesimError
 from pipesim.core.scenario import Scenario, Slow
 from pipesim.lowering import Options
 from pipesim.studies import loading, replay, results, sweep
-from pipesim.studies.setups import of_kind
 from pipesim.studies.simulation import Simulation, with_defaults
+from pipesim.studies.sources import of_kind
 from pipesim.studies.sweep import grid as grids
 from pipesim.studies.sweep import worker
 from pipesim.studies.sweep.inputs import Inputs

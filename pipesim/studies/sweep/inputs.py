@@ -20,7 +20,7 @@ from pipesim.frameworks import huggingface
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
 from pipesim.studies import loading
-from pipesim.studies.setups import model_named
+from pipesim.studies.sources import model_named
 from pipesim.studies.sweep.functions import Functions, is_own, source_digest
 from pipesim.topologies import TOPOLOGIES
 from pipesim.topologies.hosts import cluster_file

@@ -21,7 +21,7 @@ from pipesim.core.limits import HostMemory
 from pipesim.core.plan import Plan
 from pipesim.core.trace import Trace
 from pipesim.lowering import Setup
-from pipesim.studies import setups
+from pipesim.studies import setups, sources
 from pipesim.studies.results import SimulationResult, simulated
 from pipesim.studies.simulation import Simulation, defaults, may_be_model
 from pipesim.studies.sweep import outputs
@@ -139,7 +139,7 @@ class Worker:
 
     def _make_cluster(self, text: str, device: str | None, kind_of: tuple[Any, str | None]) -> Cluster:
         described = Simulation(trace=kind_of[0], architecture=kind_of[1], device=device, cluster=text)
-        return setups.cluster_of(replace(self._known(described), cluster=self._read("cluster", text) or text))
+        return sources.cluster_of(replace(self._known(described), cluster=self._read("cluster", text) or text))
 
     def _make_trace(self, reduced: Simulation) -> Trace:
         if reduced.cluster is None:
@@ -147,7 +147,7 @@ class Worker:
         kind_of = (reduced.trace, reduced.architecture) if reduced.device is None else (None, None)
         cluster = self._cluster(reduced.cluster, reduced.device, kind_of)
         read = self._read("architecture", reduced.architecture) or reduced.architecture
-        return setups.trace_of(replace(reduced, architecture=read), cluster)
+        return sources.trace_of(replace(reduced, architecture=read), cluster)
 
     def _make_costs(self, reduced: Simulation, scaling: str, weight_share: float) -> Costs:
         return setups.costs_in(replace(reduced, scaling=scaling, weight_share=weight_share), self._trace(reduced))

@@ -1,0 +1,202 @@
+"""The cluster and the trace that a simulation describes.
+
+trace       a folder, a file or a bundled trace                              recorded
+a model by name or from its config.json: for the cluster         computed
+both        a bundled trace where it has times for the cluster, else the model of that name; model:NAME is computed
+"""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipesim.architectures import ARCHITECTURES, described
+from pipesim.architectures.described import trace_called
+from pipesim.architectures.roofline import roofline
+from pipesim.architectures.team_links import TeamLink, team_link
+from pipesim.base import files, lookup
+from pipesim.base.checks import check_at_least
+from pipesim.base.errors import InputError, RefusedError, UnknownNameError, quoted
+from pipesim.core.cluster import Cluster
+from pipesim.core.devices import DeviceKind, device_kind
+from pipesim.core.teams import Widths, teams_of
+from pipesim.core.trace import ANY_KIND, Trace
+from pipesim.studies.loading import bundled_traces, load_cluster, load_trace
+from pipesim.studies.simulation import COMPUTED, MODEL, Simulation, defaults
+from pipesim.topologies import TOPOLOGIES, parts
+from pipesim.topologies.hosts import cluster_file
+from pipesim.topologies.nvidia_machines import MACHINES
+
+
+def cluster_of(simulation: Simulation) -> Cluster:
+    """The cluster, with all devices of one kind if the simulation names it, or if its trace has only one.
+
+    The kind of a trace counts where the cluster's own is nothing but the default of its topology.
+    """
+    if simulation.cluster is None:
+        raise InputError("cluster is missing")
+    cluster = load_cluster(simulation.cluster)
+    if simulation.device is not None:
+        return of_kind(cluster, simulation.device)
+    if not isinstance(simulation.cluster, str) or not is_default_kind(simulation.cluster):
+        return cluster
+    kinds = recorded_kinds(simulation)
+    if len(kinds) != 1 or kinds[0] in {ANY_KIND, cluster.devices[0].kind}:
+        return cluster
+    return of_kind(cluster, kinds[0], kinds)
+
+
+def recorded_kinds(simulation: Simulation) -> tuple[str, ...]:
+    """The device kinds of the trace of a simulation; none for a model that is computed."""
+    if simulation.architecture is not None or simulation.trace is None or model_named(simulation.trace):
+        return ()
+    return load_trace(simulation.trace).device_kinds
+
+
+def of_kind(cluster: Cluster, kind: str, recorded: Sequence[str] | None = None) -> Cluster:
+    """The same cluster with devices of this kind, with the memory and the peak of its data sheet."""
+    try:
+        known: DeviceKind | None = device_kind(kind)
+    except UnknownNameError:
+        if kind not in (recorded or ()):
+            raise
+        known = None  # a kind that only the trace knows: without memory and peak
+    full, memory, flops = (known.name, known.memory, known.peak.get("fp16")) if known else (kind, 0, None)
+    devices = tuple(
+        device if device.kind == full else replace(device, kind=full, memory=memory, flops=flops)
+        for device in cluster.devices
+    )
+    return replace(cluster, devices=devices)
+
+
+def trace_of(simulation: Simulation, cluster: Cluster) -> Trace:
+    """The trace, or that of a model, computed for the kinds of device that the cluster has.
+
+    A name of both a bundled trace and a model is the trace where that has times for the cluster's kinds and widths.
+    """
+    if simulation.architecture is not None:
+        kinds = tuple(dict.fromkeys(device.kind for device in cluster.devices))
+        return architecture_trace(simulation.architecture, simulation.efficiency, kinds)
+    if simulation.trace is None:
+        raise InputError("trace, or architecture, is missing")
+    model = model_named(simulation.trace)
+    if not model:
+        trace = load_trace(simulation.trace)
+        model = computed_instead(simulation, trace, cluster)
+    if not model:
+        _check_not_computed(simulation)
+        return trace
+    if isinstance(simulation.cluster, str) and simulation.device is None and is_default_kind(simulation.cluster):
+        raise InputError(
+            f"model {quoted(model)} is computed for a kind of device, and the cluster {quoted(simulation.cluster)} "
+            "names none: say which with device=..., as in device='h100-80gb'"
+        )
+    return computed_trace(model, simulation, cluster)
+
+
+def _check_not_computed(simulation: Simulation) -> None:
+    for name in COMPUTED:
+        if getattr(simulation, name) != defaults()[name]:
+            raise InputError(
+                f"{name} has no effect: {quoted(str(simulation.trace))} is a recorded trace; model:NAME is computed"
+            )
+
+
+def computed_trace(model: str, simulation: Simulation, cluster: Cluster) -> Trace:
+    """The trace of a model, computed for the kinds of device of a cluster, at the widths of its teams."""
+    kinds = tuple(dict.fromkeys(device.kind for device in cluster.devices))
+    sizes: dict[str, Any] = {"microbatch": simulation.microbatch_size or 1}
+    for name in ("sequence", "precision"):
+        if getattr(simulation, name) is not None:
+            sizes[name] = getattr(simulation, name)
+    if "precision" not in sizes:
+        sizes["precision"] = "bf16" if all("bf16" in device_kind(kind).peak for kind in kinds) else "fp16"
+    width = simulation.tensor or 1
+    for name in ("context", "expert"):
+        if (getattr(simulation, name) or 1) > 1:
+            raise RefusedError(
+                f"{name} = {getattr(simulation, name)} found; the model {quoted(model)} is computed, and only tensor "
+                f"widths are; a trace recorded at that {name} width can be simulated"
+            )
+    efficiency: Any = "device" if simulation.efficiency == defaults()["efficiency"] else simulation.efficiency
+    if width > 1:
+        sizes |= {"tensor_parallel": width, "sequence_parallel": bool(simulation.sequence_parallel)}
+    traces = [
+        trace_called(
+            model, [kind], sizes, efficiency=efficiency, team_link=_link_of(cluster, kind, width),
+            tp_overlap=simulation.tensor_overlap,
+        )
+        for kind in kinds
+    ]  # fmt: skip
+    columns = {name: np.concatenate([trace.layers[name] for trace in traces]) for name in traces[0].layers}
+    note = f"times of {model} are computed from data sheets, not recorded ({traces[0].machine})"
+    return replace(traces[0], layers=columns, notes=(note,))
+
+
+def _link_of(cluster: Cluster, kind: str, width: int) -> TeamLink | None:
+    """The link of a team of this kind of device; the first, as teams of a cluster are alike."""
+    if width == 1:
+        return None
+    devices = tuple(device for device in cluster.devices if device.kind == kind)
+    return team_link(cluster, teams_of(replace(cluster, devices=devices), width)[0])
+
+
+def model_named(trace: object) -> str:
+    """The model that a TRACE names in place of a trace; empty if it names a file or a bundled trace, or is one."""
+    if not isinstance(trace, str) or not trace:
+        return ""
+    if trace.startswith(MODEL):
+        return trace.removeprefix(MODEL)
+    if is_config(Path(trace)):
+        return trace
+    name = trace.partition("(")[0].strip()
+    is_trace = trace in bundled_traces() or files.exists(Path(trace))
+    return trace if name in ARCHITECTURES and not is_trace else ""
+
+
+def is_config(path: Path) -> bool:
+    """Whether a path is a Hugging Face config.json, or a folder that has one and is no trace."""
+    beside = path / "config.json"
+    return (
+        files.exists(path) if path.name == beside.name else files.exists(beside) and not (path / "trace.toml").exists()
+    )
+
+
+def computed_instead(simulation: Simulation, trace: Trace, cluster: Cluster) -> str:
+    """The model of the same name as a bundled trace, where that has no times for this cluster; else nothing."""
+    name = simulation.trace
+    if not isinstance(name, str) or name not in ARCHITECTURES or name not in bundled_traces():
+        return ""
+    kinds = {device.kind for device in cluster.devices}
+    timed = ANY_KIND in trace.device_kinds or kinds <= set(trace.device_kinds)
+    default = isinstance(simulation.cluster, str) and simulation.device is None and is_default_kind(simulation.cluster)
+    return "" if default or (timed and widths_of(simulation, trace) in trace.widths) else name
+
+
+def is_default_kind(cluster: str) -> bool:
+    """Whether the kind of devices of a cluster's expression is only the default of its topology."""
+    if cluster_file.is_file(cluster, TOPOLOGIES):
+        return False
+    name, _, keywords = lookup.parse_call(cluster, "cluster")
+    if "device" in keywords or name not in TOPOLOGIES:
+        return False
+    parameter = inspect.signature(lookup.function_named(name, TOPOLOGIES, "cluster")).parameters.get("device")
+    return parameter is not None and parameter.default == parts.DEVICE and name not in MACHINES
+
+
+def architecture_trace(architecture: str, efficiency: float | str, kinds: Sequence[str]) -> Trace:
+    """The trace of an architecture, timed from data sheets."""
+    model = lookup.call(described.expression(architecture), ARCHITECTURES, "architecture")
+    return roofline(model, kinds, efficiency=efficiency)
+
+
+def widths_of(simulation: Simulation, trace: Trace) -> Widths:
+    """The widths of teams: those given, and for the others those that the trace was timed at."""
+    known = trace.widths[0]
+    given = {name: width for name in known.by_name if (width := getattr(simulation, name)) is not None}
+    for name, width in given.items():
+        check_at_least(name, width, 1)
+    return replace(known, **given)
