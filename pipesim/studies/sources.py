@@ -16,15 +16,15 @@ import numpy as np
 from pipesim.architectures import ARCHITECTURES, described
 from pipesim.architectures.described import trace_called
 from pipesim.architectures.roofline import roofline
-from pipesim.architectures.team_links import TeamLink, team_link
+from pipesim.architectures.team_links import team_link
 from pipesim.base import files, lookup
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, RefusedError, UnknownNameError, quoted
 from pipesim.core.cluster import Cluster
 from pipesim.core.devices import DeviceKind, device_kind
-from pipesim.core.teams import Widths, teams_of
+from pipesim.core.teams import Team, Widths, teams_of
 from pipesim.core.trace import ANY_KIND, Trace
-from pipesim.studies.loading import bundled_traces, load_cluster, load_trace
+from pipesim.studies.loading import bundled_traces, load_cluster, load_plan, load_trace
 from pipesim.studies.simulation import COMPUTED, MODEL, Simulation, defaults
 from pipesim.topologies import TOPOLOGIES, parts
 from pipesim.topologies.hosts import cluster_file
@@ -114,7 +114,6 @@ def computed_trace(model: str, simulation: Simulation, cluster: Cluster) -> Trac
             sizes[name] = getattr(simulation, name)
     if "precision" not in sizes:
         sizes["precision"] = "bf16" if all("bf16" in device_kind(kind).peak for kind in kinds) else "fp16"
-    width = simulation.tensor or 1
     for name in ("context", "expert"):
         if (getattr(simulation, name) or 1) > 1:
             raise RefusedError(
@@ -122,26 +121,37 @@ def computed_trace(model: str, simulation: Simulation, cluster: Cluster) -> Trac
                 f"widths are; a trace recorded at that {name} width can be simulated"
             )
     efficiency: Any = "device" if simulation.efficiency == defaults()["efficiency"] else simulation.efficiency
-    if width > 1:
-        sizes |= {"tensor_parallel": width, "sequence_parallel": bool(simulation.sequence_parallel)}
     traces = [
         trace_called(
-            model, [kind], sizes, efficiency=efficiency, team_link=_link_of(cluster, kind, width),
-            tp_overlap=simulation.tensor_overlap,
+            model, [kind], sizes | _shared(simulation, len(team)), efficiency=efficiency,
+            team_link=team_link(cluster, team) if len(team) > 1 else None, tp_overlap=simulation.tensor_overlap,
         )
         for kind in kinds
+        for team in _a_team_of_each_width(simulation, cluster, kind)
     ]  # fmt: skip
     columns = {name: np.concatenate([trace.layers[name] for trace in traces]) for name in traces[0].layers}
     note = f"times of {model} are computed from data sheets, not recorded ({traces[0].machine})"
-    return replace(traces[0], layers=columns, notes=(note,))
+    divided = any(trace.sequence_parallel for trace in traces)
+    return replace(traces[0], layers=columns, sequence_parallel=divided, notes=(note,))
 
 
-def _link_of(cluster: Cluster, kind: str, width: int) -> TeamLink | None:
-    """The link of a team of this kind of device; the first, as teams of a cluster are alike."""
+def _shared(simulation: Simulation, width: int) -> dict[str, Any]:
+    """How the GPUs of a team share a layer, as sizes of a model."""
     if width == 1:
-        return None
-    devices = tuple(device for device in cluster.devices if device.kind == kind)
-    return team_link(cluster, teams_of(replace(cluster, devices=devices), width)[0])
+        return {}
+    return {"tensor_parallel": width, "sequence_parallel": bool(simulation.sequence_parallel)}
+
+
+def _a_team_of_each_width(simulation: Simulation, cluster: Cluster, kind: str) -> list[Team]:
+    """A team of this kind of device, of each width that stages have; others of its width are taken to be like it."""
+    if simulation.plan is None:
+        devices = tuple(device for device in cluster.devices if device.kind == kind)
+        return [teams_of(replace(cluster, devices=devices), simulation.tensor or 1)[0]]
+    plan = load_plan(simulation.plan)
+    if plan.context > 1:
+        raise RefusedError(f"context = {plan.context} found in the plan; only tensor widths are computed")
+    every = {len(team): team for stage in plan.stages for team in map(plan.team, stage.devices)}
+    return [every[width] for width in sorted(every)]
 
 
 def model_named(trace: object) -> str:
@@ -194,8 +204,8 @@ def architecture_trace(architecture: str, efficiency: float | str, kinds: Sequen
 
 
 def widths_of(simulation: Simulation, trace: Trace) -> Widths:
-    """The widths of teams: those given, and for the others those that the trace was timed at."""
-    known = trace.widths[0]
+    """The widths of teams: those given, and for the others those of the plan, or that the trace was timed at."""
+    known = trace.widths[0] if simulation.plan is None else load_plan(simulation.plan).widths(0)
     given = {name: width for name in known.by_name if (width := getattr(simulation, name)) is not None}
     for name, width in given.items():
         check_at_least(name, width, 1)

@@ -1,11 +1,13 @@
 """Which trace and cluster a simulation describes: recorded, bundled or computed; of which kind of device."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 import pipesim as ps
 from pipesim.base.errors import InputError
+from pipesim.core.program import ACTIVATION
 from pipesim.studies.simulation import Simulation
 from pipesim.studies.sources import cluster_of, model_named, trace_of
 
@@ -75,3 +77,19 @@ def test_widths_that_cannot_be_computed_are_refused_by_name(name):
 def test_what_only_models_take_is_refused_with_a_bundled_trace(name, value):
     with pytest.raises(InputError, match=f"{name} has no effect"):
         traced("bert-large", f'flat(2, {LINK}, device="v100-16gb")', **{name: value})
+
+
+def test_stages_of_a_plan_may_have_teams_of_different_widths():
+    """The model is computed at each width; where a cut lies between two widths, tensors are divided anew."""
+    cluster = ps.load_cluster("hgx_h100(2)")
+    plan = ps.make_plan("llama3-8b", "hgx_h100(2)", tensor=8, pipeline=2, data=1, microbatches=4)
+    first, second = plan.stages
+    half = tuple(f"node1.gpu{n}" for n in range(4))
+    mixed = replace(plan, stages=(first, replace(second, devices=half[:1])), teams=(plan.teams[0], half))
+    result = ps.simulate("llama3-8b", cluster, plan=mixed)
+    result.timeline.verify()
+    assert [result.setup.plan.widths(n).tensor for n in range(2)] == [8, 4]
+    program = result.timeline.program
+    sent = program.size[(program.kind == ACTIVATION) & (program.microbatch == 0)]
+    assert sent.tolist() == [result.setup.costs.model.layers[second.start - 1].output_bytes] * 4  # each receiver all
+    assert len(program.devices) == 2
