@@ -124,8 +124,11 @@ def tasks_of(plan: Plan, *, parts: int = 2) -> int:
     for a, b in pairwise(plan.stages):
         same = len({*a.devices} & {*b.devices})
         pairs = len(a.devices) * len(b.devices) - same if split else int(a.devices != b.devices)
-        transfers += 2 * m * pairs
-    return parts * actions + transfers + sum(count for count in plan.replication if count > 1)
+        gpus = sum(len(plan.team(stage.devices[0])) for stage in (a, b))  # each sends to one or two of the others
+        transfers += 2 * m * pairs * (gpus - 1)
+    replicated = (stage for stage in plan.stages if len(stage.devices) > 1)
+    edges = sum(len(stage.devices) * len(plan.team(stage.devices[0])) for stage in replicated)
+    return parts * actions + transfers + edges
 
 
 def check_tasks(host_memory: HostMemory, plan: Plan, *, parts: int = 2, every_schedule: bool = False) -> None:

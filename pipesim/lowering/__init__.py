@@ -98,7 +98,7 @@ def _flops(setup: Setup) -> float | None:
         return None if whole is None else 3 * whole * setup.plan.microbatches
     for n, stage in enumerate(setup.plan.stages):
         widths = setup.plan.widths(n)
-        layers = setup.costs.at(widths).model.layers[stage.start : stage.stop]
+        layers = setup.costs_at(n).model.layers[stage.start : stage.stop]
         if any(layer.forward_flops is None for layer in layers):
             return None
         found += widths.gpus * float(sum(layer.forward_flops or 0.0 for layer in layers))

@@ -1,7 +1,7 @@
 """What is lowered: a plan and a schedule with the costs, the cluster, the options and the scenario of one iteration."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeVar
 
@@ -208,8 +208,8 @@ class Setup:
         return last
 
     def costs_at(self, stage: int) -> Costs:
-        """The costs at the widths of a stage's teams."""
-        return self.costs.at(self.plan.widths(stage))
+        """The costs at the widths of a stage's teams; experts are divided as the costs have it."""
+        return self.costs.at(replace(self.plan.widths(stage), expert=self.costs.widths.expert))
 
     def members(self, rank: int) -> Team:
         """The GPUs of a rank."""

@@ -130,7 +130,7 @@ def plan_of(simulation: Simulation, costs: Costs, cluster: Cluster) -> Plan:
     seen = as_devices(cluster, teams) if teams else cluster
     chosen = _planner_of(with_defaults(simulation))
     plan = plan_with(chosen, costs, seen, microbatches, simulation.host_memory, blocks_in(simulation, costs))
-    if not teams:
+    if not teams or plan.teams:
         return plan
     used = set(plan.devices)
     members = tuple(team for team in teams if team[0] in used)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import pipesim as ps
@@ -93,3 +94,14 @@ def test_stages_of_a_plan_may_have_teams_of_different_widths():
     sent = program.size[(program.kind == ACTIVATION) & (program.microbatch == 0)]
     assert sent.tolist() == [result.setup.costs.model.layers[second.start - 1].output_bytes] * 4  # each receiver all
     assert len(program.devices) == 2
+
+
+def test_a_trace_recorded_at_an_expert_width_is_simulated_at_it():
+    """No model is computed at one; rows that were recorded at it state it."""
+    trace = ps.load_trace("bert-large")
+    wide = replace(trace, layers=trace.layers | {"expert": np.full(len(trace.layers["layer"]), 4)})
+    cluster = f'flat(2, {LINK}, device="v100-16gb")'
+    assert ps.simulate(wide, cluster).iteration_time == ps.simulate(trace, cluster).iteration_time
+    assert ps.simulate(wide, cluster, expert=4).setup.costs.widths.expert == 4
+    with pytest.raises(InputError, match="was timed at: expert width 4; expert width 2 found"):
+        ps.simulate(wide, cluster, expert=2)
