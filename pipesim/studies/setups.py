@@ -25,7 +25,7 @@ from pipesim.core.limits import HostMemory
 from pipesim.core.members import PlannerInfo, ProblemSize, info_of
 from pipesim.core.plan import Plan
 from pipesim.core.scenario import CALM, Scenario
-from pipesim.core.teams import as_devices, teams_of
+from pipesim.core.teams import SINGLE, as_devices, teams_of
 from pipesim.core.trace import Trace
 from pipesim.lowering import Options, Setup
 from pipesim.planners import PLANNERS
@@ -128,8 +128,10 @@ def plan_of(simulation: Simulation, costs: Costs, cluster: Cluster) -> Plan:
     microbatches = microbatches_of(simulation, costs)
     teams = teams_of(cluster, costs.widths.gpus) if costs.widths.gpus > 1 else ()
     seen = as_devices(cluster, teams) if teams else cluster
+    # To a planner a team is one device, which has the times of one of its GPUs.
+    single = replace(costs, model=replace(costs.model, widths=SINGLE), others={}) if teams else costs
     chosen = _planner_of(with_defaults(simulation))
-    plan = plan_with(chosen, costs, seen, microbatches, simulation.host_memory, blocks_in(simulation, costs))
+    plan = plan_with(chosen, single, seen, microbatches, simulation.host_memory, blocks_in(simulation, single))
     if not teams or plan.teams:
         return plan
     used = set(plan.devices)

@@ -7,6 +7,7 @@ from helpers.networks import chain, pipeline_trace
 from helpers.strategies import even_trace
 from pipesim.analysis import metrics
 from pipesim.base.errors import InputError, PlanError, RefusedError
+from pipesim.planners import PLANNERS
 from pipesim.studies import results
 
 FLAT = 'flat(4, bandwidth="1GB/s")'
@@ -96,3 +97,13 @@ def test_an_abstract_channel_has_no_link_to_degrade(tmp_path):
     bad = scenario(tmp_path, '[[degraded]]\nsource = "g0"\ntarget = "g1"\nfraction = 0.5\n')
     with pytest.raises(RefusedError, match="sharing 'channel' has no links to degrade"):
         results.simulate(pipeline_trace([1, 1], [1, 1], [1]), chain(2), scenario=bad, sharing="channel")
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_every_planner_plans_for_teams(planner):
+    """A team is one device to it; the plan has its members, and no GPU twice."""
+    result = ps.simulate("model:gpt2", "hgx_h100(1)", planner, microbatches=4, tensor=2)
+    result.timeline.verify()
+    plan = result.setup.plan
+    assert all(len(plan.team(device)) == 2 for device in plan.devices)
+    assert len(set(plan.gpus)) == 2 * len(plan.devices) == len(plan.gpus)
