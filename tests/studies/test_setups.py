@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import pipesim as ps
 from helpers.networks import chain, pipeline_trace
 from helpers.strategies import even_trace
 from pipesim.analysis import metrics
