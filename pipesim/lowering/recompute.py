@@ -56,12 +56,15 @@ class Recomputation:
             self.whole = _cheapest(costs, kind) if options.recompute == "selective" and not has_core.any() else none
 
     def _first_blocks(self, most: int | None) -> Mask:
-        """All layers, or those of the first so many blocks of the stage."""
-        if most is None:
-            return np.ones(len(self._model), bool)
-        blocks = self._model.blocks
-        first = [block for block in dict.fromkeys(blocks[self._start : self._stop]) if block >= 0][:most]
-        return np.array([n in range(self._start, self._stop) and blocks[n] in first for n in range(len(self._model))])
+        """All layers; of a model of blocks only these, or the first few: embedding and head are not done again."""
+        blocks = np.array(self._model.blocks)
+        if not self._blocks or (blocks < 0).all():
+            return np.ones(len(blocks), bool)
+        here = blocks[self._start : self._stop]
+        first = np.unique(here[here >= 0])[:most]
+        whole: Mask = np.isin(blocks, first)
+        whole[: self._start] = whole[self._stop :] = False
+        return whole
 
     @cached_property
     def _kept(self) -> Floats:

@@ -270,6 +270,8 @@ class Simulation:
         given = {name for name, default in defaults().items() if not _is(getattr(self, name), default)}
         check_together(given, traces=(self.trace,))
         settings.check_choices(self)
+        if "recompute_blocks" in given and self.recompute != "full":
+            raise InputError("recompute_blocks has no effect without recompute = full")
         if "seed" in given and "iterations" not in given:
             raise InputError("seed has no effect without iterations")
 

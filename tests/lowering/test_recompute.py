@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+import pipesim as ps
 from helpers.networks import chain, pipeline_trace
+from pipesim.analysis import metrics
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.schedule import parse
@@ -49,3 +51,24 @@ def test_of_equal_layers_none_is_better_than_the_whole_so_none_is_recomputed(for
     costs = costs_of(Trace("m", "test", 1, layers))
     program = lower(Setup(plan, parse("0F0,0B0"), costs, chain(1), Options(recompute="selective")))
     assert program.duration[:2].tolist() == [3 * forward, 3 * forward]
+
+
+def kept_by(**options):
+    """Seconds of an iteration of a GPT with a large vocabulary on one stage, and the bytes of its device."""
+    result = ps.simulate("model:gpt2", 'flat(1, bandwidth="1GB/s", device="a100-80gb")', microbatches=1, **options)
+    return result.iteration_time, int(metrics.peak_memory(result.timeline).max())
+
+
+def test_blocks_are_done_again_as_one_and_embedding_and_head_are_not():
+    """As in Megatron-LM: a block keeps its input; the logits of a large vocabulary are not computed twice."""
+    none, blocks, layers = kept_by(), kept_by(recompute="full"), kept_by(recompute="full", granularity="layer")
+    assert none[0] < blocks[0] < layers[0]
+    few = kept_by(recompute="full", recompute_blocks=3)
+    assert none[0] < few[0] < blocks[0]
+    assert blocks[1] < few[1] < none[1]
+
+
+def test_selective_recomputation_does_attentions_core_again_and_frees_its_scores():
+    none, core, full = kept_by(), kept_by(recompute="selective"), kept_by(recompute="full")
+    assert none[0] < core[0] < full[0]
+    assert full[1] < core[1] < none[1]

@@ -71,7 +71,12 @@ VALUES = {
     "engine": "compiled",
     "host_memory": "1GB",
 }
-NEEDS = {**dict.fromkeys(COMPUTED, "architecture"), "seed": "iterations", "jitter": "iterations"}
+NEEDS = {
+    **dict.fromkeys(COMPUTED, "architecture"),
+    "seed": "iterations",
+    "jitter": "iterations",
+    "recompute_blocks": "recompute",
+}
 FIXED = {"trace": "bert-large", "cluster": 'flat(2, bandwidth="1GB/s")'}
 
 
