@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pipesim.architectures import ARCHITECTURES
-from pipesim.base import settings
+from pipesim.base import lookup, settings
 from pipesim.base.errors import InputError
 from pipesim.base.settings import setting
 from pipesim.core.sharing import SHARINGS
+from pipesim.schedulers import SCHEDULERS
 
 if TYPE_CHECKING:
     from pipesim.core.background import Background
@@ -55,18 +56,24 @@ UNSTATED: dict[str, Any] = {
     "tied_all_reduce": False,
     "gradient_norm": False,
 }
+_MEGATRON: dict[str, Any] = {"rings": "all", "tied_all_reduce": True, "gradient_norm": True}
 FRAMEWORKS: dict[str, dict[str, Any]] = {
-    "megatron": {
-        "transfers": "blocking", "gradient_precision": "fp32", "rings": "all", "tied_all_reduce": True,
+    "megatron": _MEGATRON,
+    "megatron-v2": _MEGATRON | {"scatter_sends": True},
+    "deepspeed": {
+        "transfers": "sequential", "scatter_sends": True, "rings": "all", "tied_all_reduce": True,
         "gradient_norm": True,
     },
-    "deepspeed": {
-        "transfers": "sequential", "sharding": "zero1", "rings": "all", "tied_all_reduce": True, "gradient_norm": True,
-    },
-    "torch": {"transfers": "rendezvous", "gradient_overlap": True, "rings": "all"},
+    "torch": {"gradient_overlap": True, "rings": "all"},
 }  # fmt: skip
-# Megatron-LM exchanges between any two computations, or once for each forward and the backward after it.
-_MEGATRON_TRANSFERS = {"one_f_one_b": "blocking", "gpipe": "blocking", "interleaved": "paired"}
+# Of frameworks whose schedules send in different ways, how each does; "" are those that are not named.
+TRANSFERS_OF: dict[str, dict[str, str]] = {
+    "megatron": {"one_f_one_b": "blocking", "gpipe": "blocking", "interleaved": "eager", "": "rendezvous"},
+    "megatron-v2": {"one_f_one_b": "blocking", "gpipe": "blocking", "interleaved": "paired", "": "rendezvous"},
+    "torch": {"one_f_one_b": "blocking", "gpipe": "rendezvous", "": "eager"},
+}
+# Parameters of these precisions have gradients in fp32; others in their own precision.
+FP32_GRADIENTS: dict[str, tuple[str, ...]] = {"megatron": ("bf16", "fp8"), "megatron-v2": ("bf16",)}
 LAYOUT = ("pipeline", "data", "interleave")
 COMPUTED = (
     "efficiency",
@@ -150,7 +157,7 @@ class Simulation:
     )
     framework: str | None = setting(
         None, str, "How it posts messages, shards and reduces, where no other option does.",
-        choices=("megatron", "deepspeed", "torch"),
+        choices=tuple(FRAMEWORKS),
     )  # fmt: skip
     tensor: int | None = setting(
         None, int, "Tensor-parallel width: GPUs that share each layer of a stage; default: as the trace was timed.",
@@ -308,11 +315,18 @@ def with_defaults(simulation: Simulation) -> Simulation:
     values = UNSTATED | FRAMEWORKS.get(simulation.framework or "", {})
     if (simulation.interleave or 1) > 1 and simulation.scheduler == defaults()["scheduler"]:
         simulation = replace(simulation, scheduler="interleaved")
-    if simulation.framework == "megatron" and isinstance(simulation.scheduler, str):
-        values |= {"transfers": _MEGATRON_TRANSFERS.get(simulation.scheduler.partition("(")[0], "rendezvous")}
+    if (of := TRANSFERS_OF.get(simulation.framework or "")) is not None:
+        values |= {"transfers": of.get(_schedule_named(simulation.scheduler), of[""])}
     if any(getattr(simulation, name) is not None for name in LAYOUT):
         values |= {"planner": "megatron"}
     return replace(simulation, **{name: value for name, value in values.items() if getattr(simulation, name) is None})
+
+
+def _schedule_named(scheduler: object) -> str:
+    """The name in the list of schedules that text such as "1F1B" or "interleaved(chunks=2)" means; "" for others."""
+    if not isinstance(scheduler, str):
+        return ""
+    return lookup.member_named(scheduler.partition("(")[0].strip(), SCHEDULERS) or ""
 
 
 def defaults() -> dict[str, Any]:
