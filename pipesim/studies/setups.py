@@ -100,6 +100,8 @@ def options_of(simulation: Simulation, trace: Trace) -> Options:
     if name is not None:
         recorded = trace.optimizer(name)
         found |= {"optimizer_s_per_byte": recorded.s_per_byte, "optimizer_state": recorded.state_per_byte}
+    if isinstance(chosen.recompute_blocks, str):
+        found["recompute_blocks"] = tuple(map(int, chosen.recompute_blocks.split(";")))
     return Options(**found | {"gradient_bytes": _gradient_bytes(chosen, trace)})
 
 

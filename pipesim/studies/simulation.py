@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pipesim.architectures import ARCHITECTURES
 from pipesim.base import lookup, settings
-from pipesim.base.errors import InputError
+from pipesim.base.errors import InputError, quoted
 from pipesim.base.settings import setting
 from pipesim.core.sharing import SHARINGS
 from pipesim.schedulers import SCHEDULERS
@@ -99,6 +99,14 @@ def efficiency_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
 
     efficiency_names.named(value)
     return value
+
+
+def counts_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
+    """A whole number in text, or such text with one for each stage: 3;2;0;0."""
+    parts = str(value).split(";") if value is not None else []
+    if not all(part.strip().isdecimal() for part in parts):
+        raise InputError(f"{quoted(str(value))} found; whole numbers such as 3, or 3;2;0;0 by stage, were expected")
+    return value if len(parts) != 1 else int(parts[0])
 
 
 def size_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
@@ -205,9 +213,10 @@ class Simulation:
         "none", str, "Layers that keep only their input and compute their forward again before the backward.",
         choices=RECOMPUTES,
     )  # fmt: skip
-    recompute_blocks: int | None = setting(
-        None, int, "With --recompute full, only so many blocks of each stage, from its first; default: all."
-    )
+    recompute_blocks: "int | str | None" = setting(
+        None, int, "With --recompute full, only so many blocks of each stage, from its first: 3, or 3;2;0;0 by stage.",
+        metavar="NUMBERS", parse=counts_of,
+    )  # fmt: skip
     sharding: str | None = setting(
         None, str, "What replicas divide: nothing, optimizer state (zero1), gradients too (zero2), parameters too "
         "(zero3); default: nothing, or as the framework.", choices=SHARDINGS,
@@ -266,6 +275,8 @@ class Simulation:
         for name, about in settings.settings_of(Simulation).items():
             value = getattr(self, name)
             whole = about.kind is int and (isinstance(value, bool) or not isinstance(value, int))
+            if about.parse is not None:
+                continue
             if value is not None and whole and not hasattr(value, "__index__"):
                 raise InputError(f"{name} = {value!r} found; a whole number was expected")
             if isinstance(value, int | float) and about.kind is str and name != "host_memory":
@@ -435,8 +446,8 @@ def _as_fields(given: Mapping[str, Any]) -> dict[str, Any]:
             text = f"plan={plan!r} names a planner; write planner={plan!r} (the old keyword goes with the next release)"
             warnings.warn(text, DeprecationWarning, stacklevel=4)
         found["planner"] = found.pop("plan")
-    efficiency = found.get("efficiency")
-    return found if efficiency is None else found | {"efficiency": efficiency_of(efficiency)}
+    parsed = {name: about.parse for name, about in settings.settings_of(Simulation).items() if about.parse}
+    return found | {name: parse(found[name]) for name, parse in parsed.items() if found.get(name) is not None}
 
 
 def _is_plan(value: object) -> bool:

@@ -6,6 +6,7 @@ import pytest
 import pipesim as ps
 from helpers.networks import chain, pipeline_trace
 from pipesim.analysis import metrics
+from pipesim.base.errors import InputError
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.schedule import parse
@@ -72,3 +73,21 @@ def test_selective_recomputation_does_attentions_core_again_and_frees_its_scores
     none, core, full = kept_by(), kept_by(recompute="selective"), kept_by(recompute="full")
     assert none[0] < core[0] < full[0]
     assert full[1] < core[1] < none[1]
+
+
+def test_blocks_may_be_done_again_on_some_stages_only():
+    """As many on each as its memory asks for: the first stage keeps the most microbatches."""
+    cluster = 'flat(2, bandwidth="100GB/s", device="a100-80gb")'
+    same, less = (
+        ps.simulate(
+            "model:gpt2", cluster, pipeline=2, data=1, microbatches=4, recompute="full", recompute_blocks=counts
+        ).timeline
+        for counts in ("4;4", "4;0")
+    )
+    assert (metrics.busy(less) <= metrics.busy(same)).tolist() == [True, True]
+    assert metrics.busy(less)[0] == metrics.busy(same)[0]
+    assert metrics.peak_memory(less)[1] > metrics.peak_memory(same)[1]
+    with pytest.raises(InputError, match="recompute_blocks: 3 numbers found; one for each of 2 stages"):
+        ps.simulate("model:gpt2", cluster, pipeline=2, data=1, recompute="full", recompute_blocks="1;2;3")
+    with pytest.raises(InputError, match="whole numbers such as 3"):
+        ps.simulate("model:gpt2", cluster, pipeline=2, data=1, recompute="full", recompute_blocks="1;x")
