@@ -192,6 +192,9 @@ def check_fits(plan: Plan, model: Model, cluster: Cluster) -> None:
         missing = next((name for name in team if name not in cluster.index), None)
         if missing is not None:
             raise PlanError(f"teams[{n}]: cluster {cluster.name!r} has no device {missing!r}")
+        kinds = sorted({cluster.device(name).kind for name in team})
+        if len(kinds) > 1:
+            raise PlanError(f"teams[{n}]: devices of kinds {', '.join(kinds)} found; one kind was expected in a team")
 
 
 def check_stages(stages: int | None, model: Model, cluster: Cluster) -> int:

@@ -103,6 +103,14 @@ class Scenario:
         """The speed of a device over time."""
         return _speeds((s.start, s.end, 1 / s.factor) for s in self.slow if s.device == device)
 
+    def of_team(self, devices: Iterable[str]) -> Speeds:
+        """The speed over time of devices in lock-step: at any time that of the slowest of them."""
+        each = list(dict.fromkeys(map(self.of_device, devices)))
+        if len(each) == 1:
+            return each[0]
+        times = tuple(sorted({time for speeds in each for time in speeds.times}))
+        return Speeds(times, tuple(min(s.values[bisect_right(s.times, time) - 1] for s in each) for time in times))
+
     def of_media(self, cluster: Cluster) -> dict[str, Speeds]:
         """The speed over time of each medium that is degraded."""
         graph = cluster.graph

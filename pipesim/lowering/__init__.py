@@ -84,7 +84,7 @@ def _assemble(tasks: Tasks, setup: Setup) -> Program:
         samples=setup.plan.microbatches * model.microbatch_size,
         flops=_flops(setup),
         peak_flops=_peak_flops(setup),
-        lane_speeds=_changing(dict(enumerate(map(setup.scenario.of_device, setup.plan.devices)))),
+        lane_speeds=_changing(dict(enumerate(map(setup.scenario.of_team, map(setup.plan.team, setup.plan.devices))))),
         media_speeds=_media_speeds(setup),
     )
     programs.check(program)

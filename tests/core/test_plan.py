@@ -133,3 +133,11 @@ def test_a_wrong_plan_in_a_file_is_refused_with_its_place(tmp_path):
     path.write_text(json.dumps(data | {"version": 9}))
     with pytest.raises(FormatError, match=r"plan\.json: pipesim\.plan version 9 is newer"):
         serialisation.load(Plan, path)
+
+
+def test_a_team_is_of_one_kind_of_device():
+    model = Model("m", 1, (Layer("l", 1),))
+    plan = Plan("m", 1, 1, (Stage(0, 1, ("a",)),), teams=(("a", "b"),))
+    plans.check_fits(plan, model, Cluster("same", (Device("a", "v100"), Device("b", "v100")), ()))
+    with pytest.raises(PlanError, match=r"teams\[0\]: devices of kinds a100, v100 found; one kind was expected"):
+        plans.check_fits(plan, model, Cluster("mixed", (Device("a", "v100"), Device("b", "a100")), ()))

@@ -87,6 +87,14 @@ def test_without_a_window_it_is_throughout():
     assert Scenario((Slow("a", 4.0),)).of_device("a") == Speeds((0,), (0.25,))
 
 
+def test_a_team_is_at_any_time_as_slow_as_the_slowest_of_its_devices():
+    slow = (Slow("a", 2.0, 0.0, 4e-9), Slow("b", 4.0, 2e-9, 6e-9), Slow("c", 0.5))
+    assert Scenario(slow).of_team(["a", "b"]) == Speeds((0, 2, 4, 6), (0.5, 0.25, 0.25, 1.0))
+    assert Scenario(slow).of_team(["c", "d"]) == Speeds((0,), (1.0,))
+    assert Scenario(slow).of_team(["d", "e"]) is STEADY
+    assert Scenario(slow).of_team(["c"]) == Speeds((0,), (2.0,))
+
+
 def test_windows_that_overlap_multiply():
     scenario = Scenario((Slow("a", 2.0, 0.0, 2e-7), Slow("a", 4.0, 1e-7, 3e-7), Slow("b", 5.0)))
     assert scenario.of_device("a") == Speeds((0, 100, 200, 300), (0.5, 0.125, 0.25, 1.0))
