@@ -24,6 +24,7 @@ import numpy as np
 
 from pipesim.base import units
 from pipesim.base.arrays import Ints, Ragged
+from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster
 from pipesim.core.program import ALL_GATHER, ALL_REDUCE, BACKWARD, FORWARD, INPUT, WEIGHT
 from pipesim.lowering.messages import Alone, alone
@@ -78,13 +79,20 @@ def shards(setup: Setup, stage: int) -> int:
     if setup.options.sharding == "none":
         return 1
     copies = len(setup.plan.stages[stage].devices) * setup.plan.context
-    size = setup.options.sharding_size
-    return copies if size is None or copies % size else min(size, copies)
+    size = min(setup.options.sharding_size or copies, copies)
+    if copies % size:
+        raise InputError(
+            f"stages[{stage}]: {copies} replicas found; a multiple of sharding_size = {size} was expected, or fewer"
+        )
+    return size
 
 
 def add_exchanges(tasks: Tasks, setup: Setup) -> None:
     """Reductions of every stage, the sum of a tied embedding, the norm, and gathers after the optimizer's step."""
     exchanges = [exchange_of(setup, n) for n in range(len(setup.plan.stages))]
+    if setup.options.gradient_overlap:
+        for exchange in exchanges:
+            _add_first_gathers(tasks, setup, exchange)
     ends = [_add_reduction(tasks, setup, exchange) for exchange in exchanges]
     if setup.options.tied_all_reduce:
         _add_tied(tasks, setup, ends)
@@ -103,23 +111,38 @@ def _add_reduction(tasks: Tasks, setup: Setup, exchange: Exchange) -> Ints:
     slots = _slots(setup, exchange.stage)
     last = setup.last_backward[slots.start : slots.stop]
     last = last[last >= 0]
-    if setup.options.sharding == "zero3" and exchange.size > 1:
+    if setup.options.sharding == "zero3" and exchange.shards > 1 and exchange.parameters:
         _add_gathers(tasks, setup, exchange)
     if exchange.size == 1 or not exchange.gradients:
         return last
-    if setup.options.sharding in {"zero2", "zero3"}:
+    if setup.options.sharding in {"zero2", "zero3"} and exchange.shards > 1:
         steps = [_reduce(tasks, setup, exchange, 1.0, needed) for needed in _backwards(setup, exchange.stage)]
         return np.concatenate([last, *steps])
     last_part = _bucket_part(setup, exchange)
     if not setup.options.gradient_overlap or last_part == 1:
         return _reduce(tasks, setup, exchange, 1.0, last)
-    lane_starts = setup.schedule.starts[:-1]
-    before = last[~np.isin(last, lane_starts)] - 1
+    # The first bucket is full when the last backwards have begun and have done their part for it.
     first_ready = int(_duration(tasks, last).min() * last_part)
-    early = _reduce(tasks, setup, exchange, 1 - last_part, before, delay=first_ready)
+    begun = _add_pause(tasks, exchange.stage, first_ready, _awaited(tasks, setup, last))
+    early = _reduce(tasks, setup, exchange, 1 - last_part, begun)
     late = _reduce(tasks, setup, exchange, last_part, last)
     tasks.needs.append((np.repeat(late, len(early)), np.tile(early, len(late))))
     return np.concatenate([early, late])
+
+
+def _awaited(tasks: Tasks, setup: Setup, actions: Ints) -> Ints:
+    """What these actions wait for, the action before each on its lane included: they begin when the last has ended."""
+    waiting, awaited = (np.concatenate(side) for side in zip(*tasks.needs, strict=True))
+    before = actions[~np.isin(actions, setup.schedule.starts[:-1])] - 1
+    return np.unique(np.concatenate([before, awaited[np.isin(waiting, actions)]]))
+
+
+def _add_pause(tasks: Tasks, stage: int, lasts: int, needs: Ints) -> Ints:
+    """A task without bytes and links, that lasts so many ns after all these have ended."""
+    index = tasks.add(1, kind=ALL_REDUCE, stage=stage, source=0, target=0, duration=lasts, delay=lasts)
+    tasks.routes.append(Ragged.of([()]))
+    tasks.needs.append((np.repeat(index, len(needs)), needs))
+    return index
 
 
 def _bucket_part(setup: Setup, exchange: Exchange) -> float:
@@ -150,13 +173,13 @@ def _nth(setup: Setup, stage: int, kinds: tuple[int, ...]) -> Iterable[Ints]:
         yield np.array([rows[j] for rows in by_rank if j < len(rows)], np.int64)
 
 
-def _reduce(tasks: Tasks, setup: Setup, exchange: Exchange, part: float, needs: Ints, *, delay: int = 0) -> Ints:
+def _reduce(tasks: Tasks, setup: Setup, exchange: Exchange, part: float, needs: Ints) -> Ints:
     """Sum this part of the gradients, after these tasks; returns the tasks that do so."""
     size, shard = exchange.gradients * part, exchange.shards
-    if setup.options.sharding == "none":
-        return _add_rings(tasks, setup, exchange.stage, RingGroups(exchange.groups, 2, size), needs, delay=delay)
+    if setup.options.sharding == "none" or shard == 1:
+        return _add_rings(tasks, setup, exchange.stage, RingGroups(exchange.groups, 2, size), needs)
     inner, outer = _divided(exchange)
-    done = _add_rings(tasks, setup, exchange.stage, RingGroups(inner, 1, size), needs, delay=delay)
+    done = _add_rings(tasks, setup, exchange.stage, RingGroups(inner, 1, size), needs)
     if outer:
         done = _add_rings(tasks, setup, exchange.stage, RingGroups(outer, 2, size / shard), done)
     return done
@@ -168,14 +191,13 @@ def _divided(exchange: Exchange) -> tuple[tuple[tuple[str, ...], ...], tuple[tup
     if shard == exchange.size:
         return exchange.groups, ()
     inner = tuple(group[i : i + shard] for group in exchange.groups for i in range(0, len(group), shard))
-    outer = tuple(group[i::shard] for group in exchange.groups for i in range(shard))
-    return tuple(group for group in inner if len(group) > 1), outer
+    return inner, tuple(group[i::shard] for group in exchange.groups for i in range(shard))
 
 
 def _add_tied(tasks: Tasks, setup: Setup, ends: list[Ints]) -> None:
     """The embedding's gradient is summed between the first stage and the one with the head that uses its matrix."""
     size, first, last = tied_bytes(setup), 0, len(setup.plan.stages) - 1
-    if not size or first == last or setup.plan.stages[first].devices == setup.plan.stages[last].devices:
+    if not size or set(setup.plan.stages[first].devices) == set(setup.plan.stages[last].devices):
         return
     factor = 1.0 if setup.options.gradient_bytes is None else setup.options.gradient_bytes
     done = np.concatenate([ends[first], ends[last]])
@@ -197,12 +219,7 @@ def _add_norm(tasks: Tasks, setup: Setup, ends: list[Ints]) -> Ints:
     """A number that all devices sum: a task without bytes that needs all of them, as long as a tree's latencies."""
     gpus = setup.plan.gpus
     delay = setup.cluster.route(gpus[0], gpus[-1]).delay * 2 * np.ceil(np.log2(len(gpus)))
-    lasts = units.ns_of(delay)
-    index = tasks.add(1, kind=ALL_REDUCE, stage=0, source=0, target=0, duration=lasts, delay=lasts)
-    tasks.routes.append(Ragged.of([()]))
-    every = np.unique(np.concatenate(ends))
-    tasks.needs.append((np.repeat(index, len(every)), every))
-    return index
+    return _add_pause(tasks, 0, units.ns_of(delay), np.unique(np.concatenate(ends)))
 
 
 def _add_step(tasks: Tasks, setup: Setup, exchange: Exchange, done: Ints) -> None:
@@ -210,42 +227,52 @@ def _add_step(tasks: Tasks, setup: Setup, exchange: Exchange, done: Ints) -> Non
     slots = [slot for slot in _slots(setup, exchange.stage) if slot in tasks.optimizer_of]
     steps = np.array([tasks.optimizer_of[slot] for slot in slots], np.int64)
     tasks.needs.append((np.repeat(steps, len(done)), np.tile(done, len(steps))))
-    if setup.options.sharding not in {"zero1", "zero2"} or exchange.shards == 1 or not exchange.parameters:
+    if not setup.options.gradient_overlap and _gathers_after_step(setup, exchange):
+        gathered = RingGroups(_divided(exchange)[0], 1, exchange.parameters, ALL_GATHER)
+        _add_rings(tasks, setup, exchange.stage, gathered, np.concatenate([done, steps]))
+
+
+def _gathers_after_step(setup: Setup, exchange: Exchange) -> bool:
+    """Whether each GPU of an exchange steps on a shard of parameters that all of them hold."""
+    return setup.options.sharding in {"zero1", "zero2"} and exchange.shards > 1 and exchange.parameters > 0
+
+
+def _add_first_gathers(tasks: Tasks, setup: Setup, exchange: Exchange) -> None:
+    """In a steady state the gathers of the step before run beside the first forwards: they stand at the beginning."""
+    if not _gathers_after_step(setup, exchange):
         return
-    groups = _divided(exchange)[0]
-    if not setup.options.gradient_overlap:
-        needed = np.concatenate([done, steps])
-        _add_rings(tasks, setup, exchange.stage, RingGroups(groups, 1, exchange.parameters, ALL_GATHER), needed)
-        return
-    # In a steady state the gathers of the step before run beside the first forwards: they stand at the beginning.
-    part = _bucket_part(setup, exchange)
-    first = np.concatenate(list(_nth(setup, exchange.stage, (FORWARD,)))[:1] or [NOTHING])
-    begun = _add_rings(
-        tasks, setup, exchange.stage, RingGroups(groups, 1, exchange.parameters * part, ALL_GATHER), NOTHING
-    )
-    tasks.needs.append((np.repeat(first, len(begun)), np.tile(begun, len(first))))
+    stage, groups, part = exchange.stage, _divided(exchange)[0], _bucket_part(setup, exchange)
+    bucket = RingGroups(groups, 1, exchange.parameters * part, ALL_GATHER)
+    begun = _add_rings(tasks, setup, stage, bucket, NOTHING)
+    _add_needs(tasks, setup, _first(setup, stage, (FORWARD,)), begun)
     if part < 1:
-        rest = _add_rings(
-            tasks, setup, exchange.stage, RingGroups(groups, 1, exchange.parameters * (1 - part), ALL_GATHER), begun
-        )
-        second = np.concatenate(list(_nth(setup, exchange.stage, (BACKWARD, INPUT)))[:1] or [NOTHING])
-        tasks.needs.append((np.repeat(second, len(rest)), np.tile(rest, len(second))))
+        others = RingGroups(groups, 1, exchange.parameters * (1 - part), ALL_GATHER)
+        rest = _add_rings(tasks, setup, stage, others, begun)
+        _add_needs(tasks, setup, _first(setup, stage, (BACKWARD, INPUT)), rest)
+
+
+def _first(setup: Setup, stage: int, kinds: tuple[int, ...]) -> Ints:
+    return next(iter(_nth(setup, stage, kinds)), NOTHING)
+
+
+def _add_needs(tasks: Tasks, setup: Setup, actions: Ints, awaited: Ints) -> None:
+    """Each of these actions, or of a pair its first, waits for all of those tasks."""
+    tasks.needs.append((np.repeat(setup.cell_start[actions], len(awaited)), np.tile(awaited, len(actions))))
 
 
 def _add_gathers(tasks: Tasks, setup: Setup, exchange: Exchange) -> None:
     """A gather of the parameters before each forward and backward, while the action before that one runs."""
-    groups, starts = _divided(exchange)[0], setup.schedule.starts[:-1]
+    gathered = RingGroups(_divided(exchange)[0], 1, exchange.parameters, ALL_GATHER)
+    starts = setup.schedule.starts[:-1]
     for kinds in ((FORWARD,), (BACKWARD, INPUT)):
         for actions in _nth(setup, exchange.stage, kinds):
-            first_two = np.isin(actions, starts) | np.isin(actions - 1, starts)
-            ahead = actions[~first_two] - 2
-            gathered = _add_rings(
-                tasks, setup, exchange.stage, RingGroups(groups, 1, exchange.parameters, ALL_GATHER), ahead
-            )
-            tasks.needs.append((np.repeat(actions, len(gathered)), np.tile(gathered, len(actions))))
+            here = setup.cell_start[actions]
+            before = setup.cell_start[here[~np.isin(here, starts)] - 1]
+            ahead = before[~np.isin(before, starts)] - 1
+            _add_needs(tasks, setup, actions, _add_rings(tasks, setup, exchange.stage, gathered, ahead))
 
 
-def _add_rings(tasks: Tasks, setup: Setup, stage: int, collective: RingGroups, needs: Ints, *, delay: int = 0) -> Ints:
+def _add_rings(tasks: Tasks, setup: Setup, stage: int, collective: RingGroups, needs: Ints) -> Ints:
     """A ring for each group, or several where they can use several NICs: edges with rounds x (k-1) messages each."""
     groups, rounds, size, kind = collective
     edges: Edges = []
@@ -268,8 +295,8 @@ def _add_rings(tasks: Tasks, setup: Setup, stage: int, collective: RingGroups, n
         stage=stage,
         source=np.array([setup.rank_of_gpu[a] for a, _ in edges]),
         target=np.array([setup.rank_of_gpu[b] for _, b in edges]),
-        duration=np.array([message.duration + delay for message in messages]),
-        delay=np.array([message.delay + delay for message in messages]),
+        duration=np.array([message.duration for message in messages]),
+        delay=np.array([message.delay for message in messages]),
         size=np.array([message.size for message in messages]),
         limit=np.array([message.limit for message in messages]),
     )

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
-from pipesim.base.checks import check_not_negative, check_one_of
+from pipesim.base.checks import check_at_least, check_not_negative, check_one_of
 from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -47,8 +47,8 @@ class Options:
     """
     granularity: Granularity = "block"
     """What is done again as one, and keeps one input: a layer, or a block of layers (block3.attention, block3.mlp)."""
-    recompute_blocks: int | tuple[int, ...] | None = None
-    """With `full`, only the first so many blocks of each stage, or of each by its number; None: all of them."""
+    recompute_blocks: int | None = None
+    """With `full`, only the first so many blocks of each stage, as Megatron-LM's method `block`; None: all."""
     pair_overlap: float = 0.0
     """A forward and a backward done as one take the longer and the part of the shorter that does not hide in it: this
     is the part that does. 0: what a device computes for one it does not compute for the other."""
@@ -87,12 +87,13 @@ class Options:
         ):
             check_one_of(name, getattr(self, name), allowed)
         for name in (
-            "optimizer_s_per_byte", "optimizer_state", "pair_factor", "gradient_bytes", "reserve",
-            "sharding_size",
+            "optimizer_s_per_byte", "optimizer_state", "pair_factor", "gradient_bytes", "reserve", "recompute_blocks",
         ):  # fmt: skip
             value = getattr(self, name)
             if value is not None:
                 check_not_negative(name, value)
+        if self.sharding_size is not None:
+            check_at_least("sharding_size", self.sharding_size)
 
     def pair_ns(self, first: Floats, second: Floats) -> Ints:
         """Nanoseconds of two actions that are one."""

@@ -2,6 +2,7 @@
 
 traces   clusters   plans(layers, devices)   schedules(plan)   scenarios(cluster)   options
 jobs     all of them together, fitting;  even_jobs: a pipeline whose stages are all equal, links shared
+team_jobs a job of teams, with sharding and all that data parallelism does
 programs what `lower` makes of a job
 
 for_drawn(strategy, count, judge)  examples that are drawn once, however many tests judge them
@@ -10,6 +11,7 @@ for_drawn(strategy, count, judge)  examples that are drawn once, however many te
 import functools
 import itertools
 import random
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +26,7 @@ from pipesim.core.scenario import CALM, Degraded, Scenario, Slow
 from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, WEIGHT, Schedule
 from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.lowering import Options, Setup, lower
+from pipesim.lowering.setup import RINGS, SHARDINGS
 
 # The same examples in every run; a slow machine is no failure.
 settings.register_profile("pipesim", deadline=None, derandomize=True, database=None, max_examples=60)
@@ -295,9 +298,91 @@ def even_jobs(draw, *, sharings=SHARINGS, transfers=("eager",), split_backwards=
     return Job(plan, schedule, costs_of(trace), cluster, draw(options(sharings, transfers)), CALM)
 
 
+@st.composite
+def team_jobs(draw, *, sharings=SHARINGS, transfers=TRANSFERS, calm=False, chunks=2):
+    """Jobs as they are trained: teams of widths that may differ per stage, sharding, tied embeddings, overlap, norm.
+
+    Teams are tensor x context wide. Transfers that hold devices may stop a drawn schedule for ever.
+    """
+    context = draw(st.sampled_from([1, 1, 1, 2]))
+    groups = draw(st.integers(1, 3))
+    widths = [draw(st.sampled_from([1, 1, 2, 4] if context == 1 else [1, 2])) * context for _ in range(groups)]
+    copies = [draw(st.sampled_from([1, 2, 3])) if width < 4 else 1 for width in widths]
+    cluster = draw(clusters(sum(w * k for w, k in zip(widths, copies, strict=True)), kinds=KINDS[:1]))
+    names = iter(draw(st.permutations([device.name for device in cluster.devices])))
+    held = [
+        [tuple(next(names) for _ in range(width)) for _ in range(count)]
+        for width, count in zip(widths, copies, strict=True)
+    ]
+    stages = groups * draw(st.integers(1, chunks))
+    layers = stages + draw(st.integers(0, 2))
+    cuts = [0, *sorted(draw(_distinct(layers - 1, stages - 1))), layers]
+    plan = Plan(
+        model="drawn",
+        layers=layers,
+        microbatches=draw(st.integers(1, 3)),
+        stages=tuple(
+            Stage(a, b, tuple(team[0] for team in held[n % groups]))
+            for n, (a, b) in enumerate(itertools.pairwise(cuts))
+        ),
+        replicas=draw(st.sampled_from(["split", "whole"])),
+        teams=tuple(team for row in held for team in row if len(team) > 1),
+        context=context,
+    )
+    trace = at_widths(draw(_tied(draw(traces(layers=layers, kinds=(ANY_KIND,), chain=True)))), plan)
+    options = draw(training_options(plan, draw(st.sampled_from(sharings)), draw(st.sampled_from(transfers))))
+    schedule = draw(schedules(plan))
+    scenario = CALM if calm or options.sharing == "channel" else draw(scenarios(cluster))
+    return Job(plan, schedule, costs_of(trace, widths=plan.widths(0)), cluster, options, scenario)
+
+
+@st.composite
+def _tied(draw, trace):
+    """The trace, perhaps with an embedding whose matrix the last layer uses too."""
+    if trace.layer_count < 2 or draw(st.booleans()):
+        return trace
+    layer = trace.layers["layer"]
+    kind = np.where(layer == 0, "embedding", np.where(layer == layer.max(), "tied_head", "layer")).astype(object)
+    return replace(trace, layers=trace.layers | {"kind": kind})
+
+
+def at_widths(trace, plan):
+    """The trace with rows at the widths of all stages: what takes one GPU takes t of them a t-th of the time."""
+    known = list(dict.fromkeys(plan.widths(n) for n in range(len(plan.stages))))
+    parts = []
+    for width in known:
+        rows = dict(trace.layers) | {name: np.full(len(trace.layers["layer"]), n) for name, n in width.by_name.items()}
+        rows |= {name: column / width.gpus for name, column in rows.items() if name.endswith("_s")}
+        rows["parameter_bytes"] = rows["parameter_bytes"] // width.tensor
+        rows["stash_bytes"] = rows["stash_bytes"] // width.gpus
+        parts.append(rows)
+    return replace(trace, layers={name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+
+@st.composite
+def training_options(draw, plan, sharing, transfers):
+    """Options of data parallelism and of sends; a size of groups that divides the copies of every stage."""
+    copies = [len(stage.devices) * plan.context for stage in plan.stages]
+    fits = [size for size in (1, 2, 3) if all(count % min(size, count) == 0 for count in copies)]
+    return Options(
+        sharing,
+        transfers,
+        optimizer_s_per_byte=draw(st.sampled_from([0.0, 1e-9])),
+        sharding=draw(st.sampled_from(SHARDINGS)),
+        sharding_size=draw(st.sampled_from([None, *fits])),
+        gradient_bytes=draw(st.sampled_from([None, 0.5, 2.0])),
+        gradient_overlap=draw(st.booleans()),
+        rings=draw(st.sampled_from(RINGS)),
+        scatter_sends=draw(st.booleans()),
+        tied_all_reduce=draw(st.booleans()),
+        gradient_norm=draw(st.booleans()),
+    )
+
+
 programs = jobs().map(lambda job: job.program)
 even_programs = even_jobs().map(lambda job: job.program)
 any_jobs = jobs()
+any_team_jobs = team_jobs()
 
 
 # --- examples for many tests -----------------------------------------------------------------------------------------
