@@ -5,11 +5,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from helpers.networks import network, pipeline
+from helpers.networks import network, pipeline, pipeline_trace
+from helpers.small_programs import star
+from helpers.strategies import at_widths
 from pipesim.base.errors import CorruptTimelineError
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import (
+    ACTIVATION,
+    ALL_GATHER,
+    ALL_REDUCE,
+    BACKWARD,
+    FORWARD,
+    GRADIENT,
+    OPTIMIZER,
+)
 from pipesim.core.timeline import Timeline
 from pipesim.engines import compiled
 from pipesim.engines.event import run
+from pipesim.lowering import Options, Setup, lower
+from pipesim.lowering.reductions import BUCKET
+from pipesim.schedulers.interleaved import interleaved
+from pipesim.schedulers.one_f_one_b import one_f_one_b
 
 
 @pytest.fixture(params=["none", "fifo", "fair"])
@@ -116,3 +133,85 @@ def test_where_the_environment_asks_for_it_every_engine_s_timeline_is_verified(e
         engine(program)
     monkeypatch.setenv("PIPESIM_VERIFY", "0")
     assert engine(program).makespan == 100
+
+
+# --- data parallelism, and sends that hold devices -------------------------------------------------------------------
+
+LARGE = int(3 * BUCKET * 2)  # bytes of three buckets
+
+
+def replicated_pipeline(*, width=1, chunks=1, **options):
+    """Two groups of two replicas, each a team, with as many stages on each; everything they exchange takes time."""
+    layers, width_of = 2 * chunks, (width, 2 * width if width > 1 else 1)
+    names = iter(f"g{i}" for i in range(2 * sum(width_of)))
+    teams = [[tuple(next(names) for _ in range(wide)) for _ in range(2)] for wide in width_of]
+    plan = Plan(
+        "two", layers, 4, tuple(Stage(n, n + 1, tuple(team[0] for team in teams[n % 2])) for n in range(layers)),
+        teams=tuple(team for row in teams for team in row if len(team) > 1),
+    )  # fmt: skip
+    ms = 1_000_000
+    trace = pipeline_trace([100 * ms] * layers, [200 * ms] * layers, [40 * ms] * (layers - 1), LARGE)
+    trace = replace(
+        trace, layers=trace.layers | {"kind": np.array(["embedding", *["x"] * (layers - 2), "tied_head"], object)}
+    )
+    costs = costs_of(at_widths(trace, plan), widths=plan.widths(0))
+    made = Options("none", optimizer_s_per_byte=1e-9, **options)
+    order = one_f_one_b(plan) if chunks == 1 else interleaved(plan)
+    return run(lower(Setup(plan, order, costs, star(len(plan.gpus), 1e-3), made)))
+
+
+F, B, STEP, ACT, GRAD, RED, GATHER = FORWARD, BACKWARD, OPTIMIZER, ACTIVATION, GRADIENT, ALL_REDUCE, ALL_GATHER
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "needed"),
+    [
+        ({}, RED, B),  # gradients are summed when they are complete
+        ({}, STEP, RED),
+        ({"sharding": "zero1"}, GATHER, STEP),  # a gather of parameters that are not stepped yet
+        ({"sharding": "zero2"}, RED, B),
+        ({"sharding": "zero2"}, STEP, RED),
+        ({"sharding": "zero3"}, F, GATHER),
+        ({"sharding": "zero3"}, B, GATHER),
+        ({"sharding": "zero3"}, GATHER, F),  # one action ahead
+        ({"sharding": "zero1", "sharding_size": 1}, RED, B),
+        ({"gradient_overlap": True}, RED, RED),  # one bucket after the other
+        ({"gradient_overlap": True, "sharding": "zero1"}, F, GATHER),
+        ({"gradient_overlap": True, "sharding": "zero1"}, B, GATHER),
+        ({"gradient_norm": True}, STEP, RED),
+        ({"tied_all_reduce": True}, STEP, RED),
+        ({"width": 2, "scatter_sends": True}, F, ACT),
+        ({"width": 2, "scatter_sends": True}, B, GRAD),
+        ({"width": 2}, F, ACT),
+        ({"transfers": "blocking"}, B, ACT),  # the sender goes on when its message has gone
+        ({"transfers": "paired", "chunks": 2}, ACT, B),  # what the forward of a pair makes goes after its backward
+        ({"transfers": "paired", "chunks": 2}, F, GRAD),  # what the backward of a pair needs comes before both
+        ({"transfers": "sequential"}, ACT, GRAD),  # one message after the other
+    ],
+)
+def test_every_rule_of_training_is_a_need_and_what_breaks_it_is_found(options, kind, needed):
+    """Of each such pair of tasks, the later is moved to a nanosecond before the end of what it waits for."""
+    timeline = replicated_pipeline(**options)
+    program = timeline.program
+    waiting, awaited = program.needs.row_of_value(), program.needs.values
+    pairs = np.flatnonzero((program.kind[waiting] == kind) & (program.kind[awaited] == needed))
+    assert len(pairs), "no task waits so"
+    timeline.verify()
+    for pair in pairs.tolist():
+        task, before = int(waiting[pair]), int(awaited[pair])
+        early = shifted(timeline, task, int(timeline.end[before]) - 1 - int(timeline.start[task]))
+        with pytest.raises(CorruptTimelineError):
+            early.verify()
+
+
+def test_a_part_of_a_scattered_tensor_that_is_late_or_missing_is_found():
+    timeline = replicated_pipeline(width=2, scatter_sends=True)
+    program = timeline.program
+    first = np.flatnonzero((program.kind == ACTIVATION) & (program.microbatch == 0))
+    assert len(first) == 2 * 2 * 4, "each of two replicas to each of two, from 2 GPUs to 4"
+    for task in first.tolist():
+        with pytest.raises(CorruptTimelineError, match="never ran"):
+            with_start(timeline, task, -1).verify()
+        late = 1 + int(timeline.start[program.needs.row_of_value()[program.needs.values == task]].max())
+        with pytest.raises(CorruptTimelineError):
+            shifted(timeline, task, late - int(timeline.end[task])).verify()

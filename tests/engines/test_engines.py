@@ -1,5 +1,6 @@
 """All engines: the same results, on random programs and on those that once differed."""
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -17,10 +18,12 @@ from pipesim.core import limits
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
+from pipesim.core.program import TRANSFERS
 from pipesim.core.scenario import Speeds
 from pipesim.core.sharing import SHARINGS
 from pipesim.engines import ENGINES, compiled, event, selection
 from pipesim.lowering import Options, Setup, lower
+from pipesim.lowering.setup import SHARDINGS
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.studies import equal_stages, loading, results
 
@@ -35,6 +38,29 @@ def test_every_engine_obeys_the_rules_and_agrees_with_the_reference(program):
             check_engine(lookup.function_named(ENGINES[name], {}, "engine"), program, reference)
     ordered = compiled.in_fixed_order(program)
     assert ordered is None or ordered.same_as(reference)
+
+
+def test_engines_agree_on_teams_sharding_and_every_way_of_posting():
+    """All that data parallelism does, widths that differ per stage, and every sharing rule; or all say it is stuck."""
+    ended = []
+
+    def judge(job):
+        program = job.program
+        try:
+            reference = event.run(program)
+        except DeadlockError as error:
+            with pytest.raises(DeadlockError, match=re.escape(str(error))):
+                compiled.run(program)
+            return
+        check_engine(compiled.run, program, reference)
+        ordered = compiled.in_fixed_order(program)
+        assert ordered is None or ordered.same_as(reference)
+        ended.append(job.options)
+
+    strategies.for_drawn(strategies.any_team_jobs, 100, judge)
+    assert len(ended) > 60
+    assert {options.sharding for options in ended} == set(SHARDINGS)
+    assert {options.transfers for options in ended} == set(TRANSFERS)
 
 
 @pytest.mark.parametrize("sharing", ["fifo", "none"])
