@@ -82,7 +82,7 @@ def zero_bubble(
     }
     if not profile:
         cluster = servers(nodes_of(row), NVSWITCH_A100, "200 Gb/s", 8, "a100-80gb")
-        return common(row, "megatron", trace=expression, cluster=cluster, **fields)
+        return common(row, "megatron-v2", trace=expression, cluster=cluster, **fields)
     sizes = f"sequence={row['sequence']}, microbatch={row['microbatch']}, precision={row['precision']!r}"
     made = lookup.call(f"{expression[:-1]}, {sizes})", ARCHITECTURES, "architecture")
     delay = number(profile, "profiled_comm_s") or 0.0
@@ -91,7 +91,7 @@ def zero_bubble(
         bandwidth, latency = made.layers[0].output_bytes / delay, 0.0
     cluster = f"flat({row['gpus']}, {bandwidth!r}, latency={latency!r}, device='a100-80gb')"
     trace = profiles.of_stages(row, made, profile, others=others)
-    return common(row, "megatron", trace=trace, cluster=cluster, **fields)
+    return common(row, "megatron-v2", trace=trace, cluster=cluster, **fields)
 
 
 def megatron_published(
@@ -108,7 +108,7 @@ def megatron_published(
         cluster = servers((nodes, per_node), NVSWITCH_A100, "200 Gb/s", per_node, kind)
     return common(
         row,
-        "megatron",
+        "megatron-v2",
         trace=model("gpt", row, whole(row, "vocab")),
         cluster=cluster,
         microbatch_size=size,
@@ -151,7 +151,7 @@ def bigscience(row: Row, *, precision: str = "fp16", network: str = "hardware") 
         fields["planner"] = layouts.planner([7] * 11 + [1])
     elif "6 slots per stage, first and last hold 5" in row["layout"]:
         fields["planner"] = layouts.planner([5] + [6] * (whole(row, "pp") - 2) + [5])
-    framework = "deepspeed" if is_a100 or "DeepSpeed" in row["flags"] else "megatron"
+    framework = "deepspeed" if is_a100 or "DeepSpeed" in row["flags"] else "megatron-v2"
     return common(row, framework, trace=model("gpt", row, whole(row, "vocab")), cluster=cluster, **fields)
 
 

@@ -8,7 +8,6 @@ Planners and layouts cut between units; their plans are expanded to layers. Name
 """
 
 import functools
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +22,6 @@ from pipesim.core.model import Layer, Model
 from pipesim.core.plan import Plan
 
 BLOCK = "block"  # the kind of a unit that is a block
-_NAME = re.compile(r"(block[0-9]{1,9})\.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,31 +64,26 @@ def _with(plan: Plan, stages: Iterator[object], layers: int) -> Plan:
 @functools.lru_cache(maxsize=4)  # of a sweep, a comparison: few costs, asked for at each of many points
 def blocks_of(costs: Costs) -> Blocks | None:
     """The units of a model; None if it has no block of several layers."""
-    names = [_block(layer.name) or n for n, layer in enumerate(costs.model.layers)]
-    starts = [0, *(n for n in range(1, len(names)) if names[n] != names[n - 1])]
-    if len(starts) == len(names):
+    blocks = costs.model.blocks
+    starts = [n for n, block in enumerate(blocks) if not n or block < 0 or block != blocks[n - 1]]
+    if len(starts) == len(blocks):
         return None
-    bounds = np.array([*starts, len(names)], np.int64)
+    bounds = np.array([*starts, len(blocks)], np.int64)
     return Blocks(costs.merged(_merged(costs.model, bounds), bounds[:-1]), bounds)
-
-
-def _block(name: str) -> str | None:
-    found = _NAME.match(name)
-    return None if found is None else found[1]
 
 
 def _merged(model: Model, bounds: Ints) -> Model:
     """The model of the units: a chain, in which the output of a unit is all that crosses the cut after it."""
     units = []
     for first, end in pairwise(bounds.tolist()):
-        inside = model.layers[first:end]
+        inside, block = model.layers[first:end], model.blocks[first]
         flops = [layer.forward_flops for layer in inside if layer.forward_flops is not None]
         unit = Layer(
-            name=_block(inside[0].name) or inside[0].name,
+            name=f"block{block}" if block >= 0 else inside[0].name,
             output_bytes=float(model.cut_bytes[end - 1]),
             parameter_bytes=sum(layer.parameter_bytes for layer in inside),
             stash_bytes=sum(layer.stash_bytes for layer in inside),
-            kind=BLOCK if _block(inside[0].name) else inside[0].kind,
+            kind=BLOCK if block >= 0 else inside[0].kind,
             forward_flops=sum(flops) if len(flops) == len(inside) else None,
         )
         units.append(unit)

@@ -1,5 +1,6 @@
 """Activations that are computed once more in place of being kept: which layers, what they keep, what it takes."""
 
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -7,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base.arrays import Floats
+from pipesim.base.errors import InputError
 from pipesim.core.costs import Costs
 from pipesim.lowering.setup import Options, Setup
 
@@ -32,8 +34,16 @@ class Kept(NamedTuple):
 
 def recomputation_of(setup: Setup, stage: int) -> "Recomputation":
     """What recomputation means for a stage of a plan."""
-    part = setup.plan.stages[stage]
-    return Recomputation(setup.options, setup.costs_at(stage), setup.kind(0), part.start, part.stop)
+    part, counts = setup.plan.stages[stage], setup.options.recompute_blocks
+    if isinstance(counts, tuple):
+        if len(counts) != len(setup.plan.stages):
+            raise InputError(
+                f"recompute_blocks: {len(counts)} numbers found; one for each of {len(setup.plan.stages)} stages was "
+                "expected"
+            )
+        counts = counts[stage]
+    options = replace(setup.options, recompute_blocks=counts)
+    return Recomputation(options, setup.costs_at(stage), setup.kind(0), part.start, part.stop)
 
 
 class Recomputation:
@@ -51,17 +61,21 @@ class Recomputation:
         has_core = costs.model.core_stash_bytes > 0
         self.core = has_core if options.recompute == "selective" and has_core.any() else none
         if options.recompute == "full":
-            self.whole = self._first_blocks(options.recompute_blocks)
+            most = options.recompute_blocks
+            self.whole = self._first_blocks(most if isinstance(most, int) else None)
         else:
             self.whole = _cheapest(costs, kind) if options.recompute == "selective" and not has_core.any() else none
 
     def _first_blocks(self, most: int | None) -> Mask:
-        """All layers, or those of the first so many blocks of the stage."""
-        if most is None:
-            return np.ones(len(self._model), bool)
-        blocks = self._model.blocks
-        first = [block for block in dict.fromkeys(blocks[self._start : self._stop]) if block >= 0][:most]
-        return np.array([n in range(self._start, self._stop) and blocks[n] in first for n in range(len(self._model))])
+        """All layers; of a model of blocks only these, or the first few: embedding and head are not done again."""
+        blocks = np.array(self._model.blocks)
+        if not self._blocks or (blocks < 0).all():
+            return np.ones(len(blocks), bool)
+        here = blocks[self._start : self._stop]
+        first = np.unique(here[here >= 0])[:most]
+        whole: Mask = np.isin(blocks, first)
+        whole[: self._start] = whole[self._stop :] = False
+        return whole
 
     @cached_property
     def _kept(self) -> Floats:

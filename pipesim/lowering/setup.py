@@ -47,8 +47,8 @@ class Options:
     """
     granularity: Granularity = "block"
     """What is done again as one, and keeps one input: a layer, or a block of layers (block3.attention, block3.mlp)."""
-    recompute_blocks: int | None = None
-    """With `full`, only the first so many blocks of each stage, as Megatron-LM's method `block`; None: all."""
+    recompute_blocks: int | tuple[int, ...] | None = None
+    """With `full`, only the first so many blocks of each stage, or of each by its number; None: all of them."""
     pair_overlap: float = 0.0
     """A forward and a backward done as one take the longer and the part of the shorter that does not hide in it: this
     is the part that does. 0: what a device computes for one it does not compute for the other."""
@@ -87,7 +87,7 @@ class Options:
         ):
             check_one_of(name, getattr(self, name), allowed)
         for name in (
-            "optimizer_s_per_byte", "optimizer_state", "pair_factor", "gradient_bytes", "reserve", "recompute_blocks",
+            "optimizer_s_per_byte", "optimizer_state", "pair_factor", "gradient_bytes", "reserve",
         ):  # fmt: skip
             value = getattr(self, name)
             if value is not None:

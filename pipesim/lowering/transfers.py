@@ -134,7 +134,7 @@ def _pairs(setup: Setup, sender: int, receiver: int, kind: int) -> Pairs:
 
 
 def _add_pair_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
-    """One task per message; sorted by microbatch, gradients first: the order in which ties are with_defaults."""
+    """One task per message; sorted by microbatch, gradients first: the order in which ties are settled."""
     pairs = pairs.rows(np.lexsort((pairs.part, pairs.target, pairs.source, pairs.kind == ACTIVATION, pairs.microbatch)))
     stage_of, rank_of = np.array(setup.slots).T
     timing = Timing.of(setup, pairs)
@@ -153,6 +153,54 @@ def _add_pair_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
     tasks.routes.append(timing.routes)
     made, used = pairs.ends(setup)
     connect(tasks, setup, index, made, used, pairs.kind)
+    if setup.options.scatter_sends and setup.has_teams and not setup.costs.model.sequence_parallel:
+        _add_team_gathers(tasks, setup, pairs, index, used)
+
+
+def _add_team_gathers(tasks: Tasks, setup: Setup, pairs: Pairs, index: Ints, used: Ints) -> None:
+    """A team whose GPUs each receive a part of a tensor gathers it: a ring, t-1 messages of a part on each edge."""
+    slots = len(setup.slots)
+    code = ((pairs.microbatch * 2 + (pairs.kind == ACTIVATION)) * slots + pairs.source) * slots + pairs.target
+    tensors, first, of_message = np.unique(code, return_index=True, return_inverse=True)
+    known: dict[tuple[int, int], list[Alone]] = {}
+    edges: list[list[Alone]] = []
+    for n, slot in zip(pairs.source[first].tolist(), pairs.target[first].tolist(), strict=True):
+        (stage, _), (other, rank) = setup.slots[n], setup.slots[slot]
+        if (n, slot) not in known:
+            team = setup.members(rank)
+            part, around = _cut_bytes(setup, stage, other) / len(team), zip(team, (*team[1:], team[0]), strict=True)
+            known[n, slot] = [alone(setup.cluster, a, b, part, len(team) - 1) for a, b in around] if team[1:] else []
+        edges.append(known[n, slot])
+    tensor = np.repeat(np.arange(len(tensors)), [len(ring) for ring in edges])
+    if not len(tensor):
+        return
+    rows, messages = first[tensor], [edge for ring in edges for edge in ring]
+    stage_of, rank_of = np.array(setup.slots).T
+    gathered = tasks.add(
+        len(rows),
+        kind=pairs.kind[rows],
+        stage=stage_of[pairs.source[rows]],
+        microbatch=pairs.microbatch[rows],
+        source=rank_of[pairs.target[rows]],
+        target=rank_of[pairs.target[rows]],
+        duration=np.array([edge.duration for edge in messages]),
+        delay=np.array([edge.delay for edge in messages]),
+        size=np.array([edge.size for edge in messages]),
+        limit=np.array([edge.limit for edge in messages]),
+    )
+    tasks.routes.append(Ragged.of([edge.media for edge in messages]))
+    tasks.needs.append((used[rows], gathered))
+    # Each edge waits for all messages of its tensor.
+    starts = np.searchsorted(tensor, np.arange(len(tensors) + 1))
+    count = np.diff(starts)[of_message]
+    places = np.repeat(starts[of_message], count) + _counted(count)
+    tasks.needs.append((gathered[places], np.repeat(index, count)))
+
+
+def _counted(count: Ints) -> Ints:
+    """0, 1, ... up to each of these numbers, one after the other."""
+    ends: Ints = np.cumsum(count)
+    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)
 
 
 def _add_channel_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:

@@ -32,10 +32,11 @@ from pipesim.planners import PLANNERS
 from pipesim.studies.loading import load_plan, load_scenario
 from pipesim.studies.ordering import named, ordered_with
 from pipesim.studies.pricing import prices
-from pipesim.studies.simulation import FIELDS, LAYOUT, UNSTATED, Simulation, with_defaults
+from pipesim.studies.simulation import FIELDS, FP32_GRADIENTS, LAYOUT, UNSTATED, Simulation, with_defaults
 from pipesim.studies.sources import cluster_of, trace_of, widths_of
 
 Planner = Callable[..., Plan]
+BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1}  # of a number
 ADAM = "adam"  # the optimizer of frameworks, where a trace has it and none is named
 
 
@@ -99,16 +100,19 @@ def options_of(simulation: Simulation, trace: Trace) -> Options:
     if name is not None:
         recorded = trace.optimizer(name)
         found |= {"optimizer_s_per_byte": recorded.s_per_byte, "optimizer_state": recorded.state_per_byte}
+    if isinstance(chosen.recompute_blocks, str):
+        found["recompute_blocks"] = tuple(map(int, chosen.recompute_blocks.split(";")))
     return Options(**found | {"gradient_bytes": _gradient_bytes(chosen, trace)})
 
 
 def _gradient_bytes(simulation: Simulation, trace: Trace) -> float | None:
     """Bytes of a gradient per byte of its parameter; None where they are of one precision, or it is not known."""
-    sizes = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
-    own = sizes.get(trace.precision)
-    if simulation.gradient_precision is None or own is None:
+    in_fp32 = trace.precision in FP32_GRADIENTS.get(simulation.framework or "", ())
+    precision = simulation.gradient_precision or ("fp32" if in_fp32 else None)
+    own = 2 if trace.precision == "fp8" else BYTES.get(trace.precision)  # with fp8, parameters are kept in 16 bits
+    if precision is None or own is None:
         return None
-    part = sizes[simulation.gradient_precision] / own
+    part = BYTES[precision] / own
     return None if part == 1 else part
 
 

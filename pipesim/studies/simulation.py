@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pipesim.architectures import ARCHITECTURES
-from pipesim.base import settings
-from pipesim.base.errors import InputError
+from pipesim.base import lookup, settings
+from pipesim.base.errors import InputError, quoted
 from pipesim.base.settings import setting
 from pipesim.core.sharing import SHARINGS
+from pipesim.schedulers import SCHEDULERS
 
 if TYPE_CHECKING:
     from pipesim.core.background import Background
@@ -55,18 +56,24 @@ UNSTATED: dict[str, Any] = {
     "tied_all_reduce": False,
     "gradient_norm": False,
 }
+_MEGATRON: dict[str, Any] = {"rings": "all", "tied_all_reduce": True, "gradient_norm": True}
 FRAMEWORKS: dict[str, dict[str, Any]] = {
-    "megatron": {
-        "transfers": "blocking", "gradient_precision": "fp32", "rings": "all", "tied_all_reduce": True,
+    "megatron": _MEGATRON,
+    "megatron-v2": _MEGATRON | {"scatter_sends": True},
+    "deepspeed": {
+        "transfers": "sequential", "scatter_sends": True, "rings": "all", "tied_all_reduce": True,
         "gradient_norm": True,
     },
-    "deepspeed": {
-        "transfers": "sequential", "sharding": "zero1", "rings": "all", "tied_all_reduce": True, "gradient_norm": True,
-    },
-    "torch": {"transfers": "rendezvous", "gradient_overlap": True, "rings": "all"},
+    "torch": {"gradient_overlap": True, "rings": "all"},
 }  # fmt: skip
-# Megatron-LM exchanges between any two computations, or once for each forward and the backward after it.
-_MEGATRON_TRANSFERS = {"one_f_one_b": "blocking", "gpipe": "blocking", "interleaved": "paired"}
+# Of frameworks whose schedules send in different ways, how each does; "" are those that are not named.
+TRANSFERS_OF: dict[str, dict[str, str]] = {
+    "megatron": {"one_f_one_b": "blocking", "gpipe": "blocking", "interleaved": "eager", "": "rendezvous"},
+    "megatron-v2": {"one_f_one_b": "blocking", "gpipe": "blocking", "interleaved": "paired", "": "rendezvous"},
+    "torch": {"one_f_one_b": "blocking", "gpipe": "rendezvous", "": "eager"},
+}
+# Parameters of these precisions have gradients in fp32; others in their own precision.
+FP32_GRADIENTS: dict[str, tuple[str, ...]] = {"megatron": ("bf16", "fp8"), "megatron-v2": ("bf16",)}
 LAYOUT = ("pipeline", "data", "interleave")
 COMPUTED = (
     "efficiency",
@@ -92,6 +99,14 @@ def efficiency_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
 
     efficiency_names.named(value)
     return value
+
+
+def counts_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
+    """A whole number in text, or such text with one for each stage: 3;2;0;0."""
+    parts = str(value).split(";") if value is not None else []
+    if not all(part.strip().isdecimal() for part in parts):
+        raise InputError(f"{quoted(str(value))} found; whole numbers such as 3, or 3;2;0;0 by stage, were expected")
+    return value if len(parts) != 1 else int(parts[0])
 
 
 def size_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
@@ -150,7 +165,7 @@ class Simulation:
     )
     framework: str | None = setting(
         None, str, "How it posts messages, shards and reduces, where no other option does.",
-        choices=("megatron", "deepspeed", "torch"),
+        choices=tuple(FRAMEWORKS),
     )  # fmt: skip
     tensor: int | None = setting(
         None, int, "Tensor-parallel width: GPUs that share each layer of a stage; default: as the trace was timed.",
@@ -198,9 +213,10 @@ class Simulation:
         "none", str, "Layers that keep only their input and compute their forward again before the backward.",
         choices=RECOMPUTES,
     )  # fmt: skip
-    recompute_blocks: int | None = setting(
-        None, int, "With --recompute full, only so many blocks of each stage, from its first; default: all."
-    )
+    recompute_blocks: "int | str | None" = setting(
+        None, int, "With --recompute full, only so many blocks of each stage, from its first: 3, or 3;2;0;0 by stage.",
+        metavar="NUMBERS", parse=counts_of,
+    )  # fmt: skip
     sharding: str | None = setting(
         None, str, "What replicas divide: nothing, optimizer state (zero1), gradients too (zero2), parameters too "
         "(zero3); default: nothing, or as the framework.", choices=SHARDINGS,
@@ -259,6 +275,8 @@ class Simulation:
         for name, about in settings.settings_of(Simulation).items():
             value = getattr(self, name)
             whole = about.kind is int and (isinstance(value, bool) or not isinstance(value, int))
+            if about.parse is not None:
+                continue
             if value is not None and whole and not hasattr(value, "__index__"):
                 raise InputError(f"{name} = {value!r} found; a whole number was expected")
             if isinstance(value, int | float) and about.kind is str and name != "host_memory":
@@ -270,6 +288,8 @@ class Simulation:
         given = {name for name, default in defaults().items() if not _is(getattr(self, name), default)}
         check_together(given, traces=(self.trace,))
         settings.check_choices(self)
+        if "recompute_blocks" in given and self.recompute != "full":
+            raise InputError("recompute_blocks has no effect without recompute = full")
         if "seed" in given and "iterations" not in given:
             raise InputError("seed has no effect without iterations")
 
@@ -306,11 +326,18 @@ def with_defaults(simulation: Simulation) -> Simulation:
     values = UNSTATED | FRAMEWORKS.get(simulation.framework or "", {})
     if (simulation.interleave or 1) > 1 and simulation.scheduler == defaults()["scheduler"]:
         simulation = replace(simulation, scheduler="interleaved")
-    if simulation.framework == "megatron" and isinstance(simulation.scheduler, str):
-        values |= {"transfers": _MEGATRON_TRANSFERS.get(simulation.scheduler.partition("(")[0], "rendezvous")}
+    if (of := TRANSFERS_OF.get(simulation.framework or "")) is not None:
+        values |= {"transfers": of.get(_schedule_named(simulation.scheduler), of[""])}
     if any(getattr(simulation, name) is not None for name in LAYOUT):
         values |= {"planner": "megatron"}
     return replace(simulation, **{name: value for name, value in values.items() if getattr(simulation, name) is None})
+
+
+def _schedule_named(scheduler: object) -> str:
+    """The name in the list of schedules that text such as "1F1B" or "interleaved(chunks=2)" means; "" for others."""
+    if not isinstance(scheduler, str):
+        return ""
+    return lookup.member_named(scheduler.partition("(")[0].strip(), SCHEDULERS) or ""
 
 
 def defaults() -> dict[str, Any]:
@@ -419,8 +446,8 @@ def _as_fields(given: Mapping[str, Any]) -> dict[str, Any]:
             text = f"plan={plan!r} names a planner; write planner={plan!r} (the old keyword goes with the next release)"
             warnings.warn(text, DeprecationWarning, stacklevel=4)
         found["planner"] = found.pop("plan")
-    efficiency = found.get("efficiency")
-    return found if efficiency is None else found | {"efficiency": efficiency_of(efficiency)}
+    parsed = {name: about.parse for name, about in settings.settings_of(Simulation).items() if about.parse}
+    return found | {name: parse(found[name]) for name, parse in parsed.items() if found.get(name) is not None}
 
 
 def _is_plan(value: object) -> bool:

@@ -48,27 +48,27 @@ def test_no_link_is_over_capacity_and_each_flow_has_a_bottleneck(drawn):
 def filled_by_linear_programs(routes, capacity, limit):
     """Max-min rates from their definition, by linear programs: no filling, no order in which links become full.
 
-    The least rate is made as large as can be; flows that cannot have more than that are with_defaults at it; again.
+    The least rate is made as large as can be; flows that cannot have more than that are settled at it; again.
     """
-    with_defaults, flows = {}, range(len(routes))
-    while len(with_defaults) < len(routes):
+    settled, flows = {}, range(len(routes))
+    while len(settled) < len(routes):
         solver = pywraplp.Solver.CreateSolver("GLOP")
         least = solver.NumVar(0, solver.infinity(), "least")
         rate = [solver.NumVar(0, min(limit[i], solver.infinity()), f"rate{i}") for i in flows]
         for i in flows:
-            solver.Add(rate[i] == with_defaults[i] if i in with_defaults else rate[i] >= least)
+            solver.Add(rate[i] == settled[i] if i in settled else rate[i] >= least)
         for m, most in enumerate(capacity):
             solver.Add(sum((rate[i] for i in flows if m in routes[i]), solver.Sum([])) <= most)
         solver.Maximize(least)
         assert solver.Solve() == pywraplp.Solver.OPTIMAL
         share = least.solution_value()
         least.SetBounds(share * (1 - 1e-9), solver.infinity())
-        for i in sorted(set(flows) - set(with_defaults)):
+        for i in sorted(set(flows) - set(settled)):
             solver.Maximize(rate[i])
             assert solver.Solve() == pywraplp.Solver.OPTIMAL
             if rate[i].solution_value() <= share * (1 + 1e-6):
-                with_defaults[i] = share
-    return [with_defaults[i] for i in flows]
+                settled[i] = share
+    return [settled[i] for i in flows]
 
 
 @settings(max_examples=60)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import pipesim as ps
 from helpers.networks import chain, pipeline, pipeline_trace
 from helpers.small_programs import replicated, star
 from helpers.strategies import even_trace, jobs
@@ -109,3 +110,20 @@ def test_a_message_on_a_channel_that_takes_no_time_leaves_a_finite_capacity():
     program = lower(Setup(plan, gpipe(plan), costs, cluster, Options("channel")))
     assert np.isfinite(program.capacity).all()
     assert run(program).makespan == 4
+
+
+def test_a_team_gathers_what_its_gpus_receive_in_parts():
+    """With sends of parts, the ring inside the receiving team is what all of the tensor costs there."""
+    found = {}
+    for scattered in (False, True):
+        result = ps.simulate(
+            "model:gpt2-medium", "hgx_h100(2)", tensor=8, pipeline=2, data=1, microbatches=2, scatter_sends=scattered
+        )
+        result.timeline.verify()
+        program = result.timeline.program
+        moved = program.kind == ACTIVATION
+        found[scattered] = program.size[moved & (program.source != program.target) & (program.microbatch == 0)]
+        inside = program.size[moved & (program.source == program.target) & (program.microbatch == 0)]
+        cut = result.setup.costs.model.cut_bytes[result.setup.plan.cuts[0] - 1]
+        assert inside.tolist() == ([7 * cut / 8] * 8 if scattered else [])
+        assert found[scattered].sum() == (cut if scattered else 8 * cut)

@@ -108,3 +108,19 @@ def test_every_planner_plans_for_teams(planner):
     plan = result.setup.plan
     assert all(len(plan.team(device)) == 2 for device in plan.devices)
     assert len(set(plan.gpus)) == 2 * len(plan.devices) == len(plan.gpus)
+
+
+@pytest.mark.parametrize(
+    ("precision", "fields", "part"),
+    [
+        ("bf16", {"framework": "megatron"}, 2.0),
+        ("fp8", {"framework": "megatron"}, 2.0),  # parameters are kept in bf16
+        ("fp16", {"framework": "megatron"}, None),
+        ("bf16", {"framework": "deepspeed"}, None),
+        ("bf16", {"framework": "megatron", "gradient_precision": "bf16"}, None),
+        ("fp16", {"gradient_precision": "fp32"}, 2.0),
+    ],
+)
+def test_gradients_have_the_precision_that_the_framework_gives_them(precision, fields, part):
+    made = results.make_setup("gpt(2, 64, 2)", "hgx_h100(1)", precision=precision, **fields)
+    assert made.options.gradient_bytes == part

@@ -71,7 +71,12 @@ VALUES = {
     "engine": "compiled",
     "host_memory": "1GB",
 }
-NEEDS = {**dict.fromkeys(COMPUTED, "architecture"), "seed": "iterations", "jitter": "iterations"}
+NEEDS = {
+    **dict.fromkeys(COMPUTED, "architecture"),
+    "seed": "iterations",
+    "jitter": "iterations",
+    "recompute_blocks": "recompute",
+}
 FIXED = {"trace": "bert-large", "cluster": 'flat(2, bandwidth="1GB/s")'}
 
 
@@ -222,3 +227,24 @@ def test_functions_that_plan_take_microbatches_after_the_planner():
 def test_values_of_another_type_are_refused(given, message):
     with pytest.raises(InputError, match=message):
         simulation_of(**FIXED, **given)
+
+
+@pytest.mark.parametrize(
+    ("framework", "transfers"),
+    [
+        ("megatron", ["blocking", "blocking", "eager", "rendezvous"]),
+        ("megatron-v2", ["blocking", "blocking", "paired", "rendezvous"]),
+        ("deepspeed", ["sequential"] * 4),
+        ("torch", ["blocking", "rendezvous", "eager", "eager"]),
+        (None, ["eager"] * 4),
+    ],
+)
+def test_a_framework_sends_as_its_schedule_does_under_any_of_its_names(framework, transfers):
+    names = ("1F1B", "ScheduleGPipe", "interleaved(chunks=2)", "schedule.csv")
+    simulations = [with_defaults(Simulation(framework=framework, scheduler=name)) for name in names]
+    assert [simulation.transfers for simulation in simulations] == transfers
+
+
+def test_what_is_given_precedes_what_the_framework_does():
+    made = with_defaults(Simulation(framework="deepspeed", transfers="eager", scatter_sends=False))
+    assert (made.transfers, made.scatter_sends, made.rings) == ("eager", False, "all")
