@@ -14,7 +14,7 @@ from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
 from pipesim.studies import setups, sources
 from pipesim.studies.results import SimulationResult, simulated
-from pipesim.studies.simulation import Simulation, simulation_of, takes_fields
+from pipesim.studies.simulation import LAYOUT, Simulation, simulation_of, takes_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,13 @@ class ComparisonRow:
 @takes_fields()
 def compare(
     *values: Any,  # noqa: ANN401 - fields of Simulation
-    planners: Sequence[str] = tuple(PLANNERS),
+    planners: Sequence[str] = (),
     schedulers: Sequence[str] = COMPARED,
     **fields: Any,  # noqa: ANN401 - as above
 ) -> Iterator[ComparisonRow]:
     """Every planner with every scheduler, one row after the other. What fails is a row with its error.
 
+    Without planners: all, or megatron where a layout (pipeline, data, interleave) is given, which the others choose.
     Takes what `simulate` takes, but for planner, plan and scheduler; the third and fourth value are the lists of them.
 
     >>> for row in ps.compare("bert-large", 'flat(4, bandwidth="1GB/s")', ["uniform", "balanced"], ["gpipe"]):
@@ -72,12 +73,17 @@ def compare(
     if len(values) > 2:
         planners, schedulers = values[2], values[3] if len(values) > 3 else schedulers
         values = (*values[:2], Simulation().planner, Simulation().scheduler, *values[4:])
-    return compared(simulation_of(*values, **fields), planners, schedulers)
+    simulation = simulation_of(*values, **fields)
+    return compared(simulation, planners or planners_for(simulation), schedulers)
 
 
-def compared(
-    simulation: Simulation, planners: Sequence[str] = tuple(PLANNERS), schedulers: Sequence[str] = COMPARED
-) -> Iterator[ComparisonRow]:
+def planners_for(simulation: Simulation) -> tuple[str, ...]:
+    """The planners that are compared where none is named."""
+    has_layout = any(getattr(simulation, name) is not None for name in LAYOUT)
+    return ("megatron",) if has_layout else tuple(PLANNERS)
+
+
+def compared(simulation: Simulation, planners: Sequence[str], schedulers: Sequence[str]) -> Iterator[ComparisonRow]:
     """`compare` for a simulation whose planner and scheduler are replaced by each of these."""
     for name in planners:  # an unknown name is a user error: fail before running
         lookup.resolve(name, PLANNERS, "planner")
@@ -86,10 +92,11 @@ def compared(
     cluster = sources.cluster_of(simulation)
     trace = sources.trace_of(simulation, cluster)
     costs = setups.costs_in(simulation, trace)
-    options, scenario = setups.options_of(simulation, trace), setups.scenario_of(simulation, cluster)
+    scenario = setups.scenario_of(simulation, cluster)
     setups.check_kinds(costs, cluster)
-    plans.check_microbatches(simulation.microbatches)
-    limits.check_microbatches(simulation.host_memory, simulation.microbatches)
+    microbatches = setups.microbatches_of(simulation, costs)
+    plans.check_microbatches(microbatches)
+    limits.check_microbatches(simulation.host_memory, microbatches)
     for planner in planners:
         try:
             plan = setups.plan_of(replace(simulation, planner=planner), costs, cluster)
@@ -98,6 +105,7 @@ def compared(
             continue
         for scheduler in schedulers:
             one = replace(simulation, planner=planner, scheduler=scheduler)
+            options = setups.options_of(one, trace)  # a framework sends in ways that depend on the schedule
             try:
                 setup = setups.assembled(one, plan, costs, cluster, options, scenario)
                 yield ComparisonRow(planner, scheduler, simulated(setup, one))

@@ -51,3 +51,11 @@ def test_what_fits_in_memory_is_better_than_what_is_fast():
     rows = list(comparison.compare(even_trace(4, parameter_bytes=10**10), small, ["uniform"], ["gpipe"]))
     assert not rows[0].as_data()["fits_memory"]
     assert comparison.best(rows) is rows[0], "if none fits the fastest is named all the same"
+
+
+def test_each_schedule_of_a_comparison_is_sent_as_its_framework_sends_it():
+    """All were sent as 1F1B is, so that interleaved ones waited for each other for ever."""
+    fields = {"pipeline": 4, "framework": "megatron"}
+    rows = list(comparison.compare(even_trace(8), FLAT, (), ["1F1B", "interleaved(chunks=2)"], **fields))
+    assert [(row.planner, row.error) for row in rows] == [("megatron", "")] * 2
+    assert [row.result.setup.options.transfers for row in rows] == ["blocking", "eager"]

@@ -24,15 +24,23 @@ class Chosen:
     """The planners and schedulers that are compared."""
 
     planners: tuple[str, ...] = setting(
-        (), str, f"{_SEVERAL}all.", flag="--planner", short="p", family="planners", multiple=True
+        (),
+        str,
+        f"{_SEVERAL}all, or megatron where the layout is given.",
+        flag="--planner",
+        short="p",
+        family="planners",
+        multiple=True,
     )
     schedulers: tuple[str, ...] = setting(
         (), str, f"{_SEVERAL}{', '.join(COMPARED)}.", flag="--scheduler", short="s", family="schedulers", multiple=True
     )
 
-    def names(self) -> tuple[Sequence[str], Sequence[str]]:
+    def names(self, simulation: Simulation) -> tuple[Sequence[str], Sequence[str]]:
         """Planners and schedulers by name."""
-        planners = tuple(PLANNERS) if "all" in self.planners else self.planners or tuple(PLANNERS)
+        from pipesim.studies import comparison
+
+        planners = tuple(PLANNERS) if "all" in self.planners else self.planners or comparison.planners_for(simulation)
         schedulers = tuple(SCHEDULERS) if "all" in self.schedulers else self.schedulers or COMPARED
         return planners, schedulers
 
@@ -65,7 +73,7 @@ def compare(simulation: Simulation, chosen: Chosen, pictures: Pictures, require_
     from pipesim.studies import comparison
 
     options.check_outputs(pictures=[pictures.plot_file, pictures.gantt])
-    planners, schedulers = chosen.names()
+    planners, schedulers = chosen.names(simulation)
     found = comparison.compared(simulation, planners, schedulers)
     with options.progress(found, len(planners) * len(schedulers), "comparing", quiet=as_json) as shown:
         rows = list(shown)
