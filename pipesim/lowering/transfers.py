@@ -158,7 +158,10 @@ def _add_pair_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
 
 
 def _add_team_gathers(tasks: Tasks, setup: Setup, pairs: Pairs, index: Ints, used: Ints) -> None:
-    """A team whose GPUs each receive a part of a tensor gathers it: a ring, t-1 messages of a part on each edge."""
+    """A team whose GPUs each receive a part of a tensor gathers it: a ring, t-1 messages of a part on each edge.
+
+    Context-parallel GPUs need only their part of the sequence: each t of them that share one are a ring.
+    """
     slots = len(setup.slots)
     code = ((pairs.microbatch * 2 + (pairs.kind == ACTIVATION)) * slots + pairs.source) * slots + pairs.target
     tensors, first, of_message = np.unique(code, return_index=True, return_inverse=True)
@@ -167,9 +170,11 @@ def _add_team_gathers(tasks: Tasks, setup: Setup, pairs: Pairs, index: Ints, use
     for n, slot in zip(pairs.source[first].tolist(), pairs.target[first].tolist(), strict=True):
         (stage, _), (other, rank) = setup.slots[n], setup.slots[slot]
         if (n, slot) not in known:
-            team = setup.members(rank)
-            part, around = _cut_bytes(setup, stage, other) / len(team), zip(team, (*team[1:], team[0]), strict=True)
-            known[n, slot] = [alone(setup.cluster, a, b, part, len(team) - 1) for a, b in around] if team[1:] else []
+            team, width = setup.members(rank), setup.plan.widths(other).tensor
+            part = _cut_bytes(setup, stage, other) / len(team)
+            rings = [team[i : i + width] for i in range(0, len(team), width) if width > 1]
+            around = [edge for ring in rings for edge in zip(ring, (*ring[1:], ring[0]), strict=True)]
+            known[n, slot] = [alone(setup.cluster, a, b, part, width - 1) for a, b in around]
         edges.append(known[n, slot])
     tensor = np.repeat(np.arange(len(tensors)), [len(ring) for ring in edges])
     if not len(tensor):

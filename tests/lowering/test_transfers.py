@@ -7,15 +7,17 @@ from hypothesis import given, settings
 import pipesim as ps
 from helpers.networks import chain, pipeline, pipeline_trace
 from helpers.small_programs import replicated, star
-from helpers.strategies import even_trace, jobs
+from helpers.strategies import at_widths, even_trace, jobs
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import ACTIVATION, FORWARD, GRADIENT
 from pipesim.core.schedule import parse
+from pipesim.core.teams import Widths
 from pipesim.core.trace import Trace
 from pipesim.engines.event import run
 from pipesim.lowering import Options, Setup, lower
+from pipesim.lowering.transfers import messages_between
 from pipesim.schedulers.gpipe import gpipe
 
 
@@ -127,3 +129,44 @@ def test_a_team_gathers_what_its_gpus_receive_in_parts():
         cut = result.setup.costs.model.cut_bytes[result.setup.plan.cuts[0] - 1]
         assert inside.tolist() == ([7 * cut / 8] * 8 if scattered else [])
         assert found[scattered].sum() == (cut if scattered else 8 * cut)
+
+
+WIDTHS = [Widths(tensor, context) for tensor in (1, 2, 3, 4, 8) for context in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("source", WIDTHS, ids=str)
+def test_messages_between_teams_give_each_receiver_what_it_needs(source):
+    """Parts are exact intervals of the sequence; a tensor that is not scattered is whole on each of t GPUs."""
+    for target in WIDTHS:
+        scattered = messages_between(source, target, scattered=True)
+        assert sum(message.part for message in scattered) == pytest.approx(1)
+        for side, gpus in (("source", source.gpus), ("target", target.gpus)):
+            parts = np.bincount(
+                [getattr(message, side) for message in scattered], [message.part for message in scattered], gpus
+            )
+            np.testing.assert_allclose(parts, 1 / gpus, err_msg=f"{side} of {source} to {target}")
+        whole = messages_between(source, target, scattered=False)
+        got = np.zeros((target.gpus, 6 * 6))
+        for message in whole:
+            here, there = message.source // source.tensor, message.target // target.tensor
+            has = {i for i in range(36) if i * source.context // 36 == here}
+            needs = {i for i in range(36) if i * target.context // 36 == there}
+            assert message.part == pytest.approx(len(has & needs) / 36)
+            got[message.target, list(has & needs)] += 1
+        for gpu, times in enumerate(got):
+            needed = [i * target.context // 36 == gpu // target.tensor for i in range(36)]
+            assert np.array_equal(times, needed), f"GPU {gpu} of {target}: each place of its sequence exactly once"
+
+
+def test_a_team_that_shares_sequences_gathers_only_its_part_of_them():
+    """Once, each GPU gathered the sequence of all of the team."""
+    names = [f"g{i}" for i in range(8)]
+    plan = Plan(
+        "two", 2, 1, (Stage(0, 1, ("g0",)), Stage(1, 2, ("g4",))), teams=(tuple(names[:4]), tuple(names[4:])), context=2
+    )
+    trace = at_widths(pipeline_trace([10] * 2, [20] * 2, [800]), plan)
+    setup = Setup(plan, gpipe(plan), costs_of(trace, widths=plan.widths(0)), star(8), Options(scatter_sends=True))
+    program = lower(setup)
+    inside = (program.source == program.target) & (program.kind == ACTIVATION)
+    assert program.size[inside].tolist() == [200] * 4, "of 400 bytes each has 200, and receives 200"
+    assert program.size[(program.kind == ACTIVATION) & ~inside].tolist() == [200] * 4
