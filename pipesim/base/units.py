@@ -33,6 +33,11 @@ _TIMES = {
     unit: Decimal(10) ** power for unit, power in zip(["s", "ms", "us", "µs", "ns"], [0, -3, -6, -6, -9], strict=True)
 }
 
+_COUNTS = {
+    unit: Decimal(10) ** power
+    for unit, power in zip(["k", "K", "M", "B", "G", "T", "P"], [3, 3, 6, 9, 9, 12, 15], strict=True)
+}
+
 _PARTS = {"%": Decimal("0.01")}
 
 # Possessive (++, *+, ?+), so that a text of 100,000 digits is matched once, and not from each of them.
@@ -66,6 +71,11 @@ def size(value: float | str) -> float:
 def duration(value: float | str) -> float:
     """Seconds from a number of seconds or from text such as "5us"."""
     return _quantity(value, _TIMES, "a time", "5us")
+
+
+def count(value: float | str) -> float:
+    """A number of things: 1.5e13, or "15T"; B is a thousand millions."""
+    return _quantity(value, _COUNTS, "a number", "15T")
 
 
 def fraction(value: float | str) -> float:

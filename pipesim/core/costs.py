@@ -69,6 +69,8 @@ class Costs:
     others: Mapping[Widths, "Costs"] = field(default_factory=dict)
     """The costs at the other widths that the trace has."""
     notes: tuple[str, ...] = ()
+    origin: tuple[str, str] = ("times of ", "")
+    """Where times are from: what is said before the kinds of device, and after them."""
 
     @property
     def widths(self) -> Widths:

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from pipesim.base import units
 from pipesim.base.arrays import Ints, Ragged
-from pipesim.base.errors import RefusedError
+from pipesim.base.errors import PipesimError, RefusedError
 from pipesim.core import legality
 from pipesim.core import plan as plans
 from pipesim.core import program as programs
+from pipesim.core.cluster import Device
+from pipesim.core.devices import device_kind
 from pipesim.core.program import Program
 from pipesim.core.scenario import STEADY, Speeds
 from pipesim.core.sharing import SHARING_RULES
@@ -106,9 +108,20 @@ def _flops(setup: Setup) -> float | None:
 
 
 def _peak_flops(setup: Setup) -> float | None:
-    """FLOP/s of all GPUs of the plan; None if that of any is unknown."""
+    """FLOP/s of all GPUs of the plan in the precision of the model; None if that of any is unknown."""
     devices = [setup.cluster.device(name) for name in setup.plan.gpus]
-    return float(sum(d.flops for d in devices if d.flops)) if all(d.flops for d in devices) else None
+    peak = {device: _peak_of(device, setup.costs.model.precision) for device in dict.fromkeys(devices)}
+    known = [found for device in devices if (found := peak[device])]
+    return float(sum(known)) if len(known) == len(devices) else None
+
+
+def _peak_of(device: Device, precision: str) -> float | None:
+    """The peak of the data sheet in a precision; what the cluster states, where that differs from the sheet's fp16."""
+    try:
+        sheet = device_kind(device.kind).peak
+    except PipesimError:
+        return device.flops
+    return device.flops if device.flops != sheet.get("fp16") else sheet.get(precision, device.flops)
 
 
 def _typed(name: str, column: NDArray[Any]) -> NDArray[Any]:

@@ -43,11 +43,12 @@ class ComparisonRow:
             "scaling": result.setup.costs.scaling,
             "iteration_time_by_scaling_s": result.times_by_scaling,
             "throughput_samples_per_s": metrics.throughput(timeline),
+            **result.as_performance(),
             "bubble": metrics.bubble(timeline),
             **bounds,
             "peak_memory_bytes": int(metrics.peak_memory(timeline).max()),
             "fits_memory": result.fits_memory,
-            "devices": len(timeline.program.devices),
+            "devices": len(result.setup.plan.gpus),
             "tasks": len(timeline.program),
             "engine": timeline.engine,
         }

@@ -12,10 +12,13 @@ from pipesim.base.moved import renamed, warn_renamed
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
+from pipesim.core.plan_layout import PlanLayout
 from pipesim.core.timeline import Timeline
 from pipesim.engines import by_name
 from pipesim.lowering import Setup, lower
 from pipesim.studies import certified, setups, sources
+from pipesim.studies.origins import headline
+from pipesim.studies.performance import Performance, performance_of, tokens_of
 from pipesim.studies.replay import check_replay, replay, replay_statistics
 from pipesim.studies.simulation import PLANNING, Simulation, simulation_of, takes_fields, with_defaults
 
@@ -39,6 +42,21 @@ class SimulationResult:
     def iteration_time(self) -> float:
         """Seconds of the iteration."""
         return metrics.iteration_time(self.timeline)
+
+    @cached_property
+    def performance(self) -> Performance:
+        """The iteration in the words of training: layout, global batch, tokens/s, MFU."""
+        return performance_of(self.setup, self.timeline)
+
+    def as_performance(self) -> dict[str, Any]:
+        """The performance as plain numbers, with what the tokens of the simulation take."""
+        tokens = None if self.simulation is None else self.simulation.tokens
+        return self.performance.as_data(tokens_of(tokens, self.setup.costs.model.sequence))
+
+    @property
+    def origin(self) -> str:
+        """Where the times are from: which trace or model, recorded or computed."""
+        return headline(self.setup.costs, self.setup.cluster)
 
     @property
     def fits_memory(self) -> bool:
@@ -79,11 +97,13 @@ class SimulationResult:
         """The result as `pipesim simulate --json` prints it; with `bound` the certified bounds too."""
         setup = self.setup
         found = self.summary() | {
+            "origin": self.origin,
             "model": setup.costs.model.name,
             "cluster": setup.cluster.name,
             "planner": setup.plan.planner,
             "replication": list(setup.plan.replication),
             "cuts": list(setup.plan.cuts),
+            **self.as_performance(),
             "fits_memory": self.fits_memory,
             "scaling": setup.costs.scaling,
             "iteration_time_by_scaling_s": self.times_by_scaling,
@@ -111,6 +131,11 @@ class PlanResult:
     cluster: Cluster
     planning_s: float
 
+    @property
+    def origin(self) -> str:
+        """Where the times are from: which trace or model, recorded or computed."""
+        return headline(self.costs, self.cluster)
+
     @cached_property
     def bound(self) -> float:
         """Seconds that no plan of this sort can beat."""
@@ -133,6 +158,9 @@ class PlanResult:
             **serialisation.to_data(plan),
             "replication": list(plan.replication),
             "cuts": list(plan.cuts),
+            "origin": self.origin,
+            "gpus": len(plan.gpus),
+            "layout": PlanLayout.of(plan, self.costs.widths.expert).by_name,
             "bound_s": self.bound,
             "planning_s": self.planning_s,
             "scaling": self.costs.scaling,

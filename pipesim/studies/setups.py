@@ -31,6 +31,7 @@ from pipesim.lowering import Options, Setup
 from pipesim.planners import PLANNERS
 from pipesim.studies.loading import load_plan, load_scenario
 from pipesim.studies.ordering import named, ordered_with
+from pipesim.studies.origins import origin_of
 from pipesim.studies.pricing import prices
 from pipesim.studies.simulation import FIELDS, FP32_GRADIENTS, LAYOUT, UNSTATED, Simulation, with_defaults
 from pipesim.studies.sources import cluster_of, trace_of, widths_of
@@ -81,13 +82,14 @@ def microbatches_of(simulation: Simulation, costs: Costs) -> int:
 
 def costs_in(simulation: Simulation, trace: Trace) -> Costs:
     """Seconds of every layer, for the size of microbatches of the simulation."""
-    return costs_of(
+    costs = costs_of(
         trace,
         simulation.microbatch_size,
         widths=widths_of(simulation, trace),
         weight_share=simulation.weight_share,
         scaling=simulation.scaling,  # type: ignore[arg-type]  # one of the choices, checked there
     )
+    return replace(costs, origin=origin_of(simulation, trace))
 
 
 def options_of(simulation: Simulation, trace: Trace) -> Options:

@@ -116,6 +116,13 @@ def size_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
     return units.size(value)
 
 
+def count_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
+    """A number in text such as 15T, or a number."""
+    from pipesim.base import units  # noqa: PLC0415 - imports numpy
+
+    return None if value is None else units.count(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Simulation:
     """One simulation, or many iterations of it with drawn times.
@@ -158,6 +165,10 @@ class Simulation:
     global_batch: int | None = setting(
         None, int, "Samples in one iteration, of all replicas, in place of the number of microbatches.",
         flags=("--gbs", "--global-batch-size"),
+    )  # fmt: skip
+    tokens: "float | str | None" = setting(
+        None, float, "Tokens of a whole training run, as 15T or 300B: shows the days and GPU-hours that it takes.",
+        metavar="NUMBER", parse=count_of,
     )  # fmt: skip
     sequence: int | None = setting(None, int, "Tokens in a sample of a computed model.", flags=("--seq-length",))
     precision: str | None = setting(

@@ -130,9 +130,14 @@ def computed_trace(model: str, simulation: Simulation, cluster: Cluster) -> Trac
         for team in _a_team_of_each_width(simulation, cluster, kind)
     ]  # fmt: skip
     columns = {name: np.concatenate([trace.layers[name] for trace in traces]) for name in traces[0].layers}
-    note = f"times of {model} are computed from data sheets, not recorded ({traces[0].machine})"
+    note = f"times of {model} are computed from data sheets, not recorded: {_calculated(traces[0])}"
     divided = any(trace.sequence_parallel for trace in traces)
-    return replace(traces[0], layers=columns, sequence_parallel=divided, notes=(note,))
+    return replace(traces[0], layers=columns, sequence_parallel=divided, notes=(note,), command=f"{MODEL}{model}")
+
+
+def _calculated(trace: Trace) -> str:
+    """How the times of a computed trace were calculated."""
+    return trace.machine.removeprefix("none: calculated from data sheets").strip(" ,")
 
 
 def _shared(simulation: Simulation, width: int) -> dict[str, Any]:

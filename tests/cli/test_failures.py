@@ -13,7 +13,7 @@ import pytest
 from helpers.places import ROOT
 from pipesim.cli import failures
 from pipesim.cli.failures import EXIT_CODES
-from pipesim.studies import setups
+from pipesim.studies import sources
 
 FLAT = 'flat(2, bandwidth="1GB/s")'
 SMALL = ["bert-large", FLAT, "-p", "uniform", "-m", "2"]
@@ -50,7 +50,7 @@ def test_whatever_is_raised_ends_in_one_line_and_its_code(error, code, words, ru
     def failing(*_):
         raise error
 
-    monkeypatch.setattr(setups, "load_trace", failing)
+    monkeypatch.setattr(sources, "load_trace", failing)
     found, out, err = run("simulate", *SMALL)
     assert (found, out) == (code, "")
     assert err.startswith("error: ")

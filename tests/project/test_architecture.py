@@ -22,15 +22,15 @@ PACKAGE = ROOT / "pipesim"
 MAP = """
 base: errors checks units files arrays serialisation spelling lookup settings formulas tables intervals kernels
       widest_paths chains moved minimise
-core: sharing calibrations devices cluster teams trace work model widths costs plan granularity members limits
-      schedule scenario background progress completion legality recording program rates timeline
+core: sharing calibrations devices cluster teams trace work model widths costs plan plan_layout granularity members
+      limits schedule scenario background progress completion legality recording program rates timeline
 lowering
 analysis: metrics curves channels spread trace_diff bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* json_data*
-studies: simulation loading sources pricing ordering setups certified replay results calibration comparison whatif
-      equal_stages rebuilding store sweep_options sweep
+studies: simulation loading sources origins pricing ordering setups certified replay performance results calibration
+      comparison whatif equal_stages rebuilding store sweep_options sweep
 cli
 """
 

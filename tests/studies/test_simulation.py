@@ -44,6 +44,7 @@ VALUES = {
     "scenario": "slow.toml",
     "background": "load.csv",
     "global_batch": 64,
+    "tokens": 3e11,
     "sequence": 512,
     "precision": "bf16",
     "framework": "megatron",

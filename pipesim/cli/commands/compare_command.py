@@ -94,13 +94,16 @@ def _show(rows: "list[ComparisonRow]", best: "ComparisonRow | None", *, as_json:
     index = next((index for index, row in enumerate(rows) if row is best), None)
     stars = comparison.starred(rows)
     if not as_json:
+        result = next(row.result for row in rows if row.result is not None)
+        click.echo(f"{text.headline(result.origin, result.setup.costs.notes)}\n")
         data = [row.as_data(bound=False) | {"starred": star} for row, star in zip(rows, stars, strict=True)]
         click.echo(text.comparison(data, index))
     bounded = []
     with options.progress(rows, len(rows), "bounding", quiet=as_json) as shown:
         bounded = [row.as_data() | {"starred": star} for row, star in zip(shown, stars, strict=True)]
     if as_json:
-        options.echo_json({"rows": bounded, "best": None if index is None else bounded[index]})
+        origin = next(row.result.origin for row in rows if row.result is not None)
+        options.echo_json({"origin": origin, "rows": bounded, "best": None if index is None else bounded[index]})
     else:
         click.echo(f"\n{text.gaps(bounded)}")
 

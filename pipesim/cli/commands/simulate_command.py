@@ -53,7 +53,13 @@ def simulate(
 def _print(result: "SimulationResult", *, bound: bool, verified: bool) -> None:
     from pipesim.display import text
 
-    click.echo(f"{text.plan(result.setup.plan)}\n\n{text.simulation(result.as_data(bound=bound))}")
+    costs = result.setup.costs
+    parts = [
+        text.headline(result.origin, costs.notes),
+        text.plan(result.setup.plan, expert=costs.widths.expert),
+        text.simulation(result.as_data(bound=bound)),
+    ]
+    click.echo("\n\n".join(parts))
     if len(result.setup.plan.devices) <= FEW:
         click.echo(f"\n{text.gantt(result.timeline)}")
     if result.replay is not None:

@@ -2,6 +2,7 @@
 
     seconds, size, rate, percent       numbers with their units
     table, facts                       rows under headers; names beside values
+    headline                           where the times of a result are from, and notes
     plan, plan_against                 a plan, and what it is measured against
     simulation, imported_run           a simulated iteration, a simulated program from elsewhere
     statistics                         many iterations with varying times
@@ -29,7 +30,7 @@ from pipesim.display.text.gains_text import gains
 from pipesim.display.text.gantt_text import gantt
 from pipesim.display.text.links_text import recorded_links
 from pipesim.display.text.model_text import model
-from pipesim.display.text.plan_text import plan, plan_against
+from pipesim.display.text.plan_text import headline, plan, plan_against
 from pipesim.display.text.rebuilt_text import rebuilt
 from pipesim.display.text.recording_text import recording
 from pipesim.display.text.roofline_text import roofline_trace
@@ -52,6 +53,7 @@ __all__ = [
     "gallery",
     "gantt",
     "gaps",
+    "headline",
     "imported_run",
     "members",
     "model",

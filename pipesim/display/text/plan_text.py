@@ -3,19 +3,27 @@
 from collections.abc import Mapping, Sequence
 
 from pipesim.core.plan import Plan
+from pipesim.core.plan_layout import PlanLayout
+from pipesim.core.teams import label
 from pipesim.display.text.formatting import facts, seconds, table
 from pipesim.display.text.scaling_text import ASSUMPTIONS
 
 
-def plan(plan: Plan, planning_s: float | None = None) -> str:
-    """A plan, stage by stage."""
+def headline(origin: str, notes: Sequence[str] = ()) -> str:
+    """Where the times of a result are from, and below it what must be known of them."""
+    return "\n".join([origin, *(f"note: {note}" for note in notes)])
+
+
+def plan(plan: Plan, planning_s: float | None = None, expert: int = 1) -> str:
+    """A plan, stage by stage, each replica with the GPUs of its team; `expert` is the width of its costs."""
     rows = [
-        [str(n), f"{s.start} to {s.stop - 1}", str(s.stop - s.start), _first_and_last(s.devices)]
+        [str(n), f"{s.start} to {s.stop - 1}", str(s.stop - s.start), _first_and_last(_teams(plan, s.devices))]
         for n, s in enumerate(plan.stages)
     ]
     head = [
         ("model", f"{plan.model} ({plan.layers} layers)"),
         ("planner", plan.planner or "-"),
+        ("layout", f"{PlanLayout.of(plan, expert)} ({_gpus(plan)})"),
         ("microbatches", str(plan.microbatches)),
     ]
     if plan.objective_s is not None:
@@ -32,6 +40,15 @@ def plan_against(bound_s: float, times_by_scaling: Mapping[str, float] | None = 
         both = (f"{seconds(value)} ({ASSUMPTIONS[scaling]})" for scaling, value in times_by_scaling.items())
         head.append(("simulated", ", ".join(both)))
     return facts(head)
+
+
+def _gpus(plan: Plan) -> str:
+    count = len(plan.gpus)
+    return f"{count} GPU{'s' if count > 1 else ''}"
+
+
+def _teams(plan: Plan, devices: Sequence[str]) -> list[str]:
+    return [label(plan.team(device)) for device in devices]
 
 
 def _first_and_last(names: Sequence[str], most: int = 4) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from pipesim.core.devices import TFLOPS
 from pipesim.display.text.formatting import facts, percent, seconds, size, table
 from pipesim.display.text.scaling_text import under_other_scaling
 
@@ -18,8 +19,10 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
     how = f"sharing {data['sharing']}, {data['transfers']} transfers, {data['engine']} engine"
     head = [
         ("iteration time", seconds(data["iteration_time_s"])),
-        ("throughput", f"{data['throughput_samples_per_s']:.1f} samples/s"),
-        ("FLOP/s utilisation", percent(data["flops_utilisation"])),
+        ("global batch", _batch(data)),
+        ("throughput", _throughput(data)),
+        *_compute(data),
+        *_training(data),
         ("bubble", bubble(data["bubble"])),
         *_bounds(data),
         *under_other_scaling(data),
@@ -31,6 +34,47 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
     spent = [(_CATEGORIES.get(name, name.replace("_", " ")), s) for name, s in data["critical_path_s"].items() if s]
     path = table(["critical path", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent])
     return "\n\n".join([facts(head), path, _devices(data["devices"], most), *_links(data["links"])])
+
+
+def _batch(data: Mapping[str, Any]) -> str:
+    """Samples of an iteration, and tokens where they are known."""
+    samples, tokens_per_s = data["global_batch"], data["tokens_per_s"]
+    tokens = "" if tokens_per_s is None else f", {tokens_per_s * data['iteration_time_s']:,.0f} tokens"
+    return f"{samples:,} samples{tokens}"
+
+
+def _throughput(data: Mapping[str, Any]) -> str:
+    found = [f"{data['throughput_samples_per_s']:.1f} samples/s"]
+    if data["tokens_per_s"] is not None:
+        found += [f"{data['tokens_per_s']:,.0f} tokens/s", f"{data['tokens_per_s_per_gpu']:,.0f} tokens/s/GPU"]
+    return ", ".join(found)
+
+
+def _compute(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """FLOP/s of each GPU, MFU, and HFU where recomputation makes a difference; what is not known is left out."""
+    found = []
+    if data["flops_per_s_per_gpu"] is not None:
+        found.append(f"{data['flops_per_s_per_gpu'] / TFLOPS:.1f} TFLOP/s/GPU")
+    if data["mfu"] is not None:
+        found.append(f"MFU {percent(data['mfu'])}")
+    if data["hfu"] is not None and data["hfu"] != data["mfu"]:
+        found.append(f"HFU {percent(data['hfu'])}")
+    return [("compute", ", ".join(found))] if found else []
+
+
+def _training(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How long the tokens of --tokens take."""
+    whole = data["training"]
+    if whole is None or whole["days"] is None:
+        return []
+    return [("training", f"{_tokens(whole['tokens'])}: {whole['days']:,.1f} days, {whole['gpu_hours']:,.0f} GPU-hours")]
+
+
+def _tokens(count: float) -> str:
+    """Tokens as people write them: 300B, 15T."""
+    units = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
+    scale, letter = next(((scale, letter) for scale, letter in units if count >= scale), (1.0, ""))
+    return f"{count / scale:g}{letter} tokens"
 
 
 def _bounds(data: Mapping[str, Any]) -> list[tuple[str, str]]:

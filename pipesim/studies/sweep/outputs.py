@@ -68,6 +68,12 @@ def _least_headroom(result: PointResult) -> int | None:
     return int(room[program.memory > 0].min()) if (program.memory > 0).any() else None
 
 
+def _training(result: PointResult, name: str) -> float | None:
+    """The days or GPU-hours of the tokens of a point; None where it has none, or samples have unknown ones."""
+    found: dict[str, float | None] = result.of.as_performance()["training"] or {}
+    return found.get(name)
+
+
 def _busiest_link(result: PointResult) -> float:
     busy = metrics.link_busy(result.timeline)
     return float(busy.max(initial=0)) / max(result.timeline.makespan, 1)
@@ -80,6 +86,15 @@ METRICS: dict[str, Callable[[PointResult], Value]] = {
     "bubble_idle_share": lambda r: r.bubble["idle_share"],
     "bubble_longest_stage": lambda r: r.bubble["longest_stage"],
     "bubble_actual_over_ideal": lambda r: r.bubble["actual_over_ideal"],
+    "global_batch": lambda r: r.of.performance.global_batch,
+    "tokens_per_s": lambda r: r.of.performance.tokens_per_s,
+    "tokens_per_s_per_gpu": lambda r: r.of.performance.tokens_per_s_per_gpu,
+    "flops_per_s_per_gpu": lambda r: r.of.performance.flops_per_s_per_gpu,
+    "mfu": lambda r: r.of.performance.mfu,
+    "hfu": lambda r: r.of.performance.hfu,
+    "training_days": lambda r: _training(r, "days"),
+    "training_gpu_hours": lambda r: _training(r, "gpu_hours"),
+    "layout": lambda r: str(r.of.performance.layout),
     "flops_utilisation": lambda r: metrics.flops_utilisation(r.timeline),
     "peak_memory_bytes": lambda r: int(metrics.peak_memory(r.timeline).max()),
     "memory_headroom_bytes": _least_headroom,
@@ -88,7 +103,7 @@ METRICS: dict[str, Callable[[PointResult], Value]] = {
     "plan_replicas": _replicas,
     "plan_objective_s": lambda r: r.setup.plan.objective_s,
     "devices_in_cluster": lambda r: len(r.setup.cluster.devices),
-    "devices_in_plan": lambda r: len(r.setup.plan.devices),
+    "devices_in_plan": lambda r: len(r.setup.plan.gpus),
     "parameters_bytes": lambda r: int(r.setup.costs.model.parameter_bytes.sum()),
     "tasks": lambda r: len(r.timeline.program),
     "bound_s": lambda r: r.of.bound,

@@ -1,0 +1,58 @@
+"""Where the times of a result are from, in a sentence: which trace or model, recorded or computed, with what constants.
+
+bundled trace gpt-small-cpu (cpu), recorded
+llama3-70b computed from data sheets for h100-80gb at tensor width 8 (constants of a100)
+"""
+
+import re
+from pathlib import Path
+
+from pipesim.architectures import device_curves, roofline
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.trace import Trace
+from pipesim.studies.loading import bundled_traces
+from pipesim.studies.simulation import MODEL, Simulation, defaults
+
+_PART_OF_PEAK = re.compile(r"none: calculated from data sheets( at [0-9.e-]+ of the peak)")
+_CONSTANTS = {"fitted": "fitted constants", "calibrated": "calibrated constants"}
+
+
+def headline(costs: Costs, cluster: Cluster) -> str:
+    """The origin of the times that a cluster uses."""
+    used = dict.fromkeys(device.kind for device in cluster.devices)
+    kinds = [kind for kind in costs.kinds if kind in used] or list(costs.kinds)
+    return ", ".join(kinds).join(costs.origin)
+
+
+def origin_of(simulation: Simulation, trace: Trace) -> tuple[str, str]:
+    """What is said of a trace's origin before the kinds of device, and after them."""
+    named = simulation.trace
+    if simulation.architecture is not None or trace.command.startswith(MODEL):
+        widths = " and ".join(str(width) for width in trace.widths if width.gpus > 1)
+        wide = f" at {widths}" if widths else ""
+        return f"{trace.model} computed from data sheets for ", f"{wide} ({_constants(simulation, trace)})"
+    how = "recorded"
+    if trace.source == roofline.SOURCE:
+        part = _PART_OF_PEAK.match(trace.machine)
+        how = f"computed from data sheets{part[1] if part else ''}"
+    if isinstance(named, str) and named in bundled_traces():
+        return f"bundled trace {named} (", f"), {how}"
+    return f"trace {named if isinstance(named, str | Path) else trace.model} (", f"), {how}"
+
+
+def _constants(simulation: Simulation, trace: Trace) -> str:
+    """The constants that turn data sheets into seconds."""
+    chosen = simulation.efficiency
+    if not isinstance(chosen, str):
+        return f"at {chosen:g} of the peak"
+    if chosen != defaults()["efficiency"]:
+        return f"efficiency {chosen}"
+    curves = [device_curves.curve_of(kind, trace.precision) for kind in trace.device_kinds]
+    said = [
+        "one curve for all devices"
+        if curve is None
+        else _CONSTANTS.get(curve.origin) or f"constants of {curve.source.partition(':')[0]}"
+        for curve in curves
+    ]
+    return ", ".join(dict.fromkeys(said))
