@@ -55,10 +55,12 @@ def test_hfu_counts_the_attention_that_selective_recomputation_does_again(llama)
     )
 
 
-def test_full_recomputation_makes_hfu_four_thirds_of_mfu(llama):
+def test_full_recomputation_makes_hfu_four_thirds_of_mfu_but_for_the_head(llama):
     full = replace(llama.setup, options=replace(llama.setup.options, recompute="full"))
-    found = performance_of(full, llama.timeline)
-    assert found.hfu == pytest.approx(found.mfu * 4 / 3)
+    found, model = performance_of(full, llama.timeline), llama.setup.costs.model
+    blocks = sum(layer.forward_flops for layer, block in zip(model.layers, model.blocks, strict=True) if block >= 0)
+    assert 0.97 < blocks / model.forward_flops < 1
+    assert found.hfu == pytest.approx(found.mfu * (1 + blocks / model.forward_flops / 3))
 
 
 def test_without_recomputation_hfu_is_mfu(llama):
