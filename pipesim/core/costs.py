@@ -70,7 +70,7 @@ class Costs:
     """The costs at the other widths that the trace has."""
     notes: tuple[str, ...] = ()
     origin: tuple[str, str] = ("times of ", "")
-    """Where times are from: what is said before the kinds of device, and after them."""
+    """Where times are from: what the headline has before the kinds of device, and after them."""
 
     @property
     def widths(self) -> Widths:

@@ -26,7 +26,7 @@ def headline(costs: Costs, cluster: Cluster) -> str:
 
 
 def origin_of(simulation: Simulation, trace: Trace) -> tuple[str, str]:
-    """What is said of a trace's origin before the kinds of device, and after them."""
+    """What a headline has before the kinds of device, and after them."""
     named = simulation.trace
     if simulation.architecture is not None or trace.command.startswith(MODEL):
         widths = " and ".join(str(width) for width in trace.widths if width.gpus > 1)
@@ -49,10 +49,10 @@ def _constants(simulation: Simulation, trace: Trace) -> str:
     if chosen != defaults()["efficiency"]:
         return f"efficiency {chosen}"
     curves = [device_curves.curve_of(kind, trace.precision) for kind in trace.device_kinds]
-    said = [
+    named_constants = [
         "one curve for all devices"
         if curve is None
         else _CONSTANTS.get(curve.origin) or f"constants of {curve.source.partition(':')[0]}"
         for curve in curves
     ]
-    return ", ".join(dict.fromkeys(said))
+    return ", ".join(dict.fromkeys(named_constants))
