@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from pipesim.core.scenario import CALM, Scenario
 from pipesim.core.schedule import INPUT, WEIGHT
 from pipesim.core.timeline import Timeline
 from pipesim.engines.by_name import run
-from pipesim.lowering import Setup, lower
+from pipesim.lowering import Options, Setup, lower
 from pipesim.studies.pricing import simulated_seconds
 
 
@@ -25,11 +26,36 @@ def bound(setup: Setup) -> float:
     >>> print(f"{ps.bound(setup) * 1e3:.1f} ms")
     167.5 ms
     """
-    in_step = setup.scenario == CALM and setup.options.transfers == "eager"  # nothing delays one replica only
-    plan, schedule, costs, cluster = setup.plan, setup.schedule, setup.costs, setup.cluster
+    # Nothing delays one replica only.
+    in_step = setup.scenario == CALM and setup.options.transfers == "eager" and not _exchanges_beside(setup.options)
+    plan, schedule, cluster = setup.plan, setup.schedule, setup.cluster
+    costs = setup.costs if _reduces_in_one_ring(setup.options) else _without_exchanges(setup.costs)
     return bounds.bound_for(
         plan, schedule, costs, cluster, setup.options.sharing, in_step=in_step, part=_least_part(setup)
     )
+
+
+def _exchanges_beside(options: Options) -> bool:
+    """Whether replicas exchange anything while actions run, not only after the last backward of a stage."""
+    return options.gradient_overlap or options.sharding in {"zero2", "zero3"}
+
+
+def _reduces_in_one_ring(options: Options) -> bool:
+    """Whether after the last backward of a stage every edge of one ring has the bytes of an all-reduce, or more.
+
+    A distributed optimizer has half of them before its step and half after it.
+    """
+    whole = options.sharding == "none" or (options.sharding == "zero1" and options.sharding_size is None)
+    fewer = options.gradient_bytes is not None and options.gradient_bytes < 1
+    return whole and not fewer and not options.gradient_overlap and options.rings == "one"
+
+
+@lru_cache(maxsize=64)  # so that a bound that was searched for is known again
+def _without_exchanges(costs: Costs) -> Costs:
+    """The costs of layers without parameters, for which replicas exchange nothing."""
+    model = costs.model
+    layers = tuple(replace(layer, parameter_bytes=0) for layer in model.layers)
+    return replace(costs, model=replace(model, layers=layers))
 
 
 def schedule_bound(setup: Setup) -> float | None:

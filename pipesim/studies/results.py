@@ -139,9 +139,9 @@ class PlanResult:
     @cached_property
     def bound(self) -> float:
         """Seconds that no plan of this sort can beat."""
-        stages = max(map(len, self.plan.chunks))
-        if stages > 1:
-            return bounds.total_work(self.costs, self.cluster, self.plan.microbatches, stages)
+        stages, teams = max(map(len, self.plan.chunks)), bounds.team_widths(self.plan)
+        if stages > 1 or teams:
+            return bounds.total_work(self.costs, self.cluster, self.plan.microbatches, stages, teams)
         return bounds.plan_bound(self.costs, self.cluster, self.plan.microbatches)
 
     @cached_property

@@ -23,6 +23,7 @@ from pipesim.core.schedule import BACKWARD, FORWARD, Schedule
 from pipesim.core.trace import Trace
 from pipesim.engines.event import run
 from pipesim.lowering import Options, Setup, lower
+from pipesim.lowering.setup import RINGS, SHARDINGS
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 from pipesim.schedulers.pe import pe
@@ -81,6 +82,8 @@ def drawn(rng: random.Random) -> Instance:
     parameters = tuple(int(heavy * rng.uniform(0, 2)) for _ in range(layers))
     cluster = drawn_cluster(rng, devices, kinds)
     options = Options(*_options(rng))
+    if random.Random(f"{parameters} {outputs}").random() < 0.3:
+        options = _training(random.Random(f"{outputs} {parameters}"), options)
     return Instance(
         forward, backward, outputs, parameters, cluster, rng.choice([1, 2, 3, 4, 6, 8]), options,
         _scenario(rng, cluster, options.sharing),
@@ -90,6 +93,20 @@ def drawn(rng: random.Random) -> Instance:
 def _options(rng: random.Random) -> tuple[str, str]:
     sharing = rng.choice(["fair", "fair", "fifo", "none", "channel"])
     return sharing, "eager" if rng.random() < 0.75 else rng.choice(["rendezvous", "blocking"])
+
+
+def _training(rng: random.Random, options: Options) -> Options:
+    """What replicas exchange, and sends that hold devices, as frameworks have them."""
+    return replace(
+        options,
+        transfers=rng.choice([options.transfers, options.transfers, "paired", "sequential"]),
+        sharding=rng.choice(SHARDINGS),
+        gradient_bytes=rng.choice([None, 0.5, 2.0]),
+        gradient_overlap=rng.random() < 0.4,
+        rings=rng.choice(RINGS),
+        optimizer_s_per_byte=rng.choice([0.0, 1e-12]),
+        gradient_norm=rng.random() < 0.3,
+    )
 
 
 def _scenario(rng: random.Random, cluster: Cluster, sharing: str) -> Scenario:

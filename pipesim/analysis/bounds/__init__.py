@@ -63,6 +63,7 @@ from pipesim.core.costs import Costs, Phase
 from pipesim.core.plan import REPLICAS, Plan, Replicas
 from pipesim.core.schedule import INPUT, WEIGHT, Schedule
 from pipesim.core.sharing import Sharing, sharing_rule
+from pipesim.core.teams import SINGLE, Widths
 
 TINY = 1e-12  # seconds
 MOST_MOVES, MOST_SHAPES, MOST_ISLANDS = 400_000, 600, 4  # for more, a bound takes minutes
@@ -91,7 +92,7 @@ def stage_seconds(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> F
     return np.array(
         [
             min(
-                costs.seconds(phase, kind, plan.share(n))[s.start : s.stop].sum()
+                costs.at(plan.widths(n)).seconds(phase, kind, plan.share(n))[s.start : s.stop].sum()
                 for kind in {cluster.device(device).kind for device in s.devices}
             )
             for n, s in enumerate(plan.stages)
@@ -221,15 +222,17 @@ def bound_for(
 ) -> float:
     """The bound that a plan and its schedule can be compared with: `plan_bound` where it holds, else the total work.
 
-    `plan_bound` does not hold for several stages on one device, nor for schedules that split the backward. `in_step`:
+    `plan_bound` does not hold for several stages on one device, nor for teams of several GPUs, whose messages and
+    rings it does not know, nor for schedules that split the backward. `in_step`:
     whether replicas of a stage that have the same order of actions also do them at the same time. `part`: what parts
     of their times tasks take at the least.
     """
     microbatches, devices = plan.microbatches, len(cluster.devices)
     simple = all(len(held) == 1 for held in plan.chunks) and not np.isin(schedule.kind, [INPUT, WEIGHT]).any()
-    if not simple:
+    teams = team_widths(plan)
+    if teams or not simple:
         stages = max(map(len, plan.chunks))
-        work = total_work(costs, cluster, microbatches, stages)
+        work = total_work(costs, cluster, microbatches, stages, teams)
         return of_work(microbatches, devices, stages).scaled(work, part)
     in_step = in_step and (plan.replicas == "whole" or _in_step(plan, schedule))
     found = plan_bound(costs, cluster, microbatches, sharing, in_step=in_step)
@@ -242,18 +245,31 @@ def _in_step(plan: Plan, schedule: Schedule) -> bool:
     return all(schedule.part(rank) == first.setdefault(n, schedule.part(rank)) for rank, (n,) in enumerate(plan.chunks))
 
 
-def total_work(costs: Costs, cluster: Cluster, microbatches: int, stages: int = 1) -> float:
+def team_widths(plan: Plan) -> tuple[Widths, ...]:
+    """The widths of the teams of a plan; none if each is a single GPU."""
+    found = tuple(dict.fromkeys(plan.widths(n) for n in range(len(plan.stages))))
+    return () if found == (SINGLE,) else found
+
+
+def total_work(
+    costs: Costs, cluster: Cluster, microbatches: int, stages: int = 1, teams: tuple[Widths, ...] = ()
+) -> float:
     """All work over all devices: a bound for any plan with at most so many stages on a device, and any schedule (B1).
 
-    Each layer on as many replicas of the fastest kind as take the least of the devices' time, whole or in parts.
+    Each layer on as many replicas of the fastest kind as take the least of the devices' time, whole or in parts; with
+    `teams`, on those of the width that takes the least time of all its GPUs.
     """
     devices = len(cluster.devices)
     least = np.full(len(costs.model), np.inf)
-    for kind, r in itertools.product(kinds_of(cluster), range(1, devices + 1)):
-        split = costs.seconds("backward_input", kind, 1 / r) + costs.seconds("backward_weight", kind, 1 / r)
-        least = np.minimum(least, r * np.minimum(both_ways(costs, kind, 1 / r), costs.forward(kind, 1 / r) + split))
+    for widths, kind, r in itertools.product(teams or (costs.widths,), kinds_of(cluster), range(1, devices + 1)):
+        at, gpus = costs.at(widths), widths.gpus if teams else 1
+        split = at.seconds("backward_input", kind, 1 / r) + at.seconds("backward_weight", kind, 1 / r)
+        whole = np.minimum(both_ways(at, kind, 1 / r), at.forward(kind, 1 / r) + split)
+        least = np.minimum(least, gpus * r * whole)
+    each = {widths.gpus for widths in teams}
+    used = devices - devices % each.pop() if len(each) == 1 else devices  # teams of one width leave what is over
     rounding = of_work(microbatches, devices, stages).subtracted * NS
-    return max(0.0, float(microbatches * least.sum() / devices) - rounding)
+    return max(0.0, float(microbatches * least.sum() / used) - rounding)
 
 
 def single_stage(costs: Costs, cluster: Cluster, microbatches: int) -> float:
