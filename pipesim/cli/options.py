@@ -32,8 +32,8 @@ Command = Callable[..., Any]
 FAMILIES_COMPARED = ("planner", "plan", "scheduler")
 DRAWS = ("iterations", "seed", "jitter")
 PLANNING = (
-    "architecture", "efficiency", "device", "planner", "microbatches", "microbatch_size", "granularity", "scaling",
-    "weight_share", "host_memory",
+    "architecture", "efficiency", "device", "planner", "microbatches", "microbatch_size", "fit", "granularity",
+    "scaling", "weight_share", "host_memory",
 )  # fmt: skip
 
 force = click.option("--force", is_flag=True, help="Replace what exists already.")

@@ -18,6 +18,7 @@ from pipesim.core.plan import Replicas
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Layout = Literal["straight", "loop", "wave", "both"]
+Refit = Literal["option", "cuts", "replicas"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,17 @@ class PlannerInfo(_Info):
     `look` is its place in the palette of planners (`display/figures/looks.py`); None: the first that no other planner
     has declared. `aliases` are its other names, `option_aliases` those of its options, {"vpp": "interleave"}; case and
     what is between letters and digits do not matter.
+
+    Where a plan does not fit in memory, `refits` states what of it may be changed, in this order: an option, of which
+    other values are tried (`option`: a number that divides the devices), its `cuts`, and its `replicas`.
     """
 
     tables: Callable[[ProblemSize], float] = lambda _: 0.0
     look: int | None = None
     aliases: tuple[str, ...] = ()
     option_aliases: Mapping[str, str] = field(default_factory=dict)
+    refits: tuple[Refit, ...] = ("cuts", "replicas")
+    option: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base import units
-from pipesim.base.arrays import Ints, Ragged
+from pipesim.base.arrays import Ragged
 from pipesim.base.errors import PipesimError, RefusedError
 from pipesim.core import legality
 from pipesim.core import plan as plans
@@ -27,18 +27,13 @@ from pipesim.core.scenario import STEADY, Speeds
 from pipesim.core.sharing import SHARING_RULES
 from pipesim.core.teams import label
 from pipesim.lowering.compute import add_compute, add_optimizer, add_own_needs, redraw
-from pipesim.lowering.reductions import add_exchanges, shards, tied_bytes
-from pipesim.lowering.setup import DEFAULTS, SHARDINGS, Options, Setup
+from pipesim.lowering.memory import state_factor, static_memory
+from pipesim.lowering.reductions import add_exchanges
+from pipesim.lowering.setup import DEFAULTS, Options, Setup
 from pipesim.lowering.tasks import Tasks
 from pipesim.lowering.transfers import add_transfers
 
 __all__ = ["DEFAULTS", "Options", "Setup", "lower", "redraw", "state_factor"]
-
-
-# Bytes of optimizer state per byte of parameters, for Adam: two moments. Parameters of 16 bits have a master copy
-# beside them, and all three are kept in 32 bits.
-OPTIMIZER_STATE = {"fp16": 6.0, "bf16": 6.0}
-OPTIMIZER_STATE_OTHERWISE = 2.0
 
 
 def lower(setup: Setup) -> Program:
@@ -80,7 +75,7 @@ def _assemble(tasks: Tasks, setup: Setup) -> Program:
         order=Ragged.of_pairs(len(devices), columns["lane"][compute].astype(np.int64), compute),
         needs=_needs(tasks),
         route=_routes(len(compute), tasks.routes),
-        static_memory=_static_memory(setup),
+        static_memory=static_memory(setup),
         memory=np.array([device.memory for device in devices], np.int64),
         microbatches=setup.plan.microbatches,
         samples=setup.plan.microbatches * model.microbatch_size,
@@ -139,32 +134,6 @@ def _routes(without: int, routes: list[Ragged]) -> Ragged:
     """No media for the first tasks, which compute; then block after block."""
     lengths = np.concatenate([np.zeros(without, np.int64), *(block.lengths for block in routes)])
     return Ragged.of_lengths(lengths, np.concatenate([np.zeros(0, np.int64), *(block.values for block in routes)]))
-
-
-def _static_memory(setup: Setup) -> Ints:
-    """Parameters, gradients and optimizer state of all stages on each GPU of a rank, and what the framework holds."""
-    held = [sum(_stage_bytes(setup, n) for n in stages) for stages in setup.plan.chunks]
-    return np.rint(np.array(held) + setup.options.reserve).astype(np.int64)
-
-
-def _stage_bytes(setup: Setup, stage: int) -> float:
-    """Bytes of a stage on one GPU, what replicas divide among them divided."""
-    options, parts = setup.options, shards(setup, stage)
-    parameters = setup.parameter_bytes(stage)
-    if options.tied_all_reduce and stage == len(setup.plan.stages) - 1 > 0:
-        parameters += tied_bytes(setup)
-    gradients = 1.0 if options.gradient_bytes is None else options.gradient_bytes
-    state = state_factor(setup.costs.model.precision, options.optimizer_state) - 2
-    level = SHARDINGS.index(options.sharding)
-    factor = (1.0 / parts if level >= 3 else 1.0) + (gradients / parts if level >= 2 else gradients) + state / parts
-    return parameters * factor
-
-
-def state_factor(precision: str, optimizer_state: float | None = None) -> float:
-    """Bytes held per byte of parameters: the parameters, their gradients, and the optimizer's state."""
-    if optimizer_state is None:
-        optimizer_state = OPTIMIZER_STATE.get(precision, OPTIMIZER_STATE_OTHERWISE)
-    return 2 + optimizer_state
 
 
 def _changing(speeds: dict[int, Speeds]) -> dict[int, Speeds]:

@@ -6,7 +6,8 @@ from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints
 from pipesim.core.costs import Phase
 from pipesim.core.program import BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT, Program
-from pipesim.core.schedule import RELEASED_BY_INPUT, Schedule
+from pipesim.core.schedule import Schedule
+from pipesim.lowering.memory import action_memory
 from pipesim.lowering.recompute import recomputation_of
 from pipesim.lowering.reductions import shards
 from pipesim.lowering.setup import Options, Setup
@@ -29,7 +30,7 @@ def add_compute(tasks: Tasks, setup: Setup) -> None:
     first = _first_backwards(setup)
     duration[first] = _slot_first_ns(setup)[slot[first]]
     duration = _paired(duration, schedule, setup.options)
-    memory_start, memory_end = _memory(setup, slot)
+    memory_start, memory_end = action_memory(setup, slot)
     tasks.add(
         len(schedule.stage),
         kind=schedule.kind,
@@ -56,24 +57,6 @@ def _paired(duration: Ints, schedule: Schedule, options: Options) -> Ints:
     duration[first] = np.rint(duration[first] * (together / np.maximum(apart, 1))).astype(np.int64)
     duration[first + 1] = together - duration[first]
     return duration
-
-
-def _memory(setup: Setup, slot: Ints) -> tuple[Ints, Ints]:
-    """Bytes that each action adds to its device when it starts and when it ends.
-
-    F   + stash                       B   + restored                 - stash - restored
-                                      I   + restored for the W too   - its part of both      W   - the rest
-    """
-    kept = setup.by_slot(lambda n, _: recomputation_of(setup, n).kept(setup.plan.share(n)))
-    stash, restored, until_weights = np.array(kept, np.int64)[slot].T
-    held = stash + until_weights
-    released = (held * RELEASED_BY_INPUT).astype(np.int64)
-    kinds = [setup.schedule.kind == kind for kind in (FORWARD, BACKWARD, INPUT, WEIGHT)]
-    nothing = np.zeros_like(stash)
-    return (
-        np.select(kinds, [stash, restored, until_weights, nothing]),
-        np.select(kinds, [nothing, -stash - restored, -released, released - held]),
-    )
 
 
 def add_own_needs(tasks: Tasks, setup: Setup) -> None:

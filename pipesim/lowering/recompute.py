@@ -88,6 +88,11 @@ class Recomputation:
         whole: Floats = np.where(self.whole, kept, model.stash_bytes)
         return np.where(self.core, model.stash_bytes - model.core_stash_bytes, whole)
 
+    @property
+    def layer_bytes(self) -> Floats:
+        """Bytes of a whole microbatch that each layer of the model keeps."""
+        return self._kept
+
     def kept(self, share: float) -> Kept:
         """What the stage keeps of a share of a microbatch."""
         here = slice(self._start, self._stop)

@@ -124,6 +124,8 @@ class Setup:
     cluster: Cluster
     options: Options = DEFAULTS
     scenario: Scenario = CALM
+    notes: tuple[str, ...] = ()
+    """What was changed or assumed beside what the costs say, in sentences: shown beside the result."""
 
     @property
     def sharing_rule(self) -> SharingRule:

@@ -17,7 +17,7 @@ def table_bytes(size: ProblemSize) -> float:
     return PER_PAIR * size.devices**2
 
 
-@PlannerInfo(tables=table_bytes, look=7, aliases=("ddp", "dp"))
+@PlannerInfo(tables=table_bytes, look=7, refits=(), aliases=("ddp", "dp"))
 def data_parallel(model: Model, cluster: Cluster, costs: Costs, microbatches: int) -> Plan:
     """One stage on all devices, each microbatch split evenly among them; there are no other choices.
 

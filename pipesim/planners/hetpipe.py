@@ -25,7 +25,7 @@ def table_bytes(size: ProblemSize) -> float:
     return PER_PAIR * size.devices**2 + 8 * tables * size.layers**2
 
 
-@PlannerInfo(tables=table_bytes, look=4)
+@PlannerInfo(tables=table_bytes, look=4, refits=("option", "cuts"), option="workers")
 def hetpipe(
     model: Model,
     cluster: Cluster,

@@ -40,6 +40,8 @@ def table_bytes(size: ProblemSize) -> float:
 
 @PlannerInfo(
     tables=table_bytes,
+    refits=("option",),
+    option="pipeline",
     look=8,
     aliases=("megatron_lm", "megatron_core"),
     option_aliases={

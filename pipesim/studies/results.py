@@ -130,6 +130,7 @@ class PlanResult:
     costs: Costs
     cluster: Cluster
     planning_s: float
+    notes: tuple[str, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -231,10 +232,11 @@ def find_plan(*values: Any, **fields: Any) -> PlanResult:  # noqa: ANN401 - fiel
 def planned(simulation: Simulation) -> PlanResult:
     """The plan of a simulation, and how long its planner took."""
     cluster = sources.cluster_of(simulation)
-    costs = setups.costs_in(simulation, sources.trace_of(simulation, cluster))
+    trace = sources.trace_of(simulation, cluster)
+    costs = setups.costs_in(simulation, trace)
     began = time.perf_counter()
-    plan = setups.plan_of(simulation, costs, cluster)
-    return PlanResult(plan, costs, cluster, time.perf_counter() - began)
+    plan, notes = setups.fitting_plan(simulation, trace, costs, cluster)
+    return PlanResult(plan, costs, cluster, time.perf_counter() - began, (*costs.notes, *notes))
 
 
 @takes_fields(PLANNING)

@@ -7,14 +7,16 @@ options, scenario, background ────┘
 
 import functools
 import inspect
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
+
 from pipesim.base import lookup
 from pipesim.base.checks import check_at_least
-from pipesim.base.errors import InputError, quoted
+from pipesim.base.errors import InputError, PipesimError, quoted
 from pipesim.core import limits
 from pipesim.core import plan as plans
 from pipesim.core.background import Background
@@ -22,13 +24,14 @@ from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, costs_of
 from pipesim.core.granularity import Blocks, blocks_of
 from pipesim.core.limits import HostMemory
-from pipesim.core.members import PlannerInfo, ProblemSize, info_of
+from pipesim.core.members import PlannerInfo, ProblemSize, Refit, info_of
 from pipesim.core.plan import Plan
 from pipesim.core.scenario import CALM, Scenario
 from pipesim.core.teams import SINGLE, as_devices, teams_of
 from pipesim.core.trace import Trace
 from pipesim.lowering import Options, Setup
 from pipesim.planners import PLANNERS
+from pipesim.studies import memory_fit
 from pipesim.studies.loading import load_plan, load_scenario
 from pipesim.studies.ordering import named, ordered_with
 from pipesim.studies.origins import origin_of
@@ -38,6 +41,8 @@ from pipesim.studies.sources import cluster_of, trace_of, widths_of
 
 Planner = Callable[..., Plan]
 BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1}  # of a number
+# Options of planners that state how many stages and replicas there are.
+_SHAPE = frozenset({"stages", "most_stages", "pipeline", "data", "workers"})
 ADAM = "adam"  # the optimizer of frameworks, where a trace has it and none is named
 
 
@@ -64,8 +69,38 @@ def assembled(  # noqa: PLR0917 - the fields of a Setup, in their order
     plans.check_fits(plan, costs.model, cluster)
     check_kinds(costs, cluster)
     blocks = blocks_in(simulation, costs)
-    ordered = ordered_with(simulation.scheduler, plan, costs, cluster, options, simulation.host_memory, blocks)
-    return Setup(*ordered, costs, cluster, options, scenario)
+
+    def ordered(plan: Plan) -> Setup:
+        made = ordered_with(simulation.scheduler, plan, costs, cluster, options, simulation.host_memory, blocks)
+        return Setup(*made, costs, cluster, options, scenario)
+
+    setup = ordered(plan)
+    chosen = with_defaults(simulation)
+    if chosen.plan is not None or not chosen.fit or not isinstance(chosen.planner, str) or memory_fit.fits(setup):
+        return setup
+    bounds = np.arange(len(costs.model) + 1) if blocks is None else blocks.bounds
+    refits, others = _refits(chosen, costs, cluster)
+    return memory_fit.fitted(setup, ordered, refits, others, bounds)
+
+
+def _refits(simulation: Simulation, costs: Costs, cluster: Cluster) -> tuple[Sequence[Refit], Callable[[], list[Plan]]]:
+    """What may be changed of a planner's plans, and its plans with other values of its option, the best first.
+
+    Options that are given are kept, and with any of them the number of stages and replicas.
+    """
+    name, _, given = lookup.parse_member(str(simulation.planner), PLANNERS, "planner")
+    info = info_of(lookup.function_named(name, PLANNERS, "planner"), PlannerInfo)
+    stated = set(given) | {size for size in ("pipeline", "data") if getattr(simulation, size) is not None}
+
+    def others() -> list[Plan]:
+        devices = len(cluster.devices) // costs.widths.gpus
+        found = []
+        for value in (n for n in range(1, devices + 1) if devices % n == 0):
+            with suppress(PipesimError):
+                found.append(plan_of(simulation, costs, cluster, {info.option: value}))
+        return sorted(found, key=lambda plan: plan.objective_s or 0.0)
+
+    return ("cuts",) if stated & _SHAPE and "cuts" in info.refits else () if stated & _SHAPE else info.refits, others
 
 
 def microbatches_of(simulation: Simulation, costs: Costs) -> int:
@@ -127,8 +162,8 @@ def scenario_of(simulation: Simulation, cluster: Cluster) -> Scenario:
     return scenario.beside((load if isinstance(load, Background) else Background.load(load)).on(cluster))
 
 
-def plan_of(simulation: Simulation, costs: Costs, cluster: Cluster) -> Plan:
-    """The plan of a file, or that of the planner."""
+def plan_of(simulation: Simulation, costs: Costs, cluster: Cluster, options: Mapping[str, int] | None = None) -> Plan:
+    """The plan of a file, or that of the planner, with more `options` of it."""
     if simulation.plan is not None:
         return load_plan(simulation.plan)
     microbatches = microbatches_of(simulation, costs)
@@ -136,7 +171,7 @@ def plan_of(simulation: Simulation, costs: Costs, cluster: Cluster) -> Plan:
     seen = as_devices(cluster, teams) if teams else cluster
     # To a planner a team is one device, which has the times of one of its GPUs.
     single = replace(costs, model=replace(costs.model, widths=SINGLE), others={}) if teams else costs
-    chosen = _planner_of(with_defaults(simulation))
+    chosen = _planner_of(with_defaults(simulation), options or {})
     plan = plan_with(chosen, single, seen, microbatches, simulation.host_memory, blocks_in(simulation, single))
     if not teams or plan.teams:
         return plan
@@ -145,11 +180,22 @@ def plan_of(simulation: Simulation, costs: Costs, cluster: Cluster) -> Plan:
     return replace(plan, teams=members, context=costs.widths.context)
 
 
-def _planner_of(simulation: Simulation) -> Planner | str:
+def fitting_plan(simulation: Simulation, trace: Trace, costs: Costs, cluster: Cluster) -> tuple[Plan, tuple[str, ...]]:
+    """The plan, or in its place one that fits in memory, and what was changed in sentences."""
+    plan = plan_of(simulation, costs, cluster)
+    try:
+        options, scenario = options_of(simulation, trace), scenario_of(simulation, cluster)
+        setup = assembled(simulation, plan, costs, cluster, options, scenario)
+    except PipesimError:  # it has no such order: as it was planned
+        return plan, ()
+    return (setup.plan, setup.notes) if setup.notes else (plan, ())
+
+
+def _planner_of(simulation: Simulation, options: Mapping[str, int]) -> Planner | str:
     """The planner, with the sizes of the layout that are given as its options; refused by name if it has none such."""
     layout = {name: value for name in LAYOUT if (value := getattr(simulation, name)) is not None}
     planner: Planner | str = simulation.planner or UNSTATED["planner"]
-    if not layout:
+    if not layout and not options:
         return planner
     function = lookup.resolve(planner, PLANNERS, "planner") if isinstance(planner, str) else planner
     takes = inspect.signature(function).parameters
@@ -160,7 +206,7 @@ def _planner_of(simulation: Simulation) -> Planner | str:
                 "'megatron' takes it"
             )
         check_at_least(name, value, 1)
-    return functools.partial(function, **layout)
+    return functools.partial(function, **layout, **options)
 
 
 def blocks_in(simulation: Simulation, costs: Costs) -> Blocks | None:

@@ -55,6 +55,7 @@ UNSTATED: dict[str, Any] = {
     "scatter_sends": False,
     "tied_all_reduce": False,
     "gradient_norm": False,
+    "fit": True,
 }
 _MEGATRON: dict[str, Any] = {"rings": "all", "tied_all_reduce": True, "gradient_norm": True}
 FRAMEWORKS: dict[str, dict[str, Any]] = {
@@ -156,6 +157,10 @@ class Simulation:
         "a width or the layout is given.", short="p", family="planners",
     )  # fmt: skip
     plan: "Plan | Path | str | None" = setting(None, str, "A plan from a file, in place of a planner.", is_file=True)
+    fit: bool | None = setting(
+        None, bool, "Where the plan of a planner does not fit in memory, take its other options, cuts or fewer "
+        "replicas that do; default: yes.",
+    )  # fmt: skip
     scheduler: "Scheduler | Schedule | str" = setting(
         "one_f_one_b", str, "The order of microbatches: a name, module:function, or a schedule file (.csv, .json).",
         short="s", family="schedulers",

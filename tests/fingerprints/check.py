@@ -204,6 +204,8 @@ def one(line: list[str]) -> list[Any]:
         out = here / "timeline.csv"
         if line[0] in {"export", "simulate", "plan", "compare", "whatif"}:
             call += ["--granularity", "layer"]  # recorded when there was no other
+        if line[0] in {"export", "simulate", "compare"}:
+            call.append("--no-fit")  # recorded when every plan was as its planner made it
         if line[0] == "export":
             call += ["-o", str(out)]
         if line[0] == "simulate":

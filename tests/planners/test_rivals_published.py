@@ -28,20 +28,20 @@ def profile(name):
     ],
 )
 def test_pipedream_finds_the_published_bottleneck_on_flat_machines(model, cluster, seconds, replication):
-    plan = make_plan(profile(f"pipedream/{model}.txt"), cluster, "pipedream")
+    plan = make_plan(profile(f"pipedream/{model}.txt"), cluster, "pipedream", fit=False)
     assert plan.objective_s == pytest.approx(seconds, abs=1e-6)
     assert plan.replication == replication
 
 
 def test_pipedream_cuts_vgg16_where_published():
-    plan = make_plan(profile("pipedream/vgg16.txt"), 'flat(16, bandwidth="2.5GB/s")', "pipedream")
+    plan = make_plan(profile("pipedream/vgg16.txt"), 'flat(16, bandwidth="2.5GB/s")', "pipedream", fit=False)
     assert plan.cuts == (25,)
 
 
 def test_pipedream_finds_the_published_bottleneck_on_two_levels():
     """Of the four nodes three hold the first part of the model, one the rest."""
     cluster = 'servers(4, 4, intra="10GB/s", inter="1.25GB/s")'
-    plan = make_plan(profile("pipedream/vgg16.txt"), cluster, "pipedream")
+    plan = make_plan(profile("pipedream/vgg16.txt"), cluster, "pipedream", fit=False)
     assert plan.objective_s == pytest.approx(0.0671339969, abs=1e-6)
     nodes = [frozenset(device.partition(".")[0] for device in stage.devices) for stage in plan.stages]
     assert [len(group) for group in dict.fromkeys(nodes)] == [3, 1]
@@ -61,7 +61,7 @@ def test_dapple_finds_the_published_replication_and_speedup(model, machines, mic
     """Within 2 %: DAPPLE's program counts one layer too many in a stage's all-reduce."""
     path = profile(f"dapple/{model}.txt")
     cluster = f'servers({machines[0]}, {machines[1]}, intra="25GB/s", inter="1GB/s")'
-    plan = make_plan(path, cluster, 'dapple(collective="3GB/s")', microbatches)
+    plan = make_plan(path, cluster, 'dapple(collective="3GB/s")', microbatches, fit=False)
     costs = costs_of(load_trace(path))
     alone = microbatches * (costs.forward("any").sum() + costs.backward("any").sum())
     assert plan.replication == replication

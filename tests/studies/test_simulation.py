@@ -37,6 +37,7 @@ VALUES = {
     "transfers": "blocking",
     "optimizer": "adamw",
     "optimizer_s_per_byte": 1e-12,
+    "fit": True,
     "optimizer_state": 3.0,
     "recompute": "full",
     "pair_overlap": 0.5,

@@ -1,0 +1,106 @@
+"""Bytes on each device: what stages hold all the time, and what the order of a schedule adds to it.
+
+held      parameters, gradients and optimizer state of all stages of a rank, and what the framework holds
+peak      held, and the most that forwards keep for backwards; tasks of a lane do not overlap, so that the order of
+a schedule decides it and no time does
+"""
+
+import numpy as np
+
+from pipesim.base.arrays import Ints, Ragged
+from pipesim.core.program import BACKWARD, FORWARD, INPUT, WEIGHT
+from pipesim.core.schedule import RELEASED_BY_INPUT
+from pipesim.lowering.recompute import recomputation_of
+from pipesim.lowering.reductions import shards, tied_bytes
+from pipesim.lowering.setup import SHARDINGS, Setup
+
+# Bytes of optimizer state per byte of parameters, for Adam: two moments. Parameters of 16 bits have a master copy
+# beside them, and all three are kept in 32 bits.
+OPTIMIZER_STATE = {"fp16": 6.0, "bf16": 6.0}
+OPTIMIZER_STATE_OTHERWISE = 2.0
+
+
+def static_memory(setup: Setup) -> Ints:
+    """Parameters, gradients and optimizer state of all stages on each GPU of a rank, and what the framework holds."""
+    held = [sum(stage_bytes(setup, n) for n in stages) for stages in setup.plan.chunks]
+    return np.rint(np.array(held) + setup.options.reserve).astype(np.int64)
+
+
+def stage_bytes(setup: Setup, stage: int) -> float:
+    """Bytes of a stage on one GPU, what replicas divide among them divided."""
+    options, parts = setup.options, shards(setup, stage)
+    parameters = setup.parameter_bytes(stage)
+    if options.tied_all_reduce and stage == len(setup.plan.stages) - 1 > 0:
+        parameters += tied_bytes(setup)
+    gradients = 1.0 if options.gradient_bytes is None else options.gradient_bytes
+    state = state_factor(setup.costs.model.precision, options.optimizer_state) - 2
+    level = SHARDINGS.index(options.sharding)
+    factor = (1.0 / parts if level >= 3 else 1.0) + (gradients / parts if level >= 2 else gradients) + state / parts
+    return parameters * factor
+
+
+def state_factor(precision: str, optimizer_state: float | None = None) -> float:
+    """Bytes held per byte of parameters: the parameters, their gradients, and the optimizer's state."""
+    if optimizer_state is None:
+        optimizer_state = OPTIMIZER_STATE.get(precision, OPTIMIZER_STATE_OTHERWISE)
+    return 2 + optimizer_state
+
+
+def action_memory(setup: Setup, slot: Ints) -> tuple[Ints, Ints]:
+    """Bytes that each action adds to its device when it starts and when it ends.
+
+    F   + stash                       B   + restored                 - stash - restored
+                                      I   + restored for the W too   - its part of both      W   - the rest
+    """
+    kept = setup.by_slot(lambda n, _: recomputation_of(setup, n).kept(setup.plan.share(n)))
+    stash, restored, until_weights = np.array(kept, np.int64)[slot].T
+    held = stash + until_weights
+    released = (held * RELEASED_BY_INPUT).astype(np.int64)
+    kinds = [setup.schedule.kind == kind for kind in (FORWARD, BACKWARD, INPUT, WEIGHT)]
+    nothing = np.zeros_like(stash)
+    return (
+        np.select(kinds, [stash, restored, until_weights, nothing]),
+        np.select(kinds, [nothing, -stash - restored, -released, released - held]),
+    )
+
+
+def peak_memory(setup: Setup) -> Ints:
+    """The peak bytes of each rank: what `analysis.metrics.peak_memory` finds on its timeline, which this needs not."""
+    return static_memory(setup) + _kept(setup)[1]
+
+
+def excess(setup: Setup) -> Ints:
+    """Bytes by which each rank exceeds the memory of its device; at most 0 where it fits, 0 where it is not known."""
+    memory = np.array([setup.cluster.device(name).memory for name in setup.plan.devices], np.int64)
+    return np.where(memory == 0, 0, peak_memory(setup) - memory)
+
+
+def held_at_peak(setup: Setup) -> list[int]:
+    """For each stage, the microbatches of which a device keeps activations when it holds the most; of all replicas."""
+    schedule, found = setup.schedule, [0] * len(setup.plan.stages)
+    change = np.select([schedule.kind == FORWARD, np.isin(schedule.kind, [BACKWARD, WEIGHT])], [1, -1], 0)
+    for rank, (place, mine) in enumerate(zip(_kept(setup)[0], _by_rank(setup), strict=True)):
+        rows = mine[: place + 1]
+        # A backward that has just begun still holds what its forward kept.
+        counts = np.where((np.arange(len(rows)) == len(rows) - 1) & (change[rows] < 0), 0, change[rows])
+        for n in setup.plan.chunks[rank]:
+            found[n] = max(found[n], int(counts[schedule.stage[rows] == n].sum()))
+    return found
+
+
+def _kept(setup: Setup) -> tuple[list[int], Ints]:
+    """For each rank, which of its actions holds the most bytes of activations, and how many."""
+    schedule = setup.schedule
+    start, end = action_memory(setup, setup.slot_of[schedule.stage, schedule.rank])
+    places, most = [], []
+    for rows in _by_rank(setup):
+        held = np.cumsum(np.stack([start[rows], end[rows]], axis=1))
+        places.append(int(held.argmax()) // 2 if len(held) else 0)
+        most.append(int(held.max(initial=0)))
+    return places, np.array(most, np.int64)
+
+
+def _by_rank(setup: Setup) -> Ragged:
+    """The actions of each rank, in order."""
+    rank = setup.schedule.rank
+    return Ragged.of_pairs(len(setup.plan.devices), rank, np.arange(len(rank)))
