@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pipesim.base.arrays import Ints
 from pipesim.core.program import GRADIENT
-from pipesim.core.schedule import FORWARD, Schedule
+from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, Schedule
 from pipesim.lowering.setup import Setup
 from pipesim.lowering.tasks import Tasks
 
@@ -56,8 +56,9 @@ def _one_after_the_other(  # noqa: PLR0917 - as connect
 ) -> None:
     """Of the messages that a rank sends and receives between two computations, each waits for the one before.
 
-    Between teams, all messages of one tensor are one. All ranks order them by the same key, which rises along every
-    dependency, so that no two of them wait for each other.
+    Between teams, all messages of one tensor are one. The key rises along every dependency, so that pipelines end. A
+    circle of devices that all send first (chunks on each device, as interleaved pipelines have) is stuck, as it is in
+    fact where sends wait for their receivers.
     """
     rank, steps = setup.schedule.rank, _steps(setup.schedule, producer, consumer)
     step = np.zeros(int(transfer.max()) + 1, np.int64)
@@ -113,9 +114,9 @@ def _pairs_on_lanes(schedule: Schedule) -> tuple[Ints, Ints]:
     Forwards at the beginning and backwards at the end have none: F F F|F B|F B|B B. Nor has what is next to each other
     only where the former end and the latter begin: F F F B B B.
     """
-    forward = schedule.kind == FORWARD
+    forward, backward = schedule.kind == FORWARD, np.isin(schedule.kind, [BACKWARD, INPUT])
     follows = np.zeros(len(forward), bool)
-    follows[1:] = ~forward[1:] & forward[:-1] & (schedule.rank[1:] == schedule.rank[:-1])
+    follows[1:] = backward[1:] & forward[:-1] & (schedule.rank[1:] == schedule.rank[:-1])
     follows &= (np.bincount(schedule.rank[follows], minlength=len(schedule)) > 1)[schedule.rank]
     at = np.arange(len(forward))
     first, last = at - follows, at.copy()

@@ -6,8 +6,19 @@ import numpy as np
 import pytest
 
 import pipesim as ps
+from helpers.networks import pipeline_trace
+from helpers.small_programs import star
 from helpers.strategies import even_trace
+from pipesim.base.errors import DeadlockError
+from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
 from pipesim.core.program import ACTIVATION, GRADIENT
+from pipesim.core.schedule import parse
+from pipesim.engines import compiled
+from pipesim.lowering import Options, Setup, lower
+from pipesim.schedulers.gpipe import gpipe
+from pipesim.schedulers.interleaved import interleaved
+from pipesim.schedulers.one_f_one_b import one_f_one_b
 
 PAIR = 'flat(2, bandwidth="1GB/s", latency="0s", device="v100-16gb")'
 
@@ -38,8 +49,43 @@ def test_each_way_of_posting_takes_at_least_as_long_as_the_less_strict_one():
     assert spans[0] < spans[-1]
 
 
-@pytest.mark.parametrize("scheduler", ["gpipe", "one_f_one_b"])
-@pytest.mark.parametrize("devices", [2, 3, 4])
-def test_sequential_pipelines_end(scheduler, devices):
-    cluster = f'flat({devices}, bandwidth="1GB/s", device="v100-16gb")'
-    simulated("sequential", scheduler, cluster).verify()
+def posted(scheduler, transfers, devices, microbatches, chunks=1):
+    """A pipeline of so many chunks on each device, with sends of 5 ns."""
+    stages = devices * chunks
+    trace = pipeline_trace([10] * stages, [20] * stages, [5] * (stages - 1))
+    plan = Plan("many", stages, microbatches, tuple(Stage(n, n + 1, (f"g{n % devices}",)) for n in range(stages)))
+    made = scheduler(plan)
+    return lower(Setup(plan, made, costs_of(trace), star(devices), Options("none", transfers)))
+
+
+@pytest.mark.parametrize("scheduler", [gpipe, one_f_one_b])
+@pytest.mark.parametrize("transfers", ["sequential", "paired", "blocking"])
+@pytest.mark.parametrize("devices", [2, 3, 4, 7, 8])
+def test_pipelines_end_however_messages_are_posted(scheduler, transfers, devices):
+    for microbatches in (1, 2, 3, devices - 1, devices, devices + 1, 3 * devices):
+        compiled.run(posted(scheduler, transfers, devices, microbatches)).verify()
+
+
+@pytest.mark.parametrize("devices", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("chunks", [2, 3, 4])
+def test_interleaved_pipelines_end_with_one_exchange_for_each_pair(devices, chunks):
+    for rounds in (1, 2, 3):
+        compiled.run(posted(interleaved, "paired", devices, rounds * devices, chunks)).verify()
+
+
+@pytest.mark.parametrize("devices", [2, 3])
+def test_a_circle_of_devices_that_all_send_first_is_stuck(devices):
+    """As it is with sends that wait for their receivers: each device of an interleaved pipeline sends to the next."""
+    with pytest.raises(DeadlockError):
+        compiled.run(posted(interleaved, "sequential", devices, 2 * devices, 2))
+
+
+def test_weights_gradients_are_in_no_exchange_with_a_forward():
+    """0F2 is followed by a W, whose end its activations must not wait for; once they did."""
+    rows = "0F0,0F1,0I0,0F2,0W0,0I1,0W1,0I2,0W2\n1F0,1I0,1F1,1I1,1W0,1W1,1F2,1I2,1W2"
+    trace = pipeline_trace([10] * 2, [20] * 2, [5])
+    plan = Plan("split", 2, 3, (Stage(0, 1, ("g0",)), Stage(1, 2, ("g1",))))
+    program = lower(Setup(plan, parse(rows), costs_of(trace), star(2), Options("none", "paired")))
+    sent = np.flatnonzero((program.kind == ACTIVATION) & (program.microbatch == 2))
+    needed = program.needs[int(sent[0])]
+    assert "0F2 on g0" in {program.label(int(task)) for task in needed}

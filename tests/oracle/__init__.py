@@ -41,6 +41,11 @@ Messages   Delay is the sum over the links, transmission the most of any link: b
 Posting    eager: ready when its tensor is. rendezvous: and when the receiver has ended the action before the one that
            reads it (or cell, of pairs). blocking: and what the sender does next, an optimizer step included, waits for
            the message. The order of messages of one action does not matter; there are no receive buffers.
+           paired: as blocking, where F and the B or I next on a device (if that is so more than once there) are one:
+           what both make goes after the second, what both read comes before the first. sequential: as blocking, and of
+           the messages between two actions of a device each waits for the one before, in the order of how many actions
+           must come before their tensor is made, gradients before activations, sends before receives, then as their
+           makers and readers stand in the schedule; under `channel` microbatch, gradients first, boundary.
 Rings      A stage on k > 1 devices with parameters: when the last B or W of all its replicas that see a microbatch has
            ended, k messages of each k-th part, 2 (k - 1) times, go along the ring as one task per edge, all at once.
            The ring visits node after node, each where its first replica stands. Under `channel` it is one task over no

@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 from oracle.costs import Recorded
 from oracle.rounding import DERIVED, NS_PER_S, ULP, Rounding
@@ -85,13 +86,17 @@ class _Builder:
         self.tasks = {}
         self.lanes = {device: [] for device in self.devices}
         self.cell_of = {name: cell for row in self.rows.values() for cell in row for name in cell}
+        self.places, self.named, self.made_and_read = {}, {}, []
+        self.gaps = defaultdict(list)  # (device, place on it) -> messages there, with what orders them
         whole = all(size.denominator == 1 for size in recorded.output)  # then sums are exact in floating point too
         self.largest = Fraction(0) if whole else sum(recorded.output, Fraction(0))
 
     def build(self) -> Work:
         self._add_actions()
         self._add_optimizer()
+        self._find_pairs()
         self._add_messages()
+        self._take_turns()
         self._add_rings()
         return Work(self.tasks, self.lanes)
 
@@ -214,17 +219,16 @@ class _Builder:
         """From the receivers' side: what each action reads, from everyone who makes a part of it."""
         blocks = defaultdict(list)
         for device, row in self.rows.items():
-            for place, cell in enumerate(row):
-                previous = row[place - 1][-1] if place else None
+            for cell in row:
                 for kind, n, m, _ in cell:
                     sender = n + {"F": -1, "B": 1, "I": 1, "W": len(self.plan.stages)}[kind]
                     if 0 <= sender < len(self.plan.stages):
                         for source in self._holders(sender, m):
-                            self._hand_over(blocks, (kind, n, m, device), sender, source, previous)
+                            self._hand_over(blocks, (kind, n, m, device), sender, source)
         if self.options.sharing == "channel":
             self._add_blocks(blocks)
 
-    def _hand_over(self, blocks, reader: tuple, sender: int, source: str, previous) -> None:
+    def _hand_over(self, blocks, reader: tuple, sender: int, source: str) -> None:
         kind, n, m, device = reader
         forward = kind == "F"
         maker = next(name for name in self._made(forward, sender, m, source) if name in self.tasks)
@@ -235,26 +239,88 @@ class _Builder:
         message = self.roads.message(source, device, size, 1, self.largest)
         slots = [(s, self.plan.stages[s].devices.index(name)) for s, name in ((sender, source), (n, device))]
         name = (">" if forward else "<", sender, m, source, device)
-        task = Task({self.cell_of[maker][-1]}, message=message, turn=(0, m, forward, *slots))
-        if self.options.transfers != "eager" and previous is not None:
-            task.needs.add(previous)
-        follower = self._follower(maker) if self.options.transfers == "blocking" else None
-        waiting = [self.cell_of[reader][0]] + ([follower] if follower else [])
+        made, begun = self._made_by(maker), self._read_by(reader)
+        task = Task({made}, message=message, turn=(0, m, forward, *slots))
+        waiting, transfers = [begun], self.options.transfers
+        if transfers != "eager" and self._place(begun):
+            task.needs.add(self.lanes[device][self._place(begun) - 1])
+        if transfers in {"blocking", "paired", "sequential"}:
+            waiting += self.lanes[source][self._place(made) + 1 :][:1]
+        if transfers == "sequential":
+            block = "", m, forward, min(n, sender)
+            self._note_turn(block if self.options.sharing == "channel" else name, made, begun, forward=forward)
         if self.options.sharing == "channel":
             blocks[min(n, sender), m, forward].append((slots, name, task, waiting))
         else:
-            self._place(name, task, waiting)
+            self._put(name, task, waiting)
+
+    # --- posting ---
+
+    def _find_pairs(self) -> None:
+        """Of each F and the B or I next on its device the other, where there are several on the device."""
+        self.partner = {}
+        if self.options.transfers == "paired":
+            for lane in self.lanes.values():
+                pairs = [(a, b) for a, b in pairwise(lane) if a[0] == "F" and b[0] in "BI"]
+                self.partner |= {end: pair for pair in pairs for end in pair} if len(pairs) > 1 else {}
+
+    def _made_by(self, maker: tuple) -> tuple:
+        """After what a tensor may go."""
+        end = self.cell_of[maker][-1]
+        return self.partner.get(end, (end,))[-1]
+
+    def _read_by(self, reader: tuple) -> tuple:
+        """Before what it must have come."""
+        begin = self.cell_of[reader][0]
+        return self.partner.get(begin, (begin,))[0]
+
+    def _place(self, name: tuple) -> int:
+        if not self.places:
+            self.places |= {name: place for lane in self.lanes.values() for place, name in enumerate(lane)}
+        return self.places[name]
+
+    def _note_turn(self, message: tuple, made: tuple, begun: tuple, *, forward: bool) -> None:
+        """That a message is between two actions of its sender, and between two of its receiver."""
+        ends = tuple((self.devices.index(name[-1]), self._place(name)) for name in (made, begun))
+        self.made_and_read.append((made, begun))
+        order = message[1:] if self.options.sharing == "channel" else ends
+        for received, place in enumerate((self._place(made) + 1, self._place(begun))):
+            device = (made, begun)[received][-1]
+            self.gaps[device, place].append((message, made, forward, received, order))
+
+    def _take_turns(self) -> None:
+        """Between two actions one message after the other: by step, gradients first, sends first."""
+        step = self._steps()
+        latest = defaultdict(int)
+        for rows in self.gaps.values():
+            for message, made, *_ in rows:
+                latest[message] = max(latest[message], step[made])
+        for rows in self.gaps.values():
+            turns = {(latest[message], *rest): message for message, _, *rest in rows}
+            for before, after in pairwise([turns[key] for key in sorted(turns)]):
+                self.tasks[self.named.get(after, after)].needs.add(self.named.get(before, before))
+
+    def _steps(self) -> dict:
+        """How many actions must end before each, of those that are no circle."""
+        needs = defaultdict(set)
+        for lane in self.lanes.values():
+            for before, after in pairwise([name for name in lane if name[0] != "O"]):
+                needs[after].add(before)
+        for made, begun in self.made_and_read:
+            needs[begun].add(made)
+        step, ended = defaultdict(int), set()
+        todo = {name for lane in self.lanes.values() for name in lane if name[0] != "O"}
+        while ready := {name for name in todo if needs[name] <= ended}:
+            todo -= ready
+            ended |= ready
+            for name in todo:
+                step[name] = max([step[name], *(step[before] + 1 for before in needs[name] & ready)])
+        return step
 
     def _made(self, forward: bool, n: int, m: int, device: str) -> list[tuple]:  # noqa: FBT001 - which way
         return [(kind, n, m, device) for kind in ("F" if forward else "BI")]
 
-    def _follower(self, maker: tuple):
-        """What the device does after the cell of this action, an optimizer step included."""
-        lane = self.lanes[maker[-1]]
-        at = lane.index(self.cell_of[maker][-1]) + 1
-        return lane[at] if at < len(lane) else None
-
-    def _place(self, name: tuple, task: Task, waiting: list) -> None:
+    def _put(self, name: tuple, task: Task, waiting: list) -> None:
         self.tasks[name] = task
         for waiter in waiting:
             self.tasks[waiter].needs.add(name)
@@ -268,4 +334,5 @@ class _Builder:
             size, error = (sum(getattr(task.message, of) for _, _, task, _ in parts) for of in ("size", "error"))
             message = Message((f"channel {boundary}",), slowest, 0, size, None, len(parts) * error)
             waiting = [waiter for *_, waiters in parts for waiter in waiters]
-            self._place(name, Task(needs, message=message, turn=(0, m, forward, boundary)), waiting)
+            self.named["", m, forward, boundary] = name
+            self._put(name, Task(needs, message=message, turn=(0, m, forward, boundary)), waiting)
