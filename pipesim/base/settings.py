@@ -33,6 +33,7 @@ class Setting:
     multiple: bool = False  # may be given several times; the field is a tuple
     required: bool = False
     parse: Callable[[Any], Any] | None = None  # makes the value of text and numbers that people write
+    group: str = ""  # the heading under which --help has it
     in_key: bool = True  # whether it determines a result; what does not is no part of a key of stored results
 
 

@@ -32,8 +32,10 @@ Command = Callable[..., Any]
 FAMILIES_COMPARED = ("planner", "plan", "scheduler")
 DRAWS = ("iterations", "seed", "jitter")
 PLANNING = (
-    "architecture", "efficiency", "device", "planner", "microbatches", "microbatch_size", "fit", "granularity",
-    "scaling", "weight_share", "host_memory",
+    "architecture", "efficiency", "device", "planner", "microbatches", "microbatch_size", "global_batch", "sequence",
+    "precision", "tensor", "pipeline", "data", "interleave", "context", "expert", "sequence_parallel", "tensor_overlap",
+    "framework", "sharding", "sharding_size", "gradient_precision", "optimizer", "optimizer_state", "recompute",
+    "recompute_blocks", "reserve", "fit", "granularity", "scaling", "weight_share", "host_memory",
 )  # fmt: skip
 
 force = click.option("--force", is_flag=True, help="Replace what exists already.")

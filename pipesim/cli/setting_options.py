@@ -14,7 +14,31 @@ from click.shell_completion import CompletionItem
 from pipesim.base.settings import Setting, defaults_of, settings_of
 
 Command = Callable[..., Any]
+OTHERS = "output"  # the heading of options that are of no group
 T = TypeVar("T")
+
+
+class GroupedOption(click.Option):
+    """An option with the heading under which --help has it."""
+
+    def __init__(self, *words: Any, group: str = "", **about: Any) -> None:
+        super().__init__(*words, **about)
+        self.group = group
+
+
+class GroupedCommand(click.Command):
+    """A command whose --help has its options under headings: those of its settings, then the others."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click does, a section for each group."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for one in self.get_params(ctx):
+            record = one.get_help_record(ctx) if isinstance(one, click.Option) else None
+            if record is not None:
+                sections.setdefault(getattr(one, "group", "") or OTHERS, []).append(record)
+        for heading in sorted(sections, key=lambda heading: heading == OTHERS):
+            with formatter.section(f"{heading.capitalize()} options"):
+                formatter.write_dl(sections[heading])
 
 
 def options(
@@ -57,9 +81,9 @@ def option(name: str, about: Setting, default: Any) -> Callable[[Command], Comma
     words = [flag, *about.flags, *([f"-{about.short}"] if about.short else []), name]
     if about.kind is bool and default is None:
         words[0] = f"{flag}/--no-{flag[2:]}"
-        return click.option(*words, default=None, help=about.help)
+        return click.option(*words, default=None, help=about.help, cls=GroupedOption, group=about.group)
     if about.kind is bool:
-        return click.option(*words, is_flag=True, help=about.help)
+        return click.option(*words, is_flag=True, help=about.help, cls=GroupedOption, group=about.group)
     more: dict[str, Any] = {"metavar": about.metavar} if about.metavar else {}
     if about.multiple:
         more |= {"multiple": True}
@@ -69,6 +93,8 @@ def option(name: str, about: Setting, default: Any) -> Callable[[Command], Comma
         more |= {"default": default}
     return click.option(
         *words,
+        cls=GroupedOption,
+        group=about.group,
         type=_type_of(about),
         help=about.help,
         required=about.required,

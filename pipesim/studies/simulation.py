@@ -135,152 +135,215 @@ class Simulation:
 
     trace: "Trace | Path | str | None" = setting(
         None, str, "A trace: a folder, a file of any format that can be imported, or the name of a bundled trace.",
-        family="traces", is_file=True,
+        family="traces", is_file=True, group="inputs",
     )  # fmt: skip
     architecture: str | None = setting(
         None, str, "A model in place of a trace, timed from data sheets: a name such as gpt-6.7b, or name(sizes).",
-        family="architectures",
+        family="architectures", group="inputs",
     )  # fmt: skip
     efficiency: "float | str" = setting(
-        "device", float, "With --architecture, speed reached: 'device' by operation, 'curve' by layer, or a number.",
-        metavar="NUMBER|NAME", parse=efficiency_of,
+        "device", float, "Speed that computed models reach: 'device' by operation, 'curve' by layer, or a part of the peak.",
+        metavar="NUMBER|NAME", parse=efficiency_of, group="inputs",
     )  # fmt: skip
     cluster: "Cluster | Path | str | None" = setting(
         None, str, "A cluster: a topology with its sizes, a cluster file, or a machine's own description.",
-        family="topologies",
+        family="topologies", group="inputs",
     )  # fmt: skip
     device: str | None = setting(
-        None, str, "The kind of all devices, in place of that of the cluster: a100-80gb, ...", family="devices"
+        None,
+        str,
+        "The kind of all devices, in place of that of the cluster: a100-80gb, ...",
+        family="devices",
+        group="inputs",
     )
     planner: "Planner | str | None" = setting(
         None, str, "The planner: a name, name(option=value), or module:function; default: balanced, or megatron where "
-        "a width or the layout is given.", short="p", family="planners",
+        "a width or the layout is given.", short="p", family="planners", group="layout",
     )  # fmt: skip
-    plan: "Plan | Path | str | None" = setting(None, str, "A plan from a file, in place of a planner.", is_file=True)
+    plan: "Plan | Path | str | None" = setting(
+        None, str, "A plan from a file, in place of a planner.", is_file=True, group="layout"
+    )
     fit: bool | None = setting(
         None, bool, "Where the plan of a planner does not fit in memory, take its other options, cuts or fewer "
-        "replicas that do; default: yes.",
+        "replicas that do; default: yes.", group="memory",
     )  # fmt: skip
     scheduler: "Scheduler | Schedule | str" = setting(
         "one_f_one_b", str, "The order of microbatches: a name, module:function, or a schedule file (.csv, .json).",
-        short="s", family="schedulers",
+        short="s", family="schedulers", group="layout",
     )  # fmt: skip
-    microbatches: int = setting(8, int, "Microbatches in one iteration.", short="m")
-    microbatch_size: int | None = setting(None, int, "Samples in a microbatch; default: as in the trace.")
+    microbatches: int = setting(8, int, "Microbatches in one iteration.", short="m", group="training")
+    microbatch_size: int | None = setting(
+        None, int, "Samples in a microbatch; default: as in the trace.", group="training"
+    )
     global_batch: int | None = setting(
         None, int, "Samples in one iteration, of all replicas, in place of the number of microbatches.",
-        flags=("--gbs", "--global-batch-size"),
+        flags=("--gbs", "--global-batch-size"), group="training",
     )  # fmt: skip
     tokens: "float | str | None" = setting(
         None, float, "Tokens of a whole training run, as 15T or 300B: shows the days and GPU-hours that it takes.",
-        metavar="NUMBER", parse=count_of,
+        metavar="NUMBER", parse=count_of, group="training",
     )  # fmt: skip
-    sequence: int | None = setting(None, int, "Tokens in a sample of a computed model.", flags=("--seq-length",))
+    sequence: int | None = setting(
+        None, int, "Tokens in a sample of a computed model.", flags=("--seq-length",), group="inputs"
+    )
     precision: str | None = setting(
-        None, str, "Precision of a computed model; default: bf16, fp16 where a device has no bf16.", choices=PRECISIONS
+        None,
+        str,
+        "Precision of a computed model; default: bf16, fp16 where a device has no bf16.",
+        choices=PRECISIONS,
+        group="inputs",
     )
     framework: str | None = setting(
         None, str, "How it posts messages, shards and reduces, where no other option does.",
-        choices=tuple(FRAMEWORKS),
+        choices=tuple(FRAMEWORKS), group="training",
     )  # fmt: skip
     tensor: int | None = setting(
         None, int, "Tensor-parallel width: GPUs that share each layer of a stage; default: as the trace was timed.",
-        flags=("--tp", "--tensor-parallel"),
+        flags=("--tp", "--tensor-parallel"), group="layout",
     )  # fmt: skip
-    pipeline: int | None = setting(None, int, "Devices of one pipeline.", flags=("--pp", "--pipeline-parallel"))
-    data: int | None = setting(None, int, "Pipelines side by side.", flags=("--dp", "--data-parallel"))
-    interleave: int | None = setting(None, int, "Stages on each device (virtual stages).", flags=("--vpp",))
+    pipeline: int | None = setting(
+        None, int, "Devices of one pipeline.", flags=("--pp", "--pipeline-parallel"), group="layout"
+    )
+    data: int | None = setting(None, int, "Pipelines side by side.", flags=("--dp", "--data-parallel"), group="layout")
+    interleave: int | None = setting(
+        None, int, "Stages on each device (virtual stages).", flags=("--vpp",), group="layout"
+    )
     context: int | None = setting(
-        None, int, "Context-parallel width: GPUs that share each sequence.", flags=("--cp", "--context-parallel")
+        None,
+        int,
+        "Context-parallel width: GPUs that share each sequence.",
+        flags=("--cp", "--context-parallel"),
+        group="layout",
     )
     expert: int | None = setting(
-        None, int, "Expert-parallel width, for traces recorded at it.", flags=("--ep", "--expert-parallel")
+        None,
+        int,
+        "Expert-parallel width, for traces recorded at it.",
+        flags=("--ep", "--expert-parallel"),
+        group="layout",
     )
     sequence_parallel: bool | None = setting(
-        None, bool, "Divide norms, dropouts and what is sent along the sequence over a tensor-parallel team."
+        None,
+        bool,
+        "Divide norms, dropouts and what is sent along the sequence over a tensor-parallel team.",
+        group="layout",
     )
     tensor_overlap: float = setting(
         0.0, float, "Part of a computed model's tensor-parallel exchanges that its own products hide.",
-        flags=("--tp-overlap",),
+        flags=("--tp-overlap",), group="inputs",
     )  # fmt: skip
     scaling: str = setting(
         "recorded", str, "Time of a part of a microbatch: interpolated between recorded sizes, or in proportion (SPP).",
-        choices=SCALINGS,
+        choices=SCALINGS, group="inputs",
     )  # fmt: skip
     weight_share: float = setting(
-        0.5, float, "Part of a backward that computes weight gradients, where a trace has only whole backwards."
+        0.5,
+        float,
+        "Part of a backward that computes weight gradients, where a trace has only whole backwards.",
+        group="inputs",
     )
     granularity: str = setting(
         "block", str, "Where plans cut, and what is recomputed as one: blocks (blockN.x stay together), or layers.",
-        choices=GRANULARITIES,
+        choices=GRANULARITIES, group="layout",
     )  # fmt: skip
-    sharing: str = setting("fair", str, "How transfers share links.", choices=SHARINGS)
+    sharing: str = setting("fair", str, "How transfers share links.", choices=SHARINGS, group="transfers")
     transfers: str | None = setting(
         None, str, "When transfers start, and whether they hold their devices; default: eager, or as the framework.",
-        choices=TRANSFERS,
+        choices=TRANSFERS, group="transfers",
     )  # fmt: skip
-    scatter_sends: bool | None = setting(None, bool, "Each GPU of a team sends its part of a tensor, not all of it.")
-    optimizer: str | None = setting(None, str, "Optimizer step and state as recorded in the trace: sgd, adamw, ...")
-    optimizer_s_per_byte: float = setting(0.0, float, "Optimizer step: seconds per parameter byte.")
+    scatter_sends: bool | None = setting(
+        None, bool, "Each GPU of a team sends its part of a tensor, not all of it.", group="transfers"
+    )
+    optimizer: str | None = setting(
+        None, str, "Optimizer step and state as recorded in the trace: sgd, adamw, ...", group="training"
+    )
+    optimizer_s_per_byte: float = setting(0.0, float, "Optimizer step: seconds per parameter byte.", group="training")
     optimizer_state: float | None = setting(
-        None, float, "Optimizer state: bytes per parameter byte; default: Adam's in the trace's precision."
+        None,
+        float,
+        "Optimizer state: bytes per parameter byte; default: Adam's in the trace's precision.",
+        group="memory",
     )
     recompute: str = setting(
         "none", str, "Layers that keep only their input and compute their forward again before the backward.",
-        choices=RECOMPUTES,
+        choices=RECOMPUTES, group="memory",
     )  # fmt: skip
     recompute_blocks: "int | str | None" = setting(
         None, int, "With --recompute full, only so many blocks of each stage, from its first: 3, or 3;2;0;0 by stage.",
-        metavar="NUMBERS", parse=counts_of,
+        metavar="NUMBERS", parse=counts_of, group="memory",
     )  # fmt: skip
     sharding: str | None = setting(
         None, str, "What replicas divide: nothing, optimizer state (zero1), gradients too (zero2), parameters too "
-        "(zero3); default: nothing, or as the framework.", choices=SHARDINGS,
+        "(zero3); default: nothing, or as the framework.", choices=SHARDINGS, group="training",
     )  # fmt: skip
-    sharding_size: int | None = setting(None, int, "Over how many replicas that is divided; default: all of them.")
+    sharding_size: int | None = setting(
+        None, int, "Over how many replicas that is divided; default: all of them.", group="training"
+    )
     gradient_precision: str | None = setting(
         None, str, "Precision of gradients that are summed; default: that of the parameters, or as the framework.",
-        choices=PRECISIONS,
+        choices=PRECISIONS, group="training",
     )  # fmt: skip
     gradient_overlap: bool | None = setting(
-        None, bool, "Sum gradients in buckets while the last backwards run; gather parameters while first forwards do."
+        None,
+        bool,
+        "Sum gradients in buckets while the last backwards run; gather parameters while first forwards do.",
+        group="training",
     )
     rings: str | None = setting(
         None, str, "Rings over which replicas sum gradients: one, or one for each of a node's NICs that they reach.",
-        choices=RINGS,
+        choices=RINGS, group="training",
     )  # fmt: skip
     tied_all_reduce: bool | None = setting(
-        None, bool, "First and last stage both hold a tied embedding, and sum its gradient."
+        None, bool, "First and last stage both hold a tied embedding, and sum its gradient.", group="training"
     )
-    gradient_norm: bool | None = setting(None, bool, "All devices exchange the gradients' norm before optimizer steps.")
+    gradient_norm: bool | None = setting(
+        None, bool, "All devices exchange the gradients' norm before optimizer steps.", group="training"
+    )
     reserve: "float | str" = setting(
-        0.0, float, "Memory of each GPU that the framework holds beside tensors (4GB).", metavar="SIZE", parse=size_of
+        0.0,
+        float,
+        "Memory of each GPU that the framework holds beside tensors (4GB).",
+        metavar="SIZE",
+        parse=size_of,
+        group="memory",
     )
     pair_overlap: float = setting(
-        0.0, float, "Of a forward and a backward that run as one (DualPipe), the part of the shorter that is hidden."
+        0.0,
+        float,
+        "Of a forward and a backward that run as one (DualPipe), the part of the shorter that is hidden.",
+        group="training",
     )
     pair_factor: float | None = setting(
-        None, float, "In place of --pair-overlap: the time of such a pair, as a factor on the sum of both."
+        None,
+        float,
+        "In place of --pair-overlap: the time of such a pair, as a factor on the sum of both.",
+        group="training",
     )
     scenario: "Scenario | Path | str | None" = setting(
-        None, str, "TOML file with slow devices and degraded links.", is_file=True
+        None, str, "TOML file with slow devices and degraded links.", is_file=True, group="transfers"
     )
     background: "Background | Path | str | None" = setting(
         None, str, "CSV file of what others use of links over time: link (a->b, a<->b), time (20ms), share (0.3).",
-        is_file=True,
+        is_file=True, group="transfers",
     )  # fmt: skip
     iterations: int | None = setting(
-        None, int, "Simulate so many iterations, with layer times drawn from the trace's samples.", short="n"
+        None,
+        int,
+        "Simulate so many iterations, with layer times drawn from the trace's samples.",
+        short="n",
+        group="iterations",
     )
-    seed: int = setting(0, int, "Seed of the draws.")
-    jitter: float = setting(0.0, float, "Vary each layer's time by this coefficient of variation: 0.05 is 5 %.")
+    seed: int = setting(0, int, "Seed of the draws.", group="iterations")
+    jitter: float = setting(
+        0.0, float, "Vary each layer's time by this coefficient of variation: 0.05 is 5 %.", group="iterations"
+    )
     engine: str = setting(
         "auto", str, "The engine: auto, event (SimPy), compiled, or module:function; results do not depend on it.",
-        in_key=False,
+        in_key=False, group="iterations",
     )  # fmt: skip
     host_memory: "HostMemory" = setting(
         None, str, "Refuse what would take more of this machine's memory (8GB); default: half of it.",
-        metavar="SIZE", in_key=False,
+        metavar="SIZE", in_key=False, group="iterations",
     )  # fmt: skip
 
     def as_data(self) -> dict[str, Any]:

@@ -1,7 +1,11 @@
 """What several commands take, and how they show what they do."""
 
+import json
+import re
 import sys
 import time
+
+import pytest
 
 from pipesim.cli import options
 from pipesim.core import costs, program
@@ -26,3 +30,63 @@ def test_what_takes_long_says_so_to_a_terminal_and_leaves_no_trace_of_it(capsys,
     said = capsys.readouterr().err
     assert said.count("planning |") == 1
     assert said.endswith("\r" + " " * len("planning |") + "\r")
+
+
+@pytest.mark.parametrize("command", ["simulate", "plan", "compare", "whatif"])
+def test_the_layout_can_be_stated_as_megatron_has_it(command, run):
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    for flag in ("--tp", "--pp", "--dp", "--vpp", "--cp", "--ep", "--gbs", "--seq-length"):
+        assert f"{flag} " in out or f"{flag}," in out
+
+
+def test_a_plan_of_a_model_shows_its_teams_layout_and_origin(run):
+    code, out, _ = run("plan", "llama3-8b", "hgx_h100(1)", "--tp", "2", "--pp", "2", "--dp", "2")
+    assert code == 0
+    assert out.startswith("llama3-8b computed from data sheets for h100-80gb at tensor width 2")
+    assert "TP 2, PP 2, DP 2 (8 GPUs)" in out
+    assert "node0.gpu0-1, node0.gpu2-3" in out
+
+
+def test_a_plan_in_json_counts_gpus_and_can_be_simulated_again(run, tmp_path):
+    words = ("llama3-8b", "hgx_h100(1)")
+    _, out, _ = run("plan", *words, "--tp", "2", "--pp", "2", "--json")
+    data = json.loads(out)
+    assert (data["gpus"], data["layout"]["tensor"], data["layout"]["pipeline"]) == (8, 2, 2)
+    assert ["node0.gpu0", "node0.gpu1"] in data["teams"]
+    (tmp_path / "plan.json").write_text(out)
+    code, again, _ = run("simulate", *words, "--plan", tmp_path / "plan.json", "--json")
+    assert code == 0
+    assert json.loads(again)["layout"] == data["layout"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--tp", "8", "--pp", "4", "-p", "balanced"], "pipeline has no effect on planner 'balanced'"),
+        (["--tp", "4", "--cp", "2"], "context = 2 found; the model 'llama3-70b' is computed"),
+        (["--tp", "4", "--ep", "2"], "expert = 2 found; the model 'llama3-70b' is computed"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(words, message, run):
+    code, out, err = run("simulate", "llama3-70b", "hgx_h100(4)", *words)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_several_stages_on_a_device_are_ordered_as_interleaved(run):
+    words = ("llama3-8b", "hgx_h100(1)", "--tp", "2", "--pp", "2", "--vpp", "2", "--dp", "2", "--gbs", "8", "--json")
+    _, out, _ = run("simulate", *words)
+    assert json.loads(out)["simulation"]["scheduler"] == "interleaved"
+    _, out, _ = run("simulate", *words, "-s", "zb_v")
+    assert json.loads(out)["simulation"]["scheduler"] == "zb_v"
+
+
+def test_tokens_of_a_run_give_days_and_gpu_hours(run):
+    words = ("llama3-8b", "hgx_h100(1)", "--tp", "2", "--pp", "4", "--tokens", "15T")
+    _, out, _ = run("simulate", *words)
+    shown = next(line for line in out.splitlines() if line.startswith("training"))
+    assert re.search(r"15T tokens: [\d,]+\.\d days, [\d,]+ GPU-hours", shown)
+    training = json.loads(run("simulate", *words, "--json")[1])["training"]
+    assert training["days"] * 24 * 8 == pytest.approx(training["gpu_hours"])
+    assert run("simulate", *words[:-1], "15X")[0] == 2

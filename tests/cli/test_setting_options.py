@@ -53,3 +53,31 @@ def test_names_of_a_family_are_completed(family):
     name = next(iter(setting_options.names_of(family)))
     found = setting_options.complete(family)(None, None, name[:-1])
     assert name in [item.value for item in found]
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A tool whose settings have headings."""
+
+    speed: int = setting(3, int, "Turns per second.", group="motor")
+    reverse: bool | None = setting(None, bool, "Turn the other way.", group="motor")
+    bit: str = setting("wood", str, "What it drills.", group="drill")
+
+
+def test_help_has_options_under_the_headings_of_their_settings_and_the_others_last(capsys):
+    @click.command(cls=setting_options.GroupedCommand)
+    @click.argument("place")
+    @click.option("--json", is_flag=True, help="Print JSON.")
+    @setting_options.options(Grouped, "tool")
+    def drill(**_):
+        pass
+
+    drill.main(["--help"], standalone_mode=False)
+    parts = capsys.readouterr().out.split("\n\n")
+    headings = {part.splitlines()[0]: part for part in parts if "options:" in part.splitlines()[0]}
+    assert list(headings) == ["Motor options:", "Drill options:", "Output options:"]
+    assert "--speed" in headings["Motor options:"]
+    assert "--no-reverse" in headings["Motor options:"]
+    assert "--bit" in headings["Drill options:"]
+    assert "--json" in headings["Output options:"]
+    assert "--help" in headings["Output options:"]

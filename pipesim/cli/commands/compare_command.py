@@ -53,7 +53,7 @@ class Pictures:
     gantt: str | None = setting(None, str, "Draw all Gantt charts on one time axis.", is_file=True)
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @options.simulation(without=(*options.FAMILIES_COMPARED, *options.DRAWS))
 @setting_options.options(Chosen, "chosen")
 @setting_options.options(Pictures, "pictures")

@@ -2,11 +2,11 @@
 
 import click
 
-from pipesim.cli import options
+from pipesim.cli import options, setting_options
 from pipesim.studies.simulation import Simulation
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @options.simulation(without=options.DRAWS)
 @click.option("--output", "-o", required=True, type=click.Path(), help="File to write.")
 @click.option("--format", "file_format", help="chrome, csv or parquet; default: by the suffix.")

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from pipesim.cli import failures, options
+from pipesim.cli import failures, options, setting_options
 from pipesim.studies.simulation import Simulation
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @options.simulation(fields=options.PLANNING)
 @click.option("--output", "-o", type=click.Path(), help="Also write the plan to this .json or .toml file.")
 @options.require_fit

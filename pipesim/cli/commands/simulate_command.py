@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FEW = 16  # devices; above, a Gantt chart in text shows little
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @options.simulation()
 @setting_options.options(TimelineOutputs, "outputs")
 @click.option("--verify", is_flag=True, help="Check the timeline from scratch against the rules of the simulation.")

@@ -4,13 +4,13 @@ from dataclasses import asdict
 
 import click
 
-from pipesim.cli import options
+from pipesim.cli import options, setting_options
 from pipesim.studies.simulation import Simulation
 
 WHATS = ("device", "link", "layer")  # as in `pipesim.studies.whatif`, which is slow to import
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @options.simulation(without=options.DRAWS)
 @click.option("--by", default="10%", show_default=True, help="How much faster each thing is made: 10% or 0.1.")
 @click.option("--only", type=click.Choice(WHATS), multiple=True, help="May be given several times; default: all.")

@@ -33,7 +33,7 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
     total = data["iteration_time_s"] or 1.0
     spent = [(_CATEGORIES.get(name, name.replace("_", " ")), s) for name, s in data["critical_path_s"].items() if s]
     path = table(["critical path", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent])
-    return "\n\n".join([facts(head), path, _devices(data["devices"], most), *_links(data["links"])])
+    return "\n\n".join([facts(head), path, _devices(data, most), *_links(data["links"])])
 
 
 def _batch(data: Mapping[str, Any]) -> str:
@@ -104,7 +104,9 @@ def _schedule_bound(data: Mapping[str, Any]) -> str:
     return "" if bound is None else f", {seconds(bound)} for any schedule of this plan"
 
 
-def _devices(devices: Mapping[str, Mapping[str, Any]], most: int) -> str:
+def _devices(data: Mapping[str, Any], most: int) -> str:
+    """A line for each rank; where it is a team, memory is that of each of its GPUs."""
+    devices = data["devices"]
     rows = [
         [
             name,
@@ -117,7 +119,8 @@ def _devices(devices: Mapping[str, Mapping[str, Any]], most: int) -> str:
         ]
         for name, d in list(devices.items())[:most]
     ]
-    headers = ["device", "busy", "exposed comm.", "exposed all-reduce", "in flight", "peak memory", "headroom"]
+    memory = "peak per GPU" if data["gpus"] > len(devices) else "peak memory"
+    headers = ["device", "busy", "exposed comm.", "exposed all-reduce", "in flight", memory, "headroom"]
     return table(headers, rows) + _left_out(devices, most)
 
 

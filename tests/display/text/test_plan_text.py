@@ -24,3 +24,19 @@ def test_times_are_shown_where_they_are_known():
     assert facts["lower bound"].startswith("500.0 ms")
     assert "600.0 ms (as recorded for smaller" in facts["simulated"]
     assert "700.0 ms (" in facts["simulated"]
+
+
+def test_the_gpus_of_a_team_are_shown_as_people_write_them():
+    stages = (Stage(0, 4, ("n0.gpu0",)), Stage(4, 8, ("n0.gpu2",)))
+    plan = Plan("bert", 8, 4, stages, teams=(("n0.gpu0", "n0.gpu1"), ("n0.gpu2", "n0.gpu3")))
+    lines = text.plan(plan).splitlines()
+    assert "layout        TP 2, PP 2, DP 1 (4 GPUs)" in lines
+    assert [line.split()[-1] for line in lines[-2:]] == ["n0.gpu0-1", "n0.gpu2-3"]
+
+
+def test_notes_are_below_the_headline():
+    assert text.headline("trace mine (cpu), recorded", ["one", "two"]).splitlines() == [
+        "trace mine (cpu), recorded",
+        "note: one",
+        "note: two",
+    ]

@@ -62,3 +62,26 @@ def test_statistics_have_their_confidence_interval():
 def test_a_summary_has_all_that_an_imported_run_shows():
     result = results.simulate("bert-large", 'flat(2, bandwidth="1GB/s")', "balanced", microbatches=2)
     assert "tasks" in text.imported_run(metrics.summary(result.timeline))
+
+
+def test_what_is_not_known_of_training_is_left_out(data):
+    head = text.simulation(data).split("\n\n")[0]
+    assert "tokens" not in head
+    assert "MFU" in head
+    assert "HFU" not in head, "without recomputation it is the MFU"
+    assert "MFU" not in text.simulation(data | {"mfu": None, "hfu": None})
+    unknown = dict.fromkeys(("mfu", "hfu", "flops_per_s_per_gpu"))
+    assert "compute  " not in text.simulation(data | unknown)
+
+
+def test_tokens_mfu_and_the_days_of_training_are_shown(data):
+    known = {"tokens_per_s": 5e4, "tokens_per_s_per_gpu": 1.25e4, "mfu": 0.4, "hfu": 0.45}
+    head = text.simulation(data | known | {"training": {"tokens": 15e12, "days": 3472.2, "gpu_hours": 333333.3}})
+    assert "50,000 tokens/s, 12,500 tokens/s/GPU" in head
+    assert "MFU 40.0 %, HFU 45.0 %" in head
+    assert "15T tokens: 3,472.2 days, 333,333 GPU-hours" in head
+
+
+def test_the_memory_of_a_team_is_shown_for_each_of_its_gpus(data):
+    assert "peak memory" in text.simulation(data)
+    assert "peak per GPU" in text.simulation(data | {"gpus": 32})
