@@ -142,7 +142,7 @@ class Simulation:
         family="architectures", group="inputs",
     )  # fmt: skip
     efficiency: "float | str" = setting(
-        "device", float, "Speed that computed models reach: 'device' by operation, 'curve' by layer, or a part of the peak.",
+        "device", float, "Speed of computed models: 'device' by operation, 'curve' by layer, or a part of the peak.",
         metavar="NUMBER|NAME", parse=efficiency_of, group="inputs",
     )  # fmt: skip
     cluster: "Cluster | Path | str | None" = setting(
