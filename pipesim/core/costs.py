@@ -210,12 +210,11 @@ def costs_of(
 
 
 def _no_widths(model: str, widths: Widths, known: str) -> str:
-    options = " ".join(f"--{name} {width}" for name, width in widths.by_name.items() if width > 1)
-    typed = f"`pipesim trace {model} {options}`" if options else f"`pipesim trace {model}`"
-    return (
-        f"the trace of {model!r} was timed at: {known}; {widths} found (record or compute it at those widths, as "
-        f"{typed} does, or name the model with model:NAME)"
-    )
+    ways = "record it at those widths"
+    if widths.context == widths.expert == 1:  # models are computed at tensor widths only
+        wide = f" --tensor-parallel {widths.tensor}" if widths.tensor > 1 else ""
+        ways = f"record it so, compute it with `pipesim trace {model}{wide}`, or name the model with model:NAME"
+    return f"the trace of {model!r} was timed at: {known}; {widths} found ({ways})"
 
 
 def _costs_at(  # noqa: PLR0917 - as costs_of

@@ -31,8 +31,8 @@ class RooflineOptions:
     image: int | None = setting(None, int, "Side of an image in pixels; default: what the published model reads.")
     precision: str | None = setting(None, str, "fp16, bf16, fp32, tf32 or fp8.  [default: fp16]")
     tensor_parallel: int | None = setting(
-        None, int, "Devices that share each layer; the trace is for one.  [default: 1]"
-    )
+        None, int, "Devices that share each layer; the trace is for one.  [default: 1]", flags=("--tp", "--tensor")
+    )  # fmt: skip
     efficiency: str = setting(
         "device",
         str,
