@@ -40,6 +40,16 @@ def test_what_a_page_shows_is_what_happens(page, tmp_path):
     pages.run(page.read_text(encoding="utf-8"), tmp_path, *available)
 
 
+def test_the_large_model_of_the_readme_is_that_of_its_guide():
+    """Whose commands are run."""
+    readme, guide = (
+        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/guides/train-a-large-model.md")
+    )
+    shown = [block.text for block in pages.blocks(readme) if "llama3-70b" in block.text]
+    assert len(shown) == 1
+    assert [line for line in shown[0].splitlines() if line != "..." and line not in guide.splitlines()] == []
+
+
 def test_the_semantics_are_shown_by_examples():
     text = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
     rules = [part for part in re.split(r"^## ", text, flags=re.MULTILINE)[2:] if "not modelled" not in part]
