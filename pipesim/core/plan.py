@@ -25,7 +25,18 @@ REPLICAS: tuple[Replicas, ...] = ("split", "whole")
 _RARE = {"unless_default": True}  # left out of files where it has its default
 # Keys of a plan's JSON that are derived from it: recomputed when it is written, ignored when it is read.
 DERIVED_KEYS = frozenset(
-    {"replication", "cuts", "origin", "gpus", "layout", "bound_s", "planning_s", "scaling", "seconds_by_scaling"}
+    {
+        "replication",
+        "cuts",
+        "origin",
+        "notes",
+        "gpus",
+        "layout",
+        "bound_s",
+        "planning_s",
+        "scaling",
+        "seconds_by_scaling",
+    }
 )
 
 

@@ -44,6 +44,7 @@ class ComparisonRow:
             "iteration_time_by_scaling_s": result.times_by_scaling,
             "throughput_samples_per_s": metrics.throughput(timeline),
             **result.as_performance(),
+            "notes": list(result.notes),
             "bubble": metrics.bubble(timeline),
             **bounds,
             "peak_memory_bytes": int(metrics.peak_memory(timeline).max()),

@@ -54,6 +54,11 @@ class SimulationResult:
         return self.performance.as_data(tokens_of(tokens, self.setup.costs.model.sequence))
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be known of the times and of the plan, in sentences."""
+        return (*self.setup.costs.notes, *self.setup.notes)
+
+    @property
     def origin(self) -> str:
         """Where the times are from: which trace or model, recorded or computed."""
         return headline(self.setup.costs, self.setup.cluster)
@@ -98,6 +103,7 @@ class SimulationResult:
         setup = self.setup
         found = self.summary() | {
             "origin": self.origin,
+            "notes": list(self.notes),
             "model": setup.costs.model.name,
             "cluster": setup.cluster.name,
             "planner": setup.plan.planner,
@@ -160,6 +166,7 @@ class PlanResult:
             "replication": list(plan.replication),
             "cuts": list(plan.cuts),
             "origin": self.origin,
+            "notes": list(self.notes),
             "gpus": len(plan.gpus),
             "layout": PlanLayout.of(plan, self.costs.widths.expert).by_name,
             "bound_s": self.bound,

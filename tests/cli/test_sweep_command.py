@@ -272,3 +272,35 @@ def test_interrupted_a_sweep_keeps_what_it_has_and_goes_on_later(tmp_path, run):
     assert said.endswith("\ninterrupted\n")
     assert 0 < json.loads(run("sweep", path, "--status", "--json")[1])["done"] < 200
     assert json.loads(run("sweep", path, "--json")[1])["left"] == 0
+
+
+TRAINING = (
+    sweeps.HEAD
+    + """
+[simulate]
+trace = "llama3-8b"
+cluster = "hgx_h100(1)"
+global_batch = 8
+sequence = 2048
+tokens = "15T"
+
+[grid]
+tensor = [2, 4]
+
+[output]
+metrics = ["layout", "global_batch", "tokens_per_s", "tokens_per_s_per_gpu", "flops_per_s_per_gpu", "mfu", "hfu", "training_days", "training_gpu_hours", "devices_in_plan"]
+"""
+)
+
+
+def test_a_sweep_over_widths_of_a_model_has_the_words_of_training(tmp_path, run):
+    file = sweeps.write(tmp_path, TRAINING)
+    assert run("sweep", file, "--workers", "1")[0] == 0
+    rows = json.loads(run("rows", file, "--json")[1])["rows"]
+    assert [row["layout"] for row in rows] == ["TP 2, PP 4, DP 1", "TP 4, PP 2, DP 1"]
+    for row in rows:
+        assert (row["devices_in_plan"], row["global_batch"]) == (8, 8)
+        assert row["tokens_per_s"] == pytest.approx(8 * row["tokens_per_s_per_gpu"])
+        assert row["mfu"] == row["hfu"] == pytest.approx(row["flops_per_s_per_gpu"] / 989.4e12)
+        assert row["training_days"] == pytest.approx(15e12 / row["tokens_per_s"] / 86400)
+        assert row["training_gpu_hours"] == pytest.approx(row["training_days"] * 24 * 8)

@@ -1,8 +1,11 @@
 """A result says where its times are from."""
 
+from dataclasses import replace
+
 import pytest
 
 import pipesim as ps
+from pipesim.studies.results import SimulationResult
 
 LINK = 'bandwidth="25GB/s"'
 
@@ -47,3 +50,11 @@ def test_a_trace_of_a_folder_is_named_by_it(tmp_path):
 def test_an_architecture_is_computed():
     found = ps.find_plan(architecture="gpt-6.7b", cluster=f'flat(2, {LINK}, device="a100-80gb")')
     assert found.origin.startswith("gpt3-6.7b computed from data sheets for a100-80gb")
+
+
+def test_notes_are_those_of_the_trace_and_of_the_plan():
+    result = ps.simulate("model:bert-large", "dgx_a100(1)", microbatches=2)
+    assert result.as_data()["notes"] == list(result.notes)
+    assert any("computed from data sheets, not recorded" in note for note in result.notes)
+    changed = SimulationResult(replace(result.setup, notes=("the plan was changed",)), result.timeline)
+    assert changed.notes[-1] == "the plan was changed"

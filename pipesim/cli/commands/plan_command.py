@@ -35,7 +35,7 @@ def plan(simulation: Simulation, output: str | None, require_fit: bool, as_json:
     if output:
         serialisation.save(result.plan, Path(output))
     if not as_json:  # the plan is there; its bound may take longer than planning did
-        click.echo(f"{text.headline(result.origin, result.costs.notes)}\n")
+        click.echo(f"{text.headline(result.origin, result.notes)}\n")
         click.echo(text.plan(result.plan, result.planning_s, result.costs.widths.expert))
     with options.busy("bounding", quiet=as_json):
         bound = result.bound

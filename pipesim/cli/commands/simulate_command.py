@@ -53,10 +53,9 @@ def simulate(
 def _print(result: "SimulationResult", *, bound: bool, verified: bool) -> None:
     from pipesim.display import text
 
-    costs = result.setup.costs
     parts = [
-        text.headline(result.origin, costs.notes),
-        text.plan(result.setup.plan, expert=costs.widths.expert),
+        text.headline(result.origin, result.notes),
+        text.plan(result.setup.plan, expert=result.setup.costs.widths.expert),
         text.simulation(result.as_data(bound=bound)),
     ]
     click.echo("\n\n".join(parts))
