@@ -288,7 +288,10 @@ tokens = "15T"
 tensor = [2, 4]
 
 [output]
-metrics = ["layout", "global_batch", "tokens_per_s", "tokens_per_s_per_gpu", "flops_per_s_per_gpu", "mfu", "hfu", "training_days", "training_gpu_hours", "devices_in_plan"]
+metrics = [
+  "layout", "global_batch", "tokens_per_s", "tokens_per_s_per_gpu", "flops_per_s_per_gpu", "mfu", "hfu",
+  "training_days", "training_gpu_hours", "devices_in_plan",
+]
 """
 )
 
