@@ -106,6 +106,11 @@ def megatron_published(
     else:
         kind = "a100-80gb" if row["gpu"] == "A100-80GB" else device
         cluster = servers((nodes, per_node), NVSWITCH_A100, "200 Gb/s", per_node, kind)
+    fields: Description = {}
+    if row["group"] == "jan2021":  # before tensors were scattered for sends
+        fields["scatter_sends"] = False
+    elif row["group"] == "tp_scaling_2020":  # torch's wrapper, which their README of 2020 advises for large models
+        fields["gradient_overlap"] = True
     return common(
         row,
         "megatron-v2",
@@ -113,6 +118,7 @@ def megatron_published(
         cluster=cluster,
         microbatch_size=size,
         interleave=chunks_of(row, size, chunks),
+        **fields,
     )
 
 
@@ -148,9 +154,9 @@ def bigscience(row: Row, *, precision: str = "fp16", network: str = "hardware") 
     if row["optimizer_note"].startswith("fp32 gradient"):
         fields["gradient_precision"] = "fp32"
     if "7 layers on 11 stages" in row["layout"]:
-        fields["planner"] = layouts.planner([7] * 11 + [1])
+        fields["planner"] = layouts.stated_blocks([7] * 11 + [1])
     elif "6 slots per stage, first and last hold 5" in row["layout"]:
-        fields["planner"] = layouts.planner([5] + [6] * (whole(row, "pp") - 2) + [5])
+        fields["planner"] = layouts.stated_blocks([5] + [6] * (whole(row, "pp") - 2) + [5])
     framework = "deepspeed" if is_a100 or "DeepSpeed" in row["flags"] else "megatron-v2"
     return common(row, framework, trace=model("gpt", row, whole(row, "vocab")), cluster=cluster, **fields)
 
@@ -168,7 +174,8 @@ def mlperf(row: Row, *, calibrated: str = "smallest") -> Description:
     del calibrated
     expression = model("gpt", row, whole(row, "vocab"), fused_attention=True)
     nodes = whole(row, "gpus") // 8
-    return common(row, "megatron", trace=expression, cluster=f"hgx_h100({nodes})", precision="fp8")
+    cluster = f"hgx_h100({nodes})"
+    return common(row, "megatron", trace=expression, cluster=cluster, precision="fp8", gradient_overlap=True)
 
 
 def simumax(row: Row) -> Description:
@@ -186,10 +193,11 @@ def simumax(row: Row) -> Description:
 def sailor(row: Row) -> Description:
     """DeepSpeed on GH200s with the profile of its layers."""
     cluster = f"servers({row['nodes_N']}, 4, '150 GB/s', '200 Gb/s', nics=4, device='gh200', memory='96 GiB')"
-    blocks = layouts.stated(row) if whole(row, "pp") > 1 else [24]
+    planner = layouts.stated_blocks(layouts.stated(row))
+    # Their engine is DeepSpeed's without the division of activations over a team for sends.
     return common(
-        row, "deepspeed", trace=profiles.of_layers(), cluster=cluster, planner=layouts.planner(blocks),
-        optimizer="adam",
+        row, "deepspeed", trace=profiles.of_layers(), cluster=cluster, planner=planner, optimizer="adam",
+        scatter_sends=False,
     )  # fmt: skip
 
 

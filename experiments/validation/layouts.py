@@ -25,11 +25,13 @@ def padded(row: Row) -> list[int]:
 
 
 def stated(row: Row) -> list[int]:
-    """The blocks of "5|7|7|7", whose first and last stage have the embedding and the head among them."""
-    parts = [int(part) for part in row["layout"].split("(")[0].strip().split("|")]
-    parts[0] -= 1
-    parts[-1] -= 1
-    return parts
+    """The layers of "5|7|7|7", of which the embedding is the first and the head the last."""
+    return [int(part) for part in row["layout"].split("(")[0].strip().split("|")]
+
+
+def stated_blocks(counts: Sequence[int]) -> str:
+    """Planner megatron with so many blocks on each stage."""
+    return f"megatron(blocks={tuple(counts)})"
 
 
 def planner(blocks: Sequence[int], *, v_shape: bool = False) -> Callable[..., Plan]:

@@ -33,7 +33,7 @@ def of_stages(row: Row, model: Model, profile: Row, *, others: str = "as blocks"
 
     `others`: embedding, and norm with head, count as a block each ("as blocks"), or have computed times ("computed").
     """
-    trace = roofline(model, ["a100-80gb"], efficiency="curve")
+    trace = roofline(model, ["a100-80gb"], efficiency="device")
     share = _shares([layer.name for layer in model.layers], others) / ((whole(row, "layers") + 2) / whole(row, "pp"))
     timed = {
         phase: np.where(np.isnan(share), trace.layers[phase], share * float(number(profile, name) or 0))
@@ -72,7 +72,7 @@ def of_layers() -> Trace:
         name: []
         for name in (
             "layer", "name", "device_kind", "microbatch_size", "forward_s", "backward_s", "output_bytes",
-            "parameter_bytes", "stash_bytes",
+            "parameter_bytes", "stash_bytes", "tensor",
         )
     }  # fmt: skip
     names = ("embedding", *(f"block{n}" for n in range(24)), "head")
@@ -81,7 +81,7 @@ def of_layers() -> Trace:
         values = (
             layer, names[layer], "any", samples, float(row["forward_s"]), float(row["backward_s"]),
             samples * whole(size, "output_bytes"), whole(size, "parameter_bytes"),
-            samples * whole(size, "activation_bytes"),
+            samples * whole(size, "activation_bytes"), whole(row, "tp"),
         )  # fmt: skip
         for name, value in zip(columns, values, strict=True):
             columns[name].append(value)

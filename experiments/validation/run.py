@@ -51,13 +51,13 @@ def calibrated(base: str) -> str:
     row = next(row for row in read("mlperf") if row["id"] == base)
     measured, product = float(row["iteration_s"]), 0.5
     for _ in range(6):
-        outcome = simulating.simulate(SOURCES["mlperf"](row) | {"efficiency": f"curve(product={product:.5f})"})
+        outcome = simulating.simulate(SOURCES["mlperf"](row) | {"efficiency": f"device(product={product:.5f})"})
         if outcome.seconds is None:
             break
         if abs(outcome.seconds / measured - 1) < 1e-4:
             break
         product *= outcome.seconds / measured
-    return f"curve(product={product:.5f})"
+    return f"device(product={product:.5f})"
 
 
 def line_of(source: str, row: Row, choice: Choice = RULE) -> Line:

@@ -23,6 +23,8 @@ from pipesim.core.work import Collective
 
 NCCL_EFFICIENCY = 0.74
 """The part of the links' bandwidth that collectives reach."""
+NETWORK_EFFICIENCY = 0.93
+"""The same of the bandwidth between nodes: what NCCL carries of HDR InfiniBand."""
 NCCL_STEP_S = 4.8e-6
 """Seconds of a step beside the delay of the links."""
 
@@ -52,7 +54,13 @@ class TeamLink:
         return min(ring, 2 * size / self.bandwidth + steps * self.latency)
 
 
-def team_link(cluster: Cluster, members: Sequence[str], *, efficiency: float = NCCL_EFFICIENCY) -> TeamLink:
+def team_link(
+    cluster: Cluster,
+    members: Sequence[str],
+    *,
+    efficiency: float = NCCL_EFFICIENCY,
+    network: float = NETWORK_EFFICIENCY,
+) -> TeamLink:
     """The link of a team, from the routes between its members."""
     if len(members) < 2:
         raise InputError(f"{len(members)} members found; a team of at least 2 was expected")
@@ -60,11 +68,12 @@ def team_link(cluster: Cluster, members: Sequence[str], *, efficiency: float = N
     for name in members:
         nodes.setdefault(cluster.device(name).node, []).append(name)
     groups = list(nodes.values())
-    bandwidth = min([_inside(cluster, group) for group in groups if len(group) > 1], default=math.inf)
+    inside = min([_inside(cluster, group) for group in groups if len(group) > 1], default=math.inf)
+    bandwidth = inside * efficiency
     if len(groups) > 1:
-        bandwidth = min(bandwidth, *(_between(cluster, a, b) for a, b in _in_turn(groups)))
+        bandwidth = min(bandwidth, *(network * _between(cluster, a, b) for a, b in _in_turn(groups)))
     delay = max(cluster.route(a, b).delay for a, b in _in_turn([name for group in groups for name in group]))
-    return TeamLink(bandwidth * efficiency, delay + NCCL_STEP_S, len(groups))
+    return TeamLink(bandwidth, delay + NCCL_STEP_S, len(groups))
 
 
 def _in_turn(items: list[Any]) -> list[tuple[Any, Any]]:

@@ -8,10 +8,10 @@ Planners and layouts cut between units; their plans are expanded to layers. Name
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -99,3 +99,18 @@ def even_bounds(model: Model, parts: int) -> list[int]:
     if len(blocks) < parts:
         return [n * len(model) // parts for n in range(parts + 1)]
     return [0, *(blocks[n * len(blocks) // parts] for n in range(1, parts)), len(model)]
+
+
+def stated_bounds(model: Model, counts: Sequence[int]) -> list[int]:
+    """The bounds of parts with so many blocks each; of layers, where the model has no blocks.
+
+    >>> from pipesim.core.model import Layer
+    >>> layers = [Layer(name, 1.0, 1, 1.0, kind) for name, kind in (("e", ""), ("b0", "block"), ("b1", "block"))]
+    >>> stated_bounds(Model("m", 1, tuple(layers)), (1, 1))
+    [0, 2, 3]
+    """
+    starts = [n for n, layer in enumerate(model.layers) if layer.kind == BLOCK] or list(range(len(model)))
+    if min(counts, default=0) < 0 or sum(counts) != len(starts):
+        raise InputError(f"{tuple(counts)}: {sum(counts)} blocks found; {len(starts)} in all were expected")
+    ends = [*starts, starts[-1] + 1]
+    return [0, *(ends[count] for count in accumulate(counts[:-1])), len(model)]

@@ -1,5 +1,6 @@
 """Uniform blocks of layers, whole pipelines side by side, several blocks per device: after Megatron-LM."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from pipesim.base.errors import InputError
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
-from pipesim.core.granularity import even_bounds
+from pipesim.core.granularity import even_bounds, stated_bounds
 from pipesim.core.limits import PER_PAIR
 from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
@@ -23,10 +24,13 @@ class _Layout(NamedTuple):
     pipeline: int
     data: int
     interleave: int
+    blocks: tuple[int, ...] | None = None
 
     def bounds(self, model: Model) -> list[int]:
-        """Parts of equally many layers, or blocks of a model that has them, to within one."""
-        return even_bounds(model, self.pipeline * self.interleave)
+        """Parts of equally many layers, or blocks of a model that has them, to within one; or as stated."""
+        if self.blocks is None:
+            return even_bounds(model, self.pipeline * self.interleave)
+        return stated_bounds(model, self.blocks)
 
     def groups(self, order: list[int]) -> list[list[int]]:
         """The devices of each position of the pipelines: neighbours in the order hold the same layers."""
@@ -62,6 +66,7 @@ def megatron(
     pipeline: int | None = None,
     data: int | None = None,
     interleave: int = 1,
+    blocks: Sequence[int] | None = None,
 ) -> Plan:
     """`pipeline` positions x `data` whole pipelines; block n of equally many layers on position n mod `pipeline`.
 
@@ -70,12 +75,19 @@ def megatron(
     As in Megatron-LM, devices are numbered node by node and the replicas of a position are neighbours: gradients, of
     which there are more bytes than of activations, stay inside a node where they fit, and pipelines run across nodes.
     Of a model with blocks, blocks are divided; embedding, norm and head are with the first and the last of them.
+    `blocks` states how many blocks (layers, of a model without any) each stage has, in order, as Megatron-LM's layouts
+    for pipelines with stages that differ do.
     Ignores differences between layers, transfers of activations, latencies and memory. Unlike Megatron-LM it takes
     layers and microbatches that do not divide evenly, and splits no layer (no tensor parallelism).
     """
     plans.check_microbatches(microbatches)
     order = [position for node in by_node(cluster) for position in node]
     layouts = _layouts(len(order), len(model), pipeline, data, interleave)
+    if blocks is not None:
+        layouts = [layout._replace(blocks=tuple(blocks)) for layout in layouts if _has_stages(layout, blocks)]
+        if not layouts:
+            found = f"blocks = {tuple(blocks)}: {len(blocks)} stages found"
+            raise InputError(f"{found}; pipeline x interleave = {pipeline} x {interleave} were expected")
     timed = [(_seconds(layout, order, cluster, costs, microbatches), layout) for layout in layouts]
     seconds, best = min(timed)  # among equals the shortest pipeline
     bounds, groups = best.bounds(model), best.groups(order)
@@ -89,6 +101,10 @@ def megatron(
         planner="megatron",
         objective_s=seconds,
     )
+
+
+def _has_stages(layout: _Layout, blocks: Sequence[int]) -> bool:
+    return layout.pipeline * layout.interleave == len(blocks)
 
 
 def _layouts(devices: int, layers: int, pipeline: int | None, data: int | None, interleave: int) -> list[_Layout]:

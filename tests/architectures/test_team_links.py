@@ -7,7 +7,7 @@ from pipesim.core.cluster import Cluster, Device, Link
 
 
 def link(cluster, *members):
-    return team_link(load_cluster(cluster), members, efficiency=1.0)
+    return team_link(load_cluster(cluster), members, efficiency=1.0, network=1.0)
 
 
 def gpus(node, count):

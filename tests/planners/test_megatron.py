@@ -122,3 +122,22 @@ def test_what_does_not_fit_4_devices_and_8_layers_is_refused(options):
 def test_both_sizes_given_may_leave_devices_idle():
     plan = plan_of(even_trace(8), load_cluster(TWO_BY_TWO), 8, pipeline=3, data=1)
     assert plan.replication == (1, 1, 1)
+
+
+def test_stated_blocks_are_the_cut_of_every_pipeline():
+    plan = plan_of(even_trace(8), load_cluster(TWO_BY_TWO), 8, pipeline=2, data=2, blocks=(5, 3))
+    assert [(stage.start, stage.stop, len(stage.devices)) for stage in plan.stages] == [(0, 5, 2), (5, 8, 2)]
+
+
+def test_stated_blocks_choose_the_length_of_the_pipeline():
+    plan = plan_of(even_trace(8), load_cluster(TWO_BY_TWO), 8, blocks=(2, 2, 2, 2))
+    assert [len(stage.devices) for stage in plan.stages] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [((5, 4), "9 blocks found; 8 in all were expected"), ((8,), "1 stages found; pipeline x interleave = 2 x 1")],
+)
+def test_stated_blocks_that_do_not_fit_are_refused(blocks, message):
+    with pytest.raises(InputError, match=message):
+        plan_of(even_trace(8), load_cluster(TWO_BY_TWO), 8, pipeline=2, data=2, blocks=blocks)
