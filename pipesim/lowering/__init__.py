@@ -105,8 +105,9 @@ def _flops(setup: Setup) -> float | None:
 def _peak_flops(setup: Setup) -> float | None:
     """FLOP/s of all GPUs of the plan in the precision of the model; None if that of any is unknown."""
     devices = [setup.cluster.device(name) for name in setup.plan.gpus]
-    peak = {device: _peak_of(device, setup.costs.model.precision) for device in dict.fromkeys(devices)}
-    known = [found for device in devices if (found := peak[device])]
+    sorts = {(device.kind, device.flops): device for device in devices}  # of equal ones, one is looked up
+    peak = {sort: _peak_of(device, setup.costs.model.precision) for sort, device in sorts.items()}
+    known = [found for device in devices if (found := peak[device.kind, device.flops])]
     return float(sum(known)) if len(known) == len(devices) else None
 
 

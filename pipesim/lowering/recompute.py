@@ -34,15 +34,15 @@ class Kept(NamedTuple):
 
 def recomputation_of(setup: Setup, stage: int) -> "Recomputation":
     """What recomputation means for a stage of a plan."""
-    part, counts = setup.plan.stages[stage], setup.options.recompute_blocks
+    part, options = setup.plan.stages[stage], setup.options
+    counts = options.recompute_blocks
     if isinstance(counts, tuple):
         if len(counts) != len(setup.plan.stages):
             raise InputError(
                 f"recompute_blocks: {len(counts)} numbers found; one for each of {len(setup.plan.stages)} stages was "
                 "expected"
             )
-        counts = counts[stage]
-    options = replace(setup.options, recompute_blocks=counts)
+        options = replace(options, recompute_blocks=counts[stage])
     return Recomputation(options, setup.costs_at(stage), setup.kind(0), part.start, part.stop)
 
 

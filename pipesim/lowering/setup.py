@@ -212,7 +212,12 @@ class Setup:
 
     def costs_at(self, stage: int) -> Costs:
         """The costs at the widths of a stage's teams; experts are divided as the costs have it."""
-        return self.costs.at(replace(self.plan.widths(stage), expert=self.costs.widths.expert))
+        return self._costs_at[stage]
+
+    @cached_property
+    def _costs_at(self) -> list[Costs]:
+        expert = self.costs.widths.expert
+        return [self.costs.at(replace(self.plan.widths(n), expert=expert)) for n in range(len(self.plan.stages))]
 
     def members(self, rank: int) -> Team:
         """The GPUs of a rank."""

@@ -122,7 +122,7 @@ def _between_gpus(setup: Setup, pairs: Pairs) -> Pairs:
 def _pairs(setup: Setup, sender: int, receiver: int, kind: int) -> Pairs:
     """All replica pairs for every microbatch (split), or the one pair of each microbatch (whole)."""
     plan, m = setup.plan, np.arange(setup.plan.microbatches)
-    k, k2 = plan.replication[sender], plan.replication[receiver]
+    k, k2 = len(plan.stages[sender].devices), len(plan.stages[receiver].devices)
     if plan.replicas == "whole":
         source, target, microbatch = m % k, m % k2, m
     else:
