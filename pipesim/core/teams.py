@@ -86,6 +86,8 @@ def label(team: Sequence[str]) -> str:
     >>> label(("node0.gpu0", "node0.gpu1", "node0.gpu2"))
     'node0.gpu0-2'
     """
+    if len(team) == 1:
+        return team[0]
     runs: list[tuple[str, str, int, int]] = []  # name of the first, what is before its number, first and last number
     for name in team:
         match = _LAST_NUMBER.fullmatch(name)

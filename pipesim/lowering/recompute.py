@@ -96,6 +96,8 @@ class Recomputation:
     def kept(self, share: float) -> Kept:
         """What the stage keeps of a share of a microbatch."""
         here = slice(self._start, self._stop)
+        if not self.whole.any() and not self.core.any():
+            return Kept(round(float(self._model.stash_bytes[here].sum()) * share), 0, 0)
         back = (self._model.stash_bytes - self._kept)[here]
         units = back
         if self._blocks and len(back):
