@@ -25,12 +25,13 @@ class PlanLayout:
     def of(cls, plan: Plan, expert: int = 1) -> "PlanLayout":
         """The layout of a plan. Its pipeline is the devices that a microbatch of the first replica passes through."""
         passed = len({stage.devices[0] for stage in plan.stages})
+        side_by_side, rest = divmod(len(plan.devices), passed)  # two pipelines in opposite directions share devices
         widths = (plan.widths(n) for n in range(len(plan.stages)))
         return cls(
             tensor=_only(width.tensor for width in widths),
             pipeline=passed,
             interleave=-(-len(plan.stages) // passed),
-            data=_only(plan.replication),
+            data=side_by_side if _only(plan.replication) and not rest else None,
             context=plan.context,
             expert=expert,
         )

@@ -20,7 +20,7 @@ def plan_on(*devices: tuple[str, ...], width: int = 1, context: int = 1, replica
         (plan_on(("a", "b"), replicas="split"), "TP 1, PP 1, DP 2"),
         (plan_on(("a", "c"), ("b", "d"), ("a", "c"), ("b", "d"), width=8), "TP 8, PP 2, VPP 2, DP 2"),
         (plan_on(("a",), ("b",), ("b",), ("a",)), "TP 1, PP 2, VPP 2, DP 1"),  # a V
-        (plan_on(("a", "b"), ("b", "a")), "TP 1, PP 2, DP 2"),  # two pipelines in opposite directions
+        (plan_on(("a", "b"), ("b", "a")), "TP 1, PP 2, DP 1"),  # two pipelines in opposite directions
         (plan_on(("a",), ("b", "c"), replicas="split"), "TP 1, PP 2, DP varies"),
         (plan_on(("a",), ("b",), width=8, context=2), "TP 4, CP 2, PP 2, DP 1"),
     ],

@@ -5,6 +5,7 @@
                 band                          A A       all-reduce; only in charts that have any
     gpu0->gpu1  track 0        > >   >                  links=True: one row per medium with transfers,
                 track 1         >                       one track for each of the simultaneous transfers
+    gpu0->nic0 ×8                                       of many media, those that carry the same share a row
 
 y grows downwards: row 0 is from 0 to 1.
 """
@@ -21,6 +22,7 @@ from pipesim.core.timeline import Timeline
 _GAP = 0.5  # between devices and media, in rows
 _MARGIN = 0.09  # above and below the strips of a row
 _BAND = 0.24  # the part of a row for all-reduces
+_MOST_MEDIA = 24  # rows; above, media that carry the same at the same times share one: those of a team's members
 _CROWD = 100  # with more rows, there are no margins
 
 
@@ -48,7 +50,7 @@ def lay_out(timeline: Timeline, *, links: bool) -> Layout:
     """Rows for devices and, with `links`, for media; spans of no duration are left out."""
     program = timeline.program
     devices = len(program.devices)
-    media = np.flatnonzero(timeline.moved > 0) if links else np.zeros(0, np.int64)
+    media, alike = _media(timeline) if links else (np.zeros(0, np.int64), [])
     row_top = np.concatenate([np.arange(devices), devices + _GAP + np.arange(len(media))])
     parts = [_computation(timeline), _bands(timeline), _transfers(timeline, media)]
     has_bands = bool(len(parts[1][0]))
@@ -59,7 +61,7 @@ def lay_out(timeline: Timeline, *, links: bool) -> Layout:
     lasting = timeline.end[task] > timeline.start[task]
     shade = _shades(timeline)[task]
     return Layout(
-        names=(*program.devices, *(program.media[m] for m in media.tolist())),
+        names=(*program.devices, *(f"{program.media[m]}{many}" for m, many in zip(media.tolist(), alike, strict=True))),
         devices=devices,
         row_top=row_top,
         strip_top=strip_top,
@@ -69,6 +71,24 @@ def lay_out(timeline: Timeline, *, links: bool) -> Layout:
         shade=shade[lasting],
         shades=int(shade.max(initial=0)) + 1,
     )
+
+
+def _media(timeline: Timeline) -> tuple[Ints, list[str]]:
+    """The media with transfers; of many, only one of those that carry transfers at the same times, and how many."""
+    media = np.flatnonzero(timeline.moved > 0)
+    if len(media) <= _MOST_MEDIA:
+        return media, [""] * len(media)
+    route = timeline.program.route
+    medium, task = route.values, route.row_of_value()
+    order = np.lexsort((timeline.end[task], timeline.start[task], medium))
+    medium, task = medium[order], task[order]
+    times = np.stack([timeline.start[task], timeline.end[task], timeline.program.kind[task]], axis=1)
+    found: dict[bytes, list[int]] = {}
+    for one in media.tolist():
+        here = slice(*np.searchsorted(medium, [one, one + 1]).tolist())
+        found.setdefault(times[here].tobytes(), []).append(one)
+    first = np.array([group[0] for group in found.values()], np.int64)
+    return first, [f" ×{len(group)}" if len(group) > 1 else "" for group in found.values()]
 
 
 def _computation(timeline: Timeline) -> tuple[Ints, Ints]:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from matplotlib.colors import to_hex
 
+import pipesim as ps
 from helpers.networks import network
 from helpers.pictures import (
     REPLICATED,
@@ -74,3 +75,16 @@ def test_every_span_is_in_a_strip_without_overlap(program):
     same = (strip[1:] == strip[:-1]) & computing
     assert (timeline.start[task[1:]][same] >= timeline.end[task[:-1]][same]).all()
     assert (layout.strip_top[layout.strip] < layout.strip_bottom[layout.strip]).all()
+
+
+def test_links_of_a_team_that_carry_the_same_at_the_same_times_share_a_row():
+    """Eight members of two teams sent over 64 links, and devices were lines of a pixel."""
+    result = ps.simulate("llama3-8b", "hgx_h100(2)", tensor=8, pipeline=2, microbatches=2)
+    timeline = result.timeline
+    used = int((timeline.moved > 0).sum())
+    layout = lay_out(timeline, links=True)
+    rows = layout.names[layout.devices :]
+    assert used > len(rows)
+    counts = [int(name.rpartition(" ×")[2]) for name in rows]
+    assert sum(counts) == used
+    assert all(count % 8 == 0 for count in counts), "all eight members of a team, whichever links are alike beside"
