@@ -227,7 +227,7 @@ def test_every_command_has_a_text_form(run, tmp_path):
         (["show", "bert-large"], "roofline"),
         (["plan", "bert-large", FLAT], "gpu3"),
         (["simulate", *SMALL, "--verify"], "verified"),
-        (["compare", *SMALL], "fastest that fits in memory"),
+        (["compare", *SMALL, "-p", "uniform", "-p", "spp"], "fastest that fits in memory"),
         (["export", *SMALL, "-o", tmp_path / "t.csv"], "timeline written to"),
     ):
         code, out, _ = run(*arguments)
@@ -270,7 +270,8 @@ def test_every_picture_and_export_is_written(run, tmp_path):
     )
     assert code == 0
     assert all(str(path) in out for path in (gantt, memory, links, trace))
-    run("compare", *SMALL, "--plot", tmp_path / "bars.png", "--gantt", tmp_path / "gantts.png")
+    few = ["-p", "uniform", "-p", "spp", "-s", "gpipe"]
+    run("compare", *SMALL, *few, "--plot", tmp_path / "bars.png", "--gantt", tmp_path / "gantts.png")
     run("show", FLAT, "--plot", tmp_path / "cluster.png", "-o", tmp_path / "cluster.toml")
     (tmp_path / "timeline.parquet").write_text("what a file that is named holds is replaced")
     run("export", *SMALL, "-o", tmp_path / "timeline.parquet")

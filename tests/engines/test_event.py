@@ -18,7 +18,7 @@ from pipesim.core.schedule import parse
 from pipesim.engines.event import run
 from pipesim.lowering import Setup, lower
 
-MANY = settings(max_examples=150)
+MANY = settings(max_examples=100)
 times = st.integers(1, 50)
 
 
@@ -78,13 +78,11 @@ def test_1f1b_with_measured_times_ends_when_it_should():
 # --- the rules -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
 @given(jobs())
 def test_every_timeline_obeys_the_rules(job):
     run(job.program).verify()
 
 
-@settings(max_examples=100)
 @given(jobs(transfers=("rendezvous", "blocking")))
 def test_every_timeline_in_which_both_ends_must_meet_obeys_the_rules_or_nobody_can_go_on(job):
     """A drawn order may be one in which everybody waits to send before anybody receives."""
@@ -106,13 +104,12 @@ def test_links_that_are_degraded_at_any_moment_obey_the_rules(job, moment, tenth
     run(slow).verify()
 
 
-@settings(max_examples=100)
 @given(even_jobs())
 def test_every_timeline_of_equal_stages_on_shared_links_obeys_the_rules(job):
     run(job.program).verify()
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.one_of(jobs(calm=True), even_jobs()), st.randoms(use_true_random=False))
 def test_the_order_in_which_processes_are_created_does_not_matter(job, rng):
     program = job.program
@@ -134,7 +131,7 @@ def test_the_order_in_which_dependencies_are_listed_does_not_matter(job, rng):
     assert run(replace(program, needs=Ragged.of(rows))).same_as(run(program))
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(jobs(sharings=("none", "fifo", "channel"), calm=True))
 def test_twice_the_seconds_and_bytes_give_exactly_twice_the_timeline(job):
     program = job.program
@@ -144,7 +141,6 @@ def test_twice_the_seconds_and_bytes_give_exactly_twice_the_timeline(job):
     assert np.array_equal(doubled.start, 2 * once.start)
 
 
-@settings(max_examples=100)
 @given(jobs(sharings=("none",), calm=True), st.data())
 def test_without_contention_a_longer_task_makes_nothing_end_earlier(job, data):
     program = job.program
@@ -154,7 +150,6 @@ def test_without_contention_a_longer_task_makes_nothing_end_earlier(job, data):
     assert (run(program.with_durations(longer)).end >= run(program).end).all()
 
 
-@settings(max_examples=100)
 @given(jobs(calm=True))
 def test_no_transfer_is_faster_than_it_is_alone(job):
     timeline = run(job.program)

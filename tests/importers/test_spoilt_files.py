@@ -29,7 +29,7 @@ from pipesim.importers.detect import importer_for
 from pipesim.importers.opening import open_trace
 from pipesim.topologies.flat import flat
 
-MUTATIONS = 60
+MUTATIONS = 40
 
 
 def test_every_importer_is_fuzzed():

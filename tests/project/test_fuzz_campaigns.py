@@ -10,12 +10,13 @@ CAMPAIGNS = (bound, climb, importers, rounding)
 
 @pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.__name__)
 def test_the_first_seeds_find_nothing_and_say_the_same_twice(campaign):
-    assert [campaign.attempt(seed) for seed in range(2)] == [campaign.attempt(seed) for seed in range(2)]
+    first, _ = (campaign.attempt(seed) for seed in range(2))
+    assert campaign.attempt(0) == first
 
 
 def test_no_bound_is_above_a_time_of_a_few_nanoseconds():
-    """A hundred instances, each with twenty changes; thousands in `make fuzz`."""
-    for seed in range(100):
+    """Twenty instances, each with twenty changes; thousands in `make fuzz`."""
+    for seed in range(20):
         rounding.attempt(seed)
 
 

@@ -25,7 +25,7 @@ FEW = {
     "optimum": "blocks == 1 and draw <= 2",
     "orders": "model == 'BERT-large' and draw == 5 and spread == 16",
     "partitions": "model == 'BERT-large' and method in ('SPP', 'Alpa')",
-    "robustness": "model == 'BERT-large' and method == 'SPP'",
+    "robustness": "model == 'BERT-large' and disturbance == 'slow GPU' and method == 'SPP'",
     "schedules": "model == 'BERT-large'",
     "size": "layers == 12 and method in ('SPP', 'GPipe')",
     "theorem": "model == 'BERT-large' and microbatches <= 4",

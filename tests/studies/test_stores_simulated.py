@@ -2,7 +2,7 @@
 
 from fuzz import stores
 
-SEEDS = 80
+SEEDS = 50
 
 
 def test_a_disturbed_sweep_comes_to_the_rows_of_an_undisturbed_one():

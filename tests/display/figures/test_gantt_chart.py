@@ -86,7 +86,7 @@ def test_a_dollar_in_a_name_is_a_dollar():
     axes.figure.draw_without_rendering()
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(programs)
 def test_whatever_ran_can_be_drawn(program):
     timeline = run(program)

@@ -56,7 +56,7 @@ from pathlib import Path
 from helpers.pictures import straight, topology
 from pipesim.display import figures
 for suffix in ("png", "svg", "pdf"):
-    figures.gantt(straight(), Path({folder!r}) / f"gantt.{{suffix}}", links=True)
+    figures.gantt(straight(2, 3), Path({folder!r}) / f"gantt.{{suffix}}", links=True)
 figures.cluster(topology("servers(2, 4, '25GB/s', '1GB/s')"), Path({folder!r}) / "cluster.svg")
 assert "matplotlib.pyplot" not in sys.modules
 """
