@@ -124,8 +124,9 @@ def tokens_of(value: float | str | None, sequence: int) -> float | None:
     if value is None:
         return None
     if not sequence:
+        found = value if isinstance(value, str) else f"{value:g}"
         raise InputError(
-            f"tokens = {value!r} found, and the trace does not say how many tokens a sample has; write sequence = ... "
+            f"tokens = {found} found, and the trace does not say how many tokens a sample has; write sequence = ... "
             "in its trace.toml"
         )
     return units.count(value)

@@ -188,7 +188,7 @@ def computed_instead(simulation: Simulation, trace: Trace, cluster: Cluster) -> 
     kinds = {device.kind for device in cluster.devices}
     timed = ANY_KIND in trace.device_kinds or kinds <= set(trace.device_kinds)
     default = isinstance(simulation.cluster, str) and simulation.device is None and is_default_kind(simulation.cluster)
-    return "" if default or (timed and widths_of(simulation, trace) in trace.widths) else name
+    return "" if (default or timed) and widths_of(simulation, trace) in trace.widths else name
 
 
 def is_default_kind(cluster: str) -> bool:

@@ -105,3 +105,9 @@ def test_a_trace_recorded_at_an_expert_width_is_simulated_at_it():
     assert ps.simulate(wide, cluster, expert=4).setup.costs.widths.expert == 4
     with pytest.raises(InputError, match="was timed at: expert width 4; expert width 2 found"):
         ps.simulate(wide, cluster, expert=2)
+
+
+def test_a_name_of_a_trace_and_a_model_at_other_widths_asks_for_the_kind_of_device():
+    with pytest.raises(InputError, match=r"say which with device=\.\.\."):
+        traced("bert-large", f"flat(4, {LINK})", tensor=2)
+    assert traced("bert-large", f"flat(4, {LINK})", tensor=2, device="h100-80gb").widths[0].tensor == 2
