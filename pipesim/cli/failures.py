@@ -14,7 +14,7 @@ from pipesim.base.errors import DoesNotFitError, PipesimError, clipped
 from pipesim.cli import streams
 
 if TYPE_CHECKING:
-    from pipesim.core.timeline import Timeline
+    from pipesim.studies.results import SimulationResult
 
 EXIT_CODES = {
     "success": 0,
@@ -123,13 +123,17 @@ def _is_own(filename: str) -> bool:
     return Path(filename).is_relative_to(_PACKAGE)
 
 
-def check_fit(timeline: "Timeline") -> None:
+def check_fit(result: "SimulationResult") -> None:
     """Refuse what devices whose memory is known cannot hold; for --require-fit, after the result was shown."""
     from pipesim.analysis import metrics
     from pipesim.display import text
 
-    if metrics.fits_memory(timeline):
+    if result.fits_memory:
         return
+    if result.fits_memory is None:
+        why = "; ".join(note for note in result.notes if "_bytes" in note)
+        raise DoesNotFitError(f"whether it fits in memory is unknown: {why}")
+    timeline = result.timeline
     program = timeline.program
     columns = zip(program.devices, metrics.peak_memory(timeline).tolist(), program.memory.tolist(), strict=True)
     short = [(need - has, name) for name, need, has in columns if has]
@@ -138,6 +142,7 @@ def check_fit(timeline: "Timeline") -> None:
     raise DoesNotFitError(
         f"does not fit in memory: {name} is short of {text.size(most)}, the most of {count} of "
         f"{len(program.devices)} devices"
+        + (f"; would fit with {', or '.join(result.would_fit_with)}" if result.would_fit_with else "")
     )
 
 

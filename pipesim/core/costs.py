@@ -239,7 +239,7 @@ def _costs_at(  # noqa: PLR0917 - as costs_of
     weights = None if split else weight_share
     return Costs(
         model, groups, samples, first.reshape(shape), count.reshape(shape), statistic, weights, scaling,
-        notes=trace.notes,
+        notes=(*trace.notes, *trace.lacking),
     )  # fmt: skip
 
 

@@ -127,6 +127,11 @@ class Model:
         """Bytes of each layer's stash that selective recomputation frees."""
         return np.array([layer.core_stash_bytes for layer in self.layers], np.float64)
 
+    @property
+    def has_bytes(self) -> bool:
+        """Whether bytes of parameters and of activations are known, without which memory is not."""
+        return bool(self.parameter_bytes.any() and self.stash_bytes.any())
+
     @cached_property
     def forward_flops(self) -> float | None:
         """FLOPs of the forward of one microbatch; None if those of any layer are unknown."""

@@ -5,6 +5,7 @@ device kind, microbatch size and sample, `transfers.csv` (optional) one row per 
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -64,6 +65,12 @@ _PER_SIZE = ("output_bytes", "stash_bytes", "forward_flops", "core_stash_bytes")
 _ABOUT = ("model", "source", "microbatch_size", "machine", "command", "precision")
 # Facts that a trace has beside times; left out of trace.toml where they have these values.
 _FACTS: dict[str, Any] = {"sequence": 0, "sequence_parallel": False, "notes": ()}
+# What it means that no layer has any of these bytes.
+_LACKING = {
+    "output_bytes": "transfers between stages will take no time",
+    "parameter_bytes": "all-reduces and parameter memory will be left out",
+    "stash_bytes": "activations will be left out of memory",
+}
 # Columns that are left out of a file where all rows have these values.
 _USUAL = {"tensor": 1, "context": 1, "expert": 1, "core_stash_bytes": 0}
 
@@ -162,6 +169,20 @@ class Trace:
         for name, width in widths.by_name.items():
             at &= self.layers[name] == width
         return at
+
+    @cached_property
+    def lacking(self) -> tuple[str, ...]:
+        """What was not recorded, and what that means for results, in sentences."""
+        layers, found = self.layers, []
+        for name, effect in _LACKING.items():
+            if not layers[name].any():
+                found.append(f"no layer has {name}: {effect}")
+        whole = np.where(np.isnan(layers["backward_s"]), layers["backward_input_s"], layers["backward_s"])
+        if not whole.any() and layers["forward_s"].any():
+            found.append("the profile is forward only: backwards take no time")
+        if ANY_KIND in self.device_kinds:
+            found.append("times name no kind of device: they are used for devices of any kind")
+        return tuple(found)
 
     def optimizer(self, name: str) -> OptimizerStep:
         """The recorded optimizer of this name."""

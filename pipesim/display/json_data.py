@@ -29,6 +29,9 @@ def trace_data(trace: Trace) -> dict[str, Any]:
         "machine": trace.machine,
         "microbatch_size": trace.microbatch_size,
         "device_kinds": list(trace.device_kinds),
+        "widths": [widths.by_name for widths in trace.widths],
+        "sequence": trace.sequence or None,
+        "sequence_parallel": trace.sequence_parallel,
         "layers": layers,
         "seconds": {kind: {phase: costs.seconds(phase, kind).tolist() for phase in phases} for kind in costs.kinds},
     }

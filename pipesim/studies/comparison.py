@@ -127,10 +127,10 @@ def starred(rows: Sequence[ComparisonRow]) -> list[bool]:
     for row in rows:
         by_planner.setdefault(row.planner, []).append(row)
     stars = [best(mine) for mine in by_planner.values()]
-    fitting = [star for star in stars if star and star.result and star.result.fits_memory]
+    fitting = [star for star in stars if star and star.result and star.result.fits_memory is not False]
     return [any(row is star for star in fitting) for row in rows]
 
 
 def _rank(row: ComparisonRow) -> tuple[bool, int]:
     result = row.result
-    return (True, 0) if result is None else (not result.fits_memory, result.timeline.makespan)
+    return (True, 0) if result is None else (result.fits_memory is False, result.timeline.makespan)

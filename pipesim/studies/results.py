@@ -19,6 +19,7 @@ from pipesim.lowering import Setup, lower
 from pipesim.studies import certified, setups, sources
 from pipesim.studies.origins import headline
 from pipesim.studies.performance import Performance, performance_of, tokens_of
+from pipesim.studies.remedies import remedies
 from pipesim.studies.replay import check_replay, replay, replay_statistics
 from pipesim.studies.simulation import PLANNING, Simulation, simulation_of, takes_fields, with_defaults
 
@@ -64,9 +65,17 @@ class SimulationResult:
         return headline(self.setup.costs, self.setup.cluster)
 
     @property
-    def fits_memory(self) -> bool:
-        """Whether every device whose memory is known holds what it must."""
-        return metrics.fits_memory(self.timeline)
+    def fits_memory(self) -> bool | None:
+        """Whether every device whose memory is known holds what it must; None where the layers' bytes are unknown."""
+        fits = metrics.fits_memory(self.timeline)
+        return None if fits and not self.setup.costs.model.has_bytes else fits
+
+    @cached_property
+    def would_fit_with(self) -> tuple[str, ...]:
+        """Options with which a simulation that does not fit in memory would, each tried; none where it fits."""
+        if self.fits_memory is not False or self.simulation is None:
+            return ()
+        return remedies(self.simulation, self.setup)
 
     @cached_property
     def bound(self) -> float:
@@ -111,6 +120,7 @@ class SimulationResult:
             "cuts": list(setup.plan.cuts),
             **self.as_performance(),
             "fits_memory": self.fits_memory,
+            "would_fit_with": list(self.would_fit_with),
             "scaling": setup.costs.scaling,
             "iteration_time_by_scaling_s": self.times_by_scaling,
             "weight_share": certified.weight_share(setup),

@@ -17,7 +17,7 @@ import numpy as np
 from pipesim.base import lookup
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, PipesimError, quoted
-from pipesim.core import limits
+from pipesim.core import legality, limits
 from pipesim.core import plan as plans
 from pipesim.core.background import Background
 from pipesim.core.cluster import Cluster
@@ -31,6 +31,7 @@ from pipesim.core.teams import SINGLE, as_devices, teams_of
 from pipesim.core.trace import Trace
 from pipesim.lowering import Options, Setup
 from pipesim.planners import PLANNERS
+from pipesim.schedulers import SCHEDULERS
 from pipesim.studies import memory_fit
 from pipesim.studies.loading import load_plan, load_scenario
 from pipesim.studies.ordering import named, ordered_with
@@ -76,7 +77,11 @@ def assembled(  # noqa: PLR0917 - the fields of a Setup, in their order
 
     setup = ordered(plan)
     chosen = with_defaults(simulation)
-    if chosen.plan is not None or not chosen.fit or not isinstance(chosen.planner, str) or memory_fit.fits(setup):
+    if chosen.plan is not None or not chosen.fit or not isinstance(chosen.planner, str):
+        return setup
+    if not (isinstance(chosen.scheduler, str) and chosen.scheduler.partition("(")[0] in SCHEDULERS):
+        legality.check(setup.schedule, setup.plan)  # of a file, of a user's function: its memory is looked at next
+    if memory_fit.fits(setup):
         return setup
     bounds = np.arange(len(costs.model) + 1) if blocks is None else blocks.bounds
     refits, others = _refits(chosen, costs, cluster)

@@ -82,8 +82,8 @@ def compare(simulation: Simulation, chosen: Chosen, pictures: Pictures, require_
     best = comparison.best(rows)
     _draw(rows, best, pictures, quiet=as_json)
     _show(rows, best, as_json=as_json)
-    if require_fit and best is not None and best.timeline is not None:  # the best fits if any does
-        failures.check_fit(best.timeline)
+    if require_fit and best is not None and best.result is not None:  # the best fits if any does
+        failures.check_fit(best.result)
 
 
 def _show(rows: "list[ComparisonRow]", best: "ComparisonRow | None", *, as_json: bool) -> None:

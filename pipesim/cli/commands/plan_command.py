@@ -47,4 +47,4 @@ def plan(simulation: Simulation, output: str | None, require_fit: bool, as_json:
         click.echo(f"\n{text.plan_against(bound, times)}")
     if require_fit:
         setup = setups.setup_of(replace(simulation, plan=result.plan))
-        failures.check_fit(results.simulated(setup, simulation).timeline)
+        failures.check_fit(results.simulated(setup, simulation))

@@ -47,7 +47,7 @@ def simulate(
     else:
         _print(result, bound=bound, verified=verify)
     if require_fit:
-        failures.check_fit(result.timeline)
+        failures.check_fit(result)
 
 
 def _print(result: "SimulationResult", *, bound: bool, verified: bool) -> None:

@@ -20,7 +20,7 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
     if best is not None:
         fits = rows[best]["fits_memory"]
         fitting, none = "* fastest that fits in memory, of each planner; ** of all", "** fastest; none fits in memory"
-        legend = [fitting if fits else none]
+        legend = [none if fits is False else fitting]
     return "\n".join([table(headers, lines, left=2), *legend, *_failures(rows)])
 
 
@@ -53,7 +53,7 @@ def _line(row: Mapping[str, Any], others: Collection[str], mark: str) -> list[st
         f"{row['throughput_samples_per_s']:.1f}",
         percent(row["bubble"]["idle_share"]),
         size(row["peak_memory_bytes"]),
-        "yes" if row["fits_memory"] else "NO",
+        {True: "yes", False: "NO", None: "unknown"}[row["fits_memory"]],
     ]
 
 

@@ -27,13 +27,23 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
         *_bounds(data),
         *under_other_scaling(data),
         *_assumed_split(data),
-        ("memory", "fits" if data["fits_memory"] else "DOES NOT FIT (see headroom)"),
+        ("memory", _memory(data)),
         ("simulated", f"{data['tasks']:,} tasks, {how}"),
     ]
     total = data["iteration_time_s"] or 1.0
     spent = [(_CATEGORIES.get(name, name.replace("_", " ")), s) for name, s in data["critical_path_s"].items() if s]
     path = table(["critical path", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent])
     return "\n\n".join([facts(head), path, _devices(data, most), *_links(data["links"])])
+
+
+def _memory(data: Mapping[str, Any]) -> str:
+    """Whether it fits, and with which options it would."""
+    if data["fits_memory"] is None:
+        return "unknown: bytes of parameters or activations are not in the trace"
+    if data["fits_memory"]:
+        return "fits"
+    options = data["would_fit_with"]
+    return "DOES NOT FIT (see headroom)" + (f"; would fit with {', or '.join(options)}" if options else "")
 
 
 def _batch(data: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 
 from pipesim.analysis import spread
 from pipesim.core.costs import Costs, Phase, costs_of
+from pipesim.core.teams import SINGLE
 from pipesim.core.trace import Trace
 from pipesim.display.text.formatting import FEW, facts, percent, seconds, shortened, size, table
 
@@ -33,8 +34,20 @@ def _about(trace: Trace) -> list[tuple[str, str]]:
         ("source", trace.source + (f" ({trace.machine})" if trace.machine else "")),
         ("device kinds", ", ".join(trace.device_kinds)),
         ("microbatch sizes", recorded + own),
+        *_facts(trace),
         ("rows", rows),
     ]
+
+
+def _facts(trace: Trace) -> list[tuple[str, str]]:
+    """Widths of teams and tokens of a sample, where there are such."""
+    found = []
+    if any(widths != SINGLE for widths in trace.widths):
+        divided = ", sequence parallel" if trace.sequence_parallel else ""
+        found.append(("widths", "; ".join(map(str, trace.widths)) + divided))
+    if trace.sequence:
+        found.append(("sequence", f"{trace.sequence:,} tokens"))
+    return found
 
 
 def _totals(costs: Costs) -> list[tuple[str, str]]:
@@ -48,13 +61,8 @@ def _totals(costs: Costs) -> list[tuple[str, str]]:
 
 def trace_notes(trace: Trace) -> list[str]:
     """What a trace lacks, and what that means for plans made from it."""
-    layers = trace.layers
-    found = []
-    if not layers["output_bytes"].any():
-        found.append("no layer has output_bytes: transfers between stages will take no time")
-    if not layers["parameter_bytes"].any():
-        found.append("no layer has parameter_bytes: all-reduces and parameter memory will be left out")
-    if not layers["forward_s"].any():
+    found = [*trace.notes, *trace.lacking]
+    if not trace.layers["forward_s"].any():
         found.append("no forward takes any time")
     return [*found, *_one_way(trace)]
 

@@ -98,7 +98,7 @@ METRICS: dict[str, Callable[[PointResult], Value]] = {
     "flops_utilisation": lambda r: metrics.flops_utilisation(r.timeline),
     "peak_memory_bytes": lambda r: int(metrics.peak_memory(r.timeline).max()),
     "memory_headroom_bytes": _least_headroom,
-    "fits_memory": lambda r: metrics.fits_memory(r.timeline),
+    "fits_memory": lambda r: r.of.fits_memory,
     "plan_stages": lambda r: len(r.setup.plan.stages),
     "plan_replicas": _replicas,
     "plan_objective_s": lambda r: r.setup.plan.objective_s,
