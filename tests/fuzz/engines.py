@@ -18,4 +18,5 @@ def _attempted(rng) -> str:
         return raw.judged(rng)
     case = cases.draw(rng)
     found = judging.judged(case)
-    return f"{case.options.sharing}, {case.options.transfers}: equal" if found == "equal" else found
+    options = case.options
+    return f"{options.sharing}, {options.transfers}, {options.sharding}: equal" if found == "equal" else found

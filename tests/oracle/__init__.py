@@ -4,7 +4,8 @@ It shares no code with pipesim's lowering, routes, sharing or engines, computes 
 instant where the engines go from event to event. These are its rules; the modules hold nothing else.
 
 Names      A task is known by kind, stage, microbatch and device, or source and target: F forward, B whole backward,
-           I and W its halves, O optimizer step, > activations, < gradients, A an edge of an all-reduce ring.
+           I and W its halves, O optimizer step, > activations, < gradients, A an edge of a ring that sums,
+           G of one that gathers.
 Numbers    Seconds and bytes are the exact values of the doubles in the input. Whole nanoseconds arise where a duration,
            a delay or the start or end of a window is rounded to the nearest, ties to even, and where a completion is
            rounded up; there a millionth of a nanosecond is forgiven. A sum of layers, all messages of a ring edge, all
@@ -48,10 +49,25 @@ Posting    eager: ready when its tensor is. rendezvous: and when the receiver ha
            makers and readers stand in the schedule; under `channel` microbatch, gradients first, boundary.
 Rings      A stage on k > 1 devices with parameters: when the last B or W of all its replicas that see a microbatch has
            ended, k messages of each k-th part, 2 (k - 1) times, go along the ring as one task per edge, all at once.
-           The ring visits node after node, each where its first replica stands. Under `channel` it is one task over no
-           link, as long as that of the worst pair of the stage's devices.
+           The ring visits node after node, each where its first replica stands; with `rings = all` and as many in each
+           of several nodes, as many rings, each begun at another device of the nodes, have an equal part each. Under
+           `channel` it is one task over no link, as long as that of the worst pair of the stage's devices.
+           Gradients are `gradient_bytes` x the parameters.
+Shards     Of s neighbours (all, or `sharding_size`); 1 is no sharding. zero1: k - 1 messages scatter the sum in each
+           group, then 2 (k/s - 1) sum each shard over the groups; after the step G, s - 1 messages, gathers parameters.
+           zero2: the same after the j-th B or W of all replicas, for every j. zero3: so, but G before every F, and
+           before every B or I, ready when all that is before the cell before theirs has ended; none after the step.
+Overlap    Where a stage has more than one bucket (80 MB): a pause as long as the bucket's part of the shortest last B
+           or W, from when all of these are ready and the action before each has ended; then all but that part is
+           summed, then that part, after all of the former and the last B or W. G after a step is at the beginning
+           instead: a bucket, for which the first F wait, then the rest, for which the first B or I do.
+Tied       If the last layer uses the embedding's matrix and first and last stage are on different devices: their i-th
+           devices sum it, when both stages' sums are done; steps of both wait for it.
+Norm       A pause of 2 ceil(log2 of the devices) delays from the first to the last device, after all sums; all steps
+           and gathers wait for it.
 Optimizer  If it takes time at all: one step per stage and device after everything else on it, later stages first, when
-           the stage's ring has ended, or where there is none, the last backwards of all its replicas.
+           the stage's ring has ended, or where there is none, the last backwards of all its replicas. It takes 1/s of
+           its time where the optimizer is in s shards.
 
 none       A transfer takes its time alone.
 fifo       A transfer asks for all media of its route when ready and holds them, delay included, from start to end. It

@@ -18,6 +18,7 @@ from pipesim.core.program import SHARINGS, TRANSFERS, Program
 from pipesim.core.scenario import Degraded, Scenario, Slow
 from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.lowering import Options, Setup, lower, redraw
+from pipesim.lowering.setup import RINGS, SHARDINGS
 from pipesim.studies.ordering import ordered_with
 
 
@@ -104,11 +105,12 @@ def _trace(rng, kinds, *, even: bool) -> Trace:
     if not even:
         number = lambda: rng.choice([0, 1024, 4096, rng.randint(1, 9000)]) * unit  # noqa: E731 - one of two ways to draw
         seconds = lambda: rng.choice([0.0, 8192e-9, 16384e-9, 1e-5, rng.uniform(0, 1e-3)])  # noqa: E731 - as above
-    rows = []
+    rows, buckets, tied = [], rng.choice([1, 1, 64]), rng.random() < 0.5
     for layer in range(layers):
         earlier = ";".join(map(str, rng.sample(range(layer), min(layer, rng.randint(1, 2)))))
         fixed = {"layer": layer, "name": f"layer{layer}", "inputs": rng.choice(["", "", earlier, "-"])}
-        fixed["parameter_bytes"] = number()
+        fixed["parameter_bytes"] = number() * buckets
+        fixed["kind"] = {0: "embedding", layers - 1: "tied_head"}.get(layer, "layer") if tied else "layer"
         for size in sizes:
             moved = {"output_bytes": number(), "stash_bytes": number()}
             for kind in kinds:
@@ -116,7 +118,7 @@ def _trace(rng, kinds, *, even: bool) -> Trace:
                     timed = {name: seconds() for name in ("forward_s", *backward)}
                     place = {"device_kind": kind, "microbatch_size": size, "sample": sample}
                     rows.append(fixed | moved | place | timed)
-    text = {"name", "inputs", "device_kind"}
+    text = {"name", "inputs", "device_kind", "kind"}
     columns = {name: np.array([row[name] for row in rows], object if name in text else None) for name in rows[0]}
     return Trace("drawn", "drawn", sizes[0], columns)
 
@@ -144,6 +146,13 @@ def _options(rng) -> Options:
         transfers=rng.choice([*TRANSFERS, "eager"]),
         optimizer_s_per_byte=rng.choice([0.0, 0.0, 1e-9, 1.7e-9, 1e-12]),
         recompute=rng.choice(["none", "none", "full", "selective"]),
+        sharding=rng.choice(["none", "none", *SHARDINGS]),
+        sharding_size=rng.choice([None, None, 1, 2]),
+        gradient_bytes=rng.choice([None, None, 0.5, 2.0]),
+        gradient_overlap=rng.random() < 0.3,
+        rings=rng.choice(RINGS),
+        tied_all_reduce=rng.random() < 0.3,
+        gradient_norm=rng.random() < 0.3,
         **pairs,
     )
 

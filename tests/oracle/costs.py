@@ -40,6 +40,9 @@ class Recorded:
         self.output = [Fraction(row["output_bytes"]) * scale for row in each]
         self.stash = [Fraction(row["stash_bytes"]) * scale for row in each]
         self.parameters = [int(row["parameter_bytes"]) for row in each]
+        kinds = [row["kind"] for row in each]
+        matrix = self.parameters[kinds.index("embedding")] if "embedding" in kinds else 0
+        self.tied = Fraction(matrix if "tied_head" in kinds else 0)
         self.inputs = [_inputs(row["inputs"], layer) for layer, row in enumerate(each)]
 
     def cut(self, layer: int) -> Fraction:

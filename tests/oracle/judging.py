@@ -1,5 +1,7 @@
 """Both engines before the oracle."""
 
+from collections import Counter
+
 import numpy as np
 
 from oracle.loop import Stuck
@@ -97,12 +99,14 @@ def check_equal(timeline, mine: dict, expected: dict, whose: str = "the oracle")
 
 def names_of(program) -> list[tuple]:
     """What people see of each task, as the oracle names it."""
-    devices, names = program.devices, []
+    devices, names, times = program.devices, [], Counter()
     columns = (program.kind, program.stage, program.microbatch, program.source, program.target)
     for kind, stage, microbatch, source, target in zip(*(column.tolist() for column in columns), strict=True):
         letter = LETTERS[kind]
         ends = (devices[source],) if letter in "FBIWO" else (devices[source], devices[target])
-        names.append((letter, stage, *ends) if letter in "OA" else (letter, stage, microbatch, *ends))
+        name = (letter, stage, *ends) if letter in "OAG" else (letter, stage, microbatch, *ends)
+        times[name] += letter in "AG"
+        names.append(name if times[name] < 2 else (*name, f"#{times[name]}"))
     return names
 
 

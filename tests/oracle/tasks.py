@@ -1,7 +1,7 @@
 """What has to be done: one task per action, message, ring edge and optimizer step, by name.
 
 Names are what people see on a timeline: ("F", stage, microbatch, device), (">", stage, microbatch, source, target),
-("A", stage, source, target), ("O", stage, device).
+("A", stage, source, target), ("O", stage, device); the second "A" or "G" of a stage on an edge has "#2" behind it.
 """
 
 import re
@@ -11,7 +11,8 @@ from fractions import Fraction
 from itertools import pairwise
 
 from oracle.costs import Recorded
-from oracle.rounding import DERIVED, NS_PER_S, ULP, Rounding
+from oracle.exchanges import Exchanges, shards
+from oracle.rounding import NS_PER_S, Rounding
 from oracle.routes import Message, Roads
 
 PHASE = {"F": "forward", "B": "backward", "I": "backward_input", "W": "backward_weight"}
@@ -97,7 +98,7 @@ class _Builder:
         self._find_pairs()
         self._add_messages()
         self._take_turns()
-        self._add_rings()
+        Exchanges(self, Task).add()
         return Work(self.tasks, self.lanes)
 
     # --- computation ---
@@ -166,47 +167,9 @@ class _Builder:
         for device in self.devices:
             for n in reversed(self._held(device)):
                 ns = self._parameters(n) * Fraction(self.options.optimizer_s_per_byte) * NS_PER_S
+                ns /= shards(self.plan, self.options, n)
                 self.tasks["O", n, device] = Task(work=self.rounding.nearest(ns))
                 self.lanes[device].append(("O", n, device))
-
-    def _last_backwards(self, n: int) -> set:
-        """The actions that complete the gradients of each replica through which a microbatch passes."""
-        found = set()
-        for device in self.plan.stages[n].devices:
-            last = [name for name in self.lanes[device] if name[0] in "BW" and name[1] == n]
-            found |= set(last[-1:])
-        return found
-
-    def _add_rings(self) -> None:
-        for n, stage in enumerate(self.plan.stages):
-            awaited = self._last_backwards(n)
-            if len(stage.devices) > 1 and self._parameters(n):
-                ring = self._ring(n)
-                for task in ring.values():
-                    task.needs |= awaited
-                self.tasks |= ring
-                awaited = set(ring)
-            for device in stage.devices:
-                if ("O", n, device) in self.tasks:
-                    self.tasks["O", n, device].needs |= awaited
-
-    def _ring(self, n: int) -> dict:
-        """Node after node, each node where its first replica stands."""
-        devices = self.plan.stages[n].devices
-        nodes = list(dict.fromkeys(self.roads.devices[device].node for device in devices))
-        ring = [device for node in nodes for device in devices if self.roads.devices[device].node == node]
-        edges = list(zip(ring, ring[1:] + ring[:1], strict=True))
-        k = len(ring)
-        part, steps = Fraction(self._parameters(n), k), 2 * (k - 1)
-        if self.options.sharing == "channel":
-            pairs = [(a, b) for a in devices for b in devices if a != b]
-            slowest = max(self.roads.message(a, b, part, steps, Fraction(0)).duration for a, b in pairs)
-            whole = Message((), slowest, 0, part * steps, None, float(DERIVED * ULP * part * steps))
-            return {("A", n, *edges[0]): Task(message=whole, turn=(1, n, 0))}
-        return {
-            ("A", n, a, b): Task(message=self.roads.message(a, b, part, steps, Fraction(0)), turn=(1, n, place))
-            for place, (a, b) in enumerate(edges)
-        }
 
     # --- messages ---
 

@@ -239,4 +239,4 @@ def test_copies_in_opposite_directions_stand_in_the_order_of_the_first():
 def test_drawn_cases(begin):
     """Ten of the cases of `fuzz/engines.py`; most must decide something."""
     found = Counter(attempt(seed).split(":")[-1].strip() for seed in range(begin, begin + 10))
-    assert found["equal"] >= 5, found
+    assert found["equal"] >= 4, found
