@@ -73,8 +73,15 @@ class GroupChange:
 
 
 def diff(a: Trace, b: Trace) -> tuple[GroupChange, ...]:
-    """The changes for each device kind and microbatch size in both traces; else for the only one of each."""
-    costs = costs_of(a), costs_of(b)
+    """The changes for each device kind and microbatch size in both traces; else for the only one of each.
+
+    Compared is the first width of teams that both were timed at.
+    """
+    widths = next((widths for widths in a.widths if widths in b.widths), None)
+    if widths is None:
+        of_a, of_b = ("; ".join(map(str, trace.widths)) for trace in (a, b))
+        raise InputError(f"{of_a} in one trace and {of_b} in the other; a width that both were timed at was expected")
+    costs = costs_of(a, widths=widths), costs_of(b, widths=widths)
     pairs = _paired(costs[0].model.layers, costs[1].model.layers)
     return tuple(_group(a, b, costs, groups, pairs) for groups in _groups(*costs))
 
@@ -129,7 +136,7 @@ def _group(
     pairs: Sequence[tuple[int | None, int | None]],
 ) -> GroupChange:
     named = costs[0].groups[groups[0]], costs[1].groups[groups[1]]
-    tables = _sizes(a, named[0]), _sizes(b, named[1])
+    tables = _sizes(a, named[0], costs[0]), _sizes(b, named[1], costs[1])
     times = _times(costs, groups, [(i, j) for i, j in pairs if i is not None and j is not None])
     layers = []
     for i, j in pairs:
@@ -152,10 +159,11 @@ def _name(costs: tuple[Costs, Costs], i: int, j: int) -> str:
     return old if old == new else f"{old} -> {new}"
 
 
-def _sizes(trace: Trace, group: tuple[str, int]) -> dict[str, Any]:
+def _sizes(trace: Trace, group: tuple[str, int], costs: Costs) -> dict[str, Any]:
     """Bytes of each layer, as recorded for this device kind and microbatch size."""
     table = trace.layers
-    rows = np.flatnonzero((table["device_kind"] == group[0]) & (table["microbatch_size"] == group[1]))
+    at = trace.rows_at(costs.widths)
+    rows = np.flatnonzero(at & (table["device_kind"] == group[0]) & (table["microbatch_size"] == group[1]))
     first = rows[np.unique(table["layer"][rows], return_index=True)[1]]
     return {name: table[name][first] for name in SIZES}
 

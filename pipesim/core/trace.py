@@ -4,7 +4,7 @@ A trace is a folder: `trace.toml` has the origin of the recording, `layers.csv` 
 device kind, microbatch size and sample, `transfers.csv` (optional) one row per timed transfer. In seconds and bytes.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -169,6 +169,13 @@ class Trace:
         for name, width in widths.by_name.items():
             at &= self.layers[name] == width
         return at
+
+    def stated_at(self, tensor: int | None = None, context: int | None = None, expert: int | None = None) -> "Trace":
+        """The same trace, stated to be timed at these widths; None leaves a width as it is."""
+        rows = len(self.layers["layer"])
+        given = {"tensor": tensor, "context": context, "expert": expert}
+        columns = {name: np.full(rows, width) for name, width in given.items() if width is not None}
+        return replace(self, layers=self.layers | columns) if columns else self
 
     @cached_property
     def lacking(self) -> tuple[str, ...]:

@@ -83,6 +83,7 @@ def metis(
 ) -> Trace:
     """The trace in one or several profiles.
 
+    Times and bytes are for the tensor-parallel width that the file's name states (tp2).
     A backward is assumed to take `backward_factor` times its forward, since a profile has only their sum. `tp` selects
     the files of one tensor-parallel degree, if there are several. `samples` and `device_kind` replace a batch size and
     a kind that a file's name does not contain. `output_bytes` is the output of every layer for one sample; by default
@@ -104,7 +105,9 @@ def metis(
     _check_fit(chosen)
     with within(", ".join(str(profile.path) for profile in chosen)[:200]):
         layers = _columns(chosen, backward_factor, outputs)
-        return Trace(chosen[0].model, "metis", min(profile.batch for profile in chosen), layers)
+        note = f"backwards are assumed to take {backward_factor:g} times their forwards: the profile has only the sum"
+        size = min(profile.batch for profile in chosen)
+        return Trace(chosen[0].model, "metis", size, layers, notes=(note,))
 
 
 def _check_fit(profiles: list[_Profile]) -> None:
@@ -196,6 +199,7 @@ def _columns(profiles: list[_Profile], backward_factor: float, output_bytes: flo
         "name": np.array([f"layer {layer}" for layer in range(layers)] * times, object),
         "device_kind": np.repeat(np.array([profile.kind for profile in profiles], object), layers),
         "microbatch_size": np.repeat(np.array([profile.batch for profile in profiles]), layers),
+        "tensor": np.repeat(np.array([profile.tp for profile in profiles]), layers),
         "forward_s": forward,
         "backward_s": backward,
         "output_bytes": outputs,

@@ -65,7 +65,9 @@ def npy(
             _each("output_bytes", output_bytes, layers),
             _each("parameter_bytes", parameter_bytes, layers),
         )
-        return Trace(paths[0].stem, "npy", samples, _columns(arrays, kinds, backward_factor, outputs, parameters))
+        note = f"a forward-only profile: backwards are assumed to take {backward_factor:g} times their forwards"
+        columns = _columns(arrays, kinds, backward_factor, outputs, parameters)
+        return Trace(paths[0].stem, "npy", samples, columns, notes=(note,))
 
 
 def _unit(name: str) -> float:

@@ -112,3 +112,16 @@ def test_the_largest_of_many_changes_are_shown_first(order):
     assert "... and 57 more rows (--all)" in shown
     assert f"layer {order.index(29)} " in shown
     assert f"layer {order.index(0)} " not in shown.split("backward", 1)[1]
+
+
+def test_traces_are_compared_at_a_width_that_both_have():
+    """Of several widths, the sizes of the first rows were compared."""
+    trace = sampled_trace([1.0], [2.0])
+    wide = trace.stated_at(tensor=2)
+    both = replace(
+        trace, layers={name: np.concatenate([wide.layers[name], trace.layers[name]]) for name in wide.layers}
+    )
+    (group,) = diff(both, trace)
+    assert not group.changed
+    with pytest.raises(InputError, match="one GPU each in one trace and tensor width 2 in the other"):
+        diff(trace, wide)

@@ -71,7 +71,7 @@ def test_json_says_the_same(files, run):
         2,
     )
     assert sum(data["seconds"]["any"]["forward"]) == pytest.approx(2e-3)
-    assert data["notes"] == []
+    assert data["notes"] == ["times name no kind of device: they are used for devices of any kind"]
     assert files.joinpath("trace").is_dir()
 
 
@@ -91,6 +91,16 @@ def test_what_is_not_recorded_is_noted(run):
     out = run("import", "gpt2_A100_1.npy", "-o", "trace")[1]
     assert "note: no layer has output_bytes" in out
     assert "note: no layer has parameter_bytes" in out
+
+
+@pytest.mark.usefixtures("files")
+def test_the_widths_of_a_run_are_stated_and_shown(run):
+    out = run("import", "gpt2_A100_1.npy", "-o", "trace", "--tp", "2", "--cp", "2")[1]
+    assert "tensor width 2, context width 2" in out
+    assert "note: a forward-only profile" in out
+    shown = json.loads(run("show", "trace", "--json")[1])
+    assert shown["widths"] == [{"tensor": 2, "context": 2, "expert": 1}]
+    assert "--tensor-parallel 2 --context-parallel 2" in Trace.load("trace").command
 
 
 def test_a_trace_that_is_there_is_replaced_only_by_force(files, run):

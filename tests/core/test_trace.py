@@ -179,3 +179,17 @@ def test_a_trace_may_be_built_from_plain_lists_and_has_arrays():
     trace = trace_of()
     assert isinstance(trace.layers["forward_s"], np.ndarray)
     assert trace.layers["stash_bytes"].tolist() == [0, 0]
+
+
+def test_the_widths_of_a_recording_can_be_stated():
+    trace = trace_of()
+    assert [widths.by_name for widths in trace.widths] == [{"tensor": 1, "context": 1, "expert": 1}]
+    stated = trace.stated_at(tensor=4, expert=2)
+    assert [widths.by_name for widths in stated.widths] == [{"tensor": 4, "context": 1, "expert": 2}]
+    assert trace.stated_at() is trace
+
+
+def test_what_was_not_recorded_is_stated_in_sentences():
+    lacking = trace_of(backward_s=[0.0, 0.0]).lacking
+    assert "no layer has parameter_bytes: all-reduces and parameter memory will be left out" in lacking
+    assert "the profile is forward only: backwards take no time" in lacking

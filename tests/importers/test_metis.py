@@ -124,3 +124,9 @@ def test_files_that_do_not_belong_together_are_refused(save, tmp_path):
 def test_a_backward_factor_is_a_finite_number(save, factor):
     with pytest.raises(InputError, match=r"backward_factor = .* found"):
         metis(save("DeviceType.A100_tp1_bs1", metis_profile()), backward_factor=factor)
+
+
+def test_the_width_that_a_files_name_states_is_that_of_its_times(save):
+    trace = metis(save("DeviceType.A100_tp4_bs2", metis_profile()))
+    assert [widths.tensor for widths in trace.widths] == [4]
+    assert trace.notes == ("backwards are assumed to take 2 times their forwards: the profile has only the sum",)

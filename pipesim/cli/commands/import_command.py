@@ -29,6 +29,17 @@ class ImportOptions:
     microbatch_size: int | None = setting(
         None, int, "Samples in a microbatch of the trace: times and sizes scale to it."
     )
+    tensor: int | None = setting(
+        None,
+        int,
+        "Tensor-parallel width of the run that the files are about; default: as they state, or 1.",
+        flag="--tensor-parallel",
+        flags=("--tp",),
+    )
+    context: int | None = setting(
+        None, int, "Context-parallel width of it.", flag="--context-parallel", flags=("--cp",)
+    )
+    expert: int | None = setting(None, int, "Expert-parallel width of it.", flag="--expert-parallel", flags=("--ep",))
     parquet: bool = setting(False, bool, "Write tables as .parquet in place of .csv.")
     force: bool = setting(False, bool, "Replace what exists already.")
     every: bool = setting(False, bool, "Show every layer.", flag="--all")
@@ -69,7 +80,7 @@ def import_(files: tuple[str, ...], output: str, how: ImportOptions, as_json: bo
     with options.busy("reading", quiet=as_json):
         paths = [Path(file) for file in files]
         trace = open_trace(paths, how.form, microbatch_size=how.microbatch_size, **chosen)
-        trace = _with_command(trace, files, how)
+        trace = _with_command(trace.stated_at(how.tensor, how.context, how.expert), files, how)
         trace.save(output, ".parquet" if how.parquet else ".csv")
     took = time.perf_counter() - began
     if as_json:
@@ -88,6 +99,9 @@ def _with_command(trace: "Trace", files: tuple[str, ...], how: ImportOptions) ->
         ("--format", how.form),
         ("--samples", how.samples),
         ("--microbatch-size", how.microbatch_size),
+        ("--tensor-parallel", how.tensor),
+        ("--context-parallel", how.context),
+        ("--expert-parallel", how.expert),
     ):
         words += [option, str(value)] if value is not None else []
     return replace(trace, command=shlex.join(words))

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,17 @@ class RecordOptions:
     device_kind: str = setting("", str, "The device kind in clusters; default: cpu, or the GPU's name.")
     threads: int = setting(1, int, "Threads that PyTorch uses on the CPU.")
     patience: float = setting(60.0, float, "Seconds to wait, each time, for a quiet CPU.")
+    tensor: int | None = setting(
+        None,
+        int,
+        "Tensor-parallel width of the layers, where the factory makes one GPU's part of them; default: 1.",
+        flag="--tensor-parallel",
+        flags=("--tp",),
+    )
+    context: int | None = setting(
+        None, int, "Context-parallel width of it.", flag="--context-parallel", flags=("--cp",)
+    )
+    expert: int | None = setting(None, int, "Expert-parallel width of it.", flag="--expert-parallel", flags=("--ep",))
     name: str = setting("", str, "Name of the model in the trace; default: the factory's.")
 
 
@@ -71,6 +82,7 @@ def record(factory: str, output: str, how: RecordOptions, force: bool, as_json: 
     require_torch("recording")
     options.check_free(output, force=force)
     recording = _record(factory, how, quiet=as_json)
+    recording = replace(recording, trace=recording.trace.stated_at(how.tensor, how.context, how.expert))
     recording.trace.save(output)
     if as_json:
         options.echo_json(_data(recording))
