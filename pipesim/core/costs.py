@@ -210,10 +210,10 @@ def costs_of(
 
 
 def _no_widths(model: str, widths: Widths, known: str) -> str:
-    ways = "record it at those widths"
+    typed = "".join(f" --{name}-parallel {width}" for name, width in widths.by_name.items() if width > 1)
+    ways = f"record it at those widths and state them: `pipesim record MODULE:FACTORY{typed}`"
     if widths.context == widths.expert == 1:  # models are computed at tensor widths only
-        wide = f" --tensor-parallel {widths.tensor}" if widths.tensor > 1 else ""
-        ways = f"record it so, compute it with `pipesim trace {model}{wide}`, or name the model with model:NAME"
+        ways += f"; compute it: `pipesim trace NAME --device KIND{typed} -o FOLDER`; or name a model: model:NAME"
     return f"the trace of {model!r} was timed at: {known}; {widths} found ({ways})"
 
 

@@ -1,5 +1,7 @@
 """Seconds per layer: statistics of what was recorded, for the microbatch and its share that is asked for."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -271,3 +273,16 @@ def test_only_repeated_samples_make_costs_random():
 def test_options_out_of_range_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         costs_of(trace_of(), **options)
+
+
+def test_what_the_refusal_of_a_width_says_to_type_works(run, tmp_path):
+    """It named options that did not exist, and left out those that are needed."""
+    trace_of(device_kind=["cpu", "cpu"]).save(tmp_path / "own")
+    cluster = 'flat(4, bandwidth="1GB/s", device="cpu", memory="16GiB")'
+    code, _, err = run("simulate", tmp_path / "own", cluster, "--tp", "2")
+    assert code == 2
+    (typed,) = re.findall(r"`pipesim (trace [^`]*)`", err)
+    words = typed.replace("NAME", "gpt3-1.3b").replace("KIND", "h100-80gb").replace("FOLDER", str(tmp_path / "t"))
+    assert run(*words.split())[0] == 0
+    cluster = 'flat(4, bandwidth="25GB/s", device="h100-80gb")'
+    assert run("simulate", tmp_path / "t", cluster, "--tp", "2")[0] == 0
