@@ -2,10 +2,10 @@
 
 import pytest
 
-from fuzz import bound, climb, importers, rounding
+from fuzz import bound, climb, importers, rounding, teams
 from pipesim.analysis import bounds
 
-CAMPAIGNS = (bound, climb, importers, rounding)
+CAMPAIGNS = (bound, climb, importers, rounding, teams)
 
 
 @pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.__name__)
