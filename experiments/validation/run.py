@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 QUICK = {
     "zero_bubble": ("T4_1.5B_p8_m24_b6_1F1B-I", "T12_14.6B_p16_m4_b1_1F1B", "T7_14.6B_p24_m96_b1_ZB-V"),
     "megatron_published": ("selene_jan2021_1.7B",),
-    "bigscience": ("tr11_390",),
+    "bigscience": ("tr11_867",),
     "vtrain": ("multi_2",),
     "simumax": ("llama3_70b_l12_tp1_pp2_dp4_mbc4_cef",),
 }
