@@ -80,6 +80,8 @@ def zero_bubble(
         "scheduler": scheduler,
         "planner": layouts.planner(blocks, v_shape=scheduler == "zb_v"),
     }
+    if "post-validation" in row["flags"]:  # no stage waits for the norm of all gradients
+        fields["gradient_norm"] = False
     if not profile:
         cluster = servers(nodes_of(row), NVSWITCH_A100, "200 Gb/s", 8, "a100-80gb")
         return common(row, "megatron-v2", trace=expression, cluster=cluster, **fields)

@@ -165,6 +165,29 @@ def write(lines: Sequence[Line], path: Path) -> None:
             writer.writerow([_text(value) for value in values])
 
 
+def read(path: Path) -> list[Line]:
+    """The lines of a file that `write` wrote."""
+    numbers = {field.name for field in fields(Line)} - {"source", "id", "group", "table", "refused"}
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            Line(
+                **{
+                    field.name: (float(row[field.name]) if row[field.name] else None)
+                    if field.name in numbers
+                    else row[field.name]
+                    for field in fields(Line)
+                }
+            )
+            for row in csv.DictReader(file)
+        ]
+
+
+def read_plain(path: Path) -> list[tuple[str, ...]]:
+    """The rows of a file that `write_plain` wrote, its head among them."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [tuple(row) for row in csv.reader(file)]
+
+
 def write_plain(rows: Sequence[Sequence[str]], path: Path) -> None:
     """A table of text as a CSV file."""
     with path.open("w", encoding="utf-8", newline="") as file:

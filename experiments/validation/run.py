@@ -2,17 +2,17 @@
 
     data/*.csv ── describe ── a dict of fields of Simulation ── ps.simulate ── errors ── tables, files, figure
 
-`--source NAME` does one source and prints only; `--alone` leaves out the other choices. `--quick` simulates one or two
-rows of each source and writes quick.csv, which the tests compare; the tables are those of the last whole run.
+`--source NAME` does one source again, and keeps the results of the others; `--alone` leaves out the other choices.
+`--quick` simulates one or two rows of each source and writes quick.csv, which the tests compare.
 """
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import report
 import simulating
@@ -34,6 +34,7 @@ QUICK = {
 MARKS = "<!-- tables: begin -->", "<!-- tables: end -->"
 Choice = Mapping[str, Any]
 RULE: Choice = {}
+Made = TypeVar("Made")
 
 
 def described(source: str, row: Row, choice: Choice = RULE) -> Description:
@@ -139,6 +140,16 @@ def refusals(lines: Sequence[Line]) -> str:
     return report.markdown(rows) if counts else "No row was refused."
 
 
+def _kept(lines: Sequence[Line], sources: Sequence[str]) -> list[Line]:
+    return [line for line in lines if line.source not in sources]
+
+
+def in_order(found: Sequence[Made], source_of: Callable[[Made], str]) -> list[Made]:
+    """What was found, source after source as they are described."""
+    place = list(SOURCES).index
+    return sorted(found, key=lambda one: place(source_of(one)))
+
+
 def main() -> None:
     """Everything, or one source."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -150,13 +161,14 @@ def main() -> None:
         report.write_plain(quick(), HERE / "quick.csv")
         return
     sources = given.source or list(SOURCES)
-    lines = lines_of(sources)
-    found = [] if given.alone else others(sources, lines)
-    parts = [report.table(lines), refusals(lines), *([report.markdown(found)] if found else [])]
-    text = "\n\n".join(parts)
+    made = lines_of(sources)
+    chosen = [] if given.alone else others(sources, made)[1:]
+    lines = in_order([*made, *_kept(report.read(HERE / "expected.csv"), sources)], lambda line: line.source)
+    earlier = report.read_plain(HERE / "alternatives.csv")
+    kept = [row for row in earlier[1:] if row[0].partition(",")[0] not in sources]
+    found = [earlier[0], *in_order([*chosen, *kept], lambda row: row[0].partition(",")[0])]
+    text = "\n\n".join([report.table(lines), refusals(lines), report.markdown(found)])
     sys.stdout.write(f"{text}\n")
-    if given.source or given.alone:
-        return
     report.write(lines, HERE / "expected.csv")
     report.write_plain(found, HERE / "alternatives.csv")
     report.figure(lines, HERE / "errors.png")

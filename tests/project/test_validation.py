@@ -130,7 +130,7 @@ def test_stated_layouts_have_all_blocks(module):
     layouts = module("layouts")
     row = row_of(module, "zero_bubble", "T4_1.5B_p8_m24_b6_1F1B-I")
     assert layouts.padded(row) == [0, *[1] * 22, 0]
-    assert layouts.stated(row_of(module, "sailor", "clariden_OPT-350_N4_N4_D1")) == [4, 7, 7, 6]
+    assert layouts.stated(row_of(module, "sailor", "clariden_OPT-350_N4_N4_D1")) == [5, 7, 7, 7]
 
 
 @pytest.mark.parametrize(
