@@ -238,6 +238,7 @@ def _panel(ax: object, points: Mapping[str, tuple[float | None, float | None, tu
         return
     ends = [min(min(x, y) for x, y, *_ in known) * 0.8, max(max(x, y) for x, y, *_ in known) * 1.25]
     ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")  # type: ignore[attr-defined]
+    ax.xaxis.set_minor_formatter("")  # type: ignore[attr-defined]  # labels between powers of ten overlap
     ax.plot(ends, ends, color="0.4", linewidth=0.8)  # type: ignore[attr-defined]
     ax.fill_between(ends, [end * 0.9 for end in ends], [end * 1.1 for end in ends], color="0.9")  # type: ignore[attr-defined]
     for x, y, (marker, colour), is_main in known:
