@@ -105,6 +105,8 @@ class Scenario:
 
     def of_team(self, devices: Iterable[str]) -> Speeds:
         """The speed over time of devices in lock-step: at any time that of the slowest of them."""
+        if not self.slow:
+            return STEADY
         each = list(dict.fromkeys(map(self.of_device, devices)))
         if len(each) == 1:
             return each[0]

@@ -66,8 +66,8 @@ class Exchange:
 def exchange_of(setup: Setup, stage: int) -> Exchange:
     """The groups of a stage, of GPUs that hold the same parameters."""
     plan, options = setup.plan, setup.options
-    teams = [plan.team(device) for device in plan.stages[stage].devices]
-    tensor, context = plan.widths(stage).tensor, plan.widths(stage).context
+    teams, widths = [plan.team(device) for device in plan.stages[stage].devices], plan.widths(stage)
+    tensor, context = widths.tensor, widths.context
     groups = tuple(tuple(team[part * tensor + i] for team in teams for part in range(context)) for i in range(tensor))
     held = setup.parameter_bytes(stage)
     factor = 1.0 if options.gradient_bytes is None else options.gradient_bytes

@@ -69,6 +69,9 @@ class Message(NamedTuple):
     part: float
 
 
+WHOLE = Message(0, 0, 1.0)
+
+
 @functools.cache
 def messages_between(source: Widths, target: Widths, *, scattered: bool) -> tuple[Message, ...]:
     """The messages between teams of these widths, so that the receivers have the tensor as they need it.
@@ -259,7 +262,7 @@ class Timing(NamedTuple):
         for code in unique[towards].tolist():
             rest, target = divmod(code, slots)
             (n, rank), (n2, rank2) = (setup.slots[slot] for slot in (rest % slots, target))
-            message = _messages(setup, n, n2)[rest // slots]
+            message = _messages(setup, n, n2)[rest // slots] if setup.has_teams else WHOLE
             ends = setup.members(rank)[message.source], setup.members(rank2)[message.target]
             by_code[code] = alone(setup.cluster, *ends, cut_bytes(n, n2) * message.part, 1)
         found = [by_code[code] for code in unique.tolist()]
