@@ -329,13 +329,13 @@ def test_sequence_parallelism_moves_the_same_bytes_between_devices_and_fewer_ins
 
 
 def test_a_width_across_two_nodes_is_slow():
-    """8 NICs of 200 Gb/s have two thirds of the bandwidth of NVSwitch, 4 of 100 Gb/s a third of that of NVLinks."""
+    """8 NICs of 200 Gb/s have two thirds of the bandwidth of NVSwitch and reach more of it; 4 of 100 Gb/s a third."""
     cluster = load_cluster("dgx_a100(2)")
     one, two = (
         team_link(cluster, [device.name for device in cluster.devices[:width]]).seconds("all_reduce", 400e6, width)
         for width in (8, 16)
     )
-    assert 1.4 < two / one < 2
+    assert 1.2 < two / one < 1.6
     slow = load_cluster("dgx1_v100(2)")
     within, across = (
         team_link(slow, [device.name for device in slow.devices[:width]]).seconds("all_reduce", 400e6, width)
