@@ -15,6 +15,7 @@ import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import PipesimError
+from pipesim.core import legality
 from pipesim.core.members import Refit
 from pipesim.core.plan import Plan, Stage
 from pipesim.lowering import Setup
@@ -39,6 +40,7 @@ def fitted(
 
     `others` are the planner's with other options, the best first. Cuts are at `bounds` only.
     """
+    legality.check(setup.schedule, setup.plan)  # a schedule of a file may be of another plan
     if fits(setup):
         return setup
     for found in _candidates(setup, ordered, refits, others, bounds):
