@@ -27,20 +27,20 @@ def bound(setup: Setup) -> float:
     167.5 ms
     """
     # Nothing delays one replica only.
-    in_step = setup.scenario == CALM and setup.options.transfers == "eager" and not _exchanges_beside(setup.options)
+    in_step = setup.scenario == CALM and setup.options.transfers == "eager" and not exchanges_beside(setup.options)
     plan, schedule, cluster = setup.plan, setup.schedule, setup.cluster
-    costs = setup.costs if _reduces_in_one_ring(setup.options) else _without_exchanges(setup.costs)
+    costs = setup.costs if reduces_in_one_ring(setup.options) else _without_exchanges(setup.costs)
     return bounds.bound_for(
         plan, schedule, costs, cluster, setup.options.sharing, in_step=in_step, part=_least_part(setup)
     )
 
 
-def _exchanges_beside(options: Options) -> bool:
+def exchanges_beside(options: Options) -> bool:
     """Whether replicas exchange anything while actions run, not only after the last backward of a stage."""
     return options.gradient_overlap or options.sharding in {"zero2", "zero3"}
 
 
-def _reduces_in_one_ring(options: Options) -> bool:
+def reduces_in_one_ring(options: Options) -> bool:
     """Whether after the last backward of a stage every edge of one ring has the bytes of an all-reduce, or more.
 
     A distributed optimizer has half of them before its step and half after it.
