@@ -76,6 +76,12 @@ def test_recorded_is_the_default(run, traces):
     assert answer(run, *arguments) == answer(run, *arguments, "--scaling", "recorded")
 
 
+def table_of(out):
+    """The lines of a comparison's table, which is below the headline and notes."""
+    lines = out.splitlines()
+    return lines[next(n for n, line in enumerate(lines) if line.startswith("planner")) :]
+
+
 @pytest.mark.parametrize(("scaling", "label"), [("recorded", "if linear "), ("linear", "as recorded ")])
 def test_simulate_and_compare_say_the_other_time_in_words(run, traces, scaling, label):
     _, out, _ = run("simulate", traces["curved"], PAIR, *SPLIT, "--scaling", scaling)
@@ -83,14 +89,14 @@ def test_simulate_and_compare_say_the_other_time_in_words(run, traces, scaling, 
     _, out, _ = run(
         "compare", traces["curved"], PAIR, *SPLIT, "-p", "uniform(stages=3)", "-s", "gpipe", "--scaling", scaling
     )
-    assert f"iteration {label}" in " ".join(out.splitlines()[2].split())
+    assert f"iteration {label}" in " ".join(table_of(out)[0].split())
     assert "uniform(stages=3) + gpipe: " in out, "a row that failed stands beside one with the other time"
 
 
 def test_compare_has_one_column_more_where_it_makes_a_difference_in_any_row(run, traces):
     """A plan that splits nothing takes as long under both; its cell says so."""
     arguments = ["compare", traces["curved"], PAIR, *SPLIT, "-p", "uniform", "-s", "gpipe"]
-    lines = run(*arguments)[1].splitlines()[2:]  # below the headline
+    lines = table_of(run(*arguments)[1])
     assert "if linear" in lines[0]
     split, whole = ([cell for cell in line.split("  ") if cell.strip()] for line in lines[2:4])
     assert split[2].strip() == "192.0 ms"
