@@ -5,7 +5,8 @@ rendezvous   the receive is posted when the receiver has done all that comes bef
 blocking     as rendezvous, and the sender goes on only when the message has gone; sends and receives that meet
              between two computations are posted together, as batched sends and receives are (Megatron-LM, PyTorch)
 paired       as blocking, in one exchange for a forward and the backward that follows it: what both make is sent after
-             the second, what both need is received before the first (Megatron-LM's interleaved schedule)
+             the second, what both need is received before the first (Megatron-LM's interleaved schedule before it
+             overlapped its sends)
 sequential   as blocking, one message after the other on each device: those that are made in an earlier step first,
              of one step gradients before activations, and of each sends before receives (DeepSpeed)
 """

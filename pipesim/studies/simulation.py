@@ -76,13 +76,8 @@ TRANSFERS_OF: dict[str, dict[str, str]] = {
 # Parameters of these precisions have gradients in fp32; others in their own precision.
 FP32_GRADIENTS: dict[str, tuple[str, ...]] = {"megatron": ("bf16", "fp8"), "megatron-v2": ("bf16",)}
 LAYOUT = ("pipeline", "data", "interleave")
-COMPUTED = (
-    "efficiency",
-    "sequence",
-    "precision",
-    "sequence_parallel",
-    "tensor_overlap",
-)  # what only models that are computed take
+# What only models that are computed take.
+COMPUTED = ("efficiency", "sequence", "precision", "sequence_parallel", "tensor_overlap")
 MODEL = "model:"  # before the name of a model, where a bundled trace has the same name
 
 

@@ -141,7 +141,7 @@ def _links(links: Mapping[str, Mapping[str, float]], most: int = 5) -> list[str]
 
 
 def statistics(data: Mapping[str, float]) -> str:
-    """Many iterations with varying times; `data` is that of `experiment.replay_statistics`."""
+    """Many iterations with varying times; `data` is that of `studies.replay.replay_statistics`."""
     return facts(
         [
             ("iterations", f"{data['iterations']:.0f}"),
