@@ -15,7 +15,7 @@ module imports only those that stand before it.
     base        errors checks units files arrays serialisation spelling lookup settings formulas tables intervals
                 kernels widest_paths chains moved minimise
     core        sharing calibrations devices cluster teams trace work model widths costs plan granularity members limits
-                schedule scenario background progress completion legality recording program rates timeline
+                schedule scenario background progress completion legality recording recorded_run program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
     analysis    metrics curves channels spread trace_diff bounds
     importers*  recorders*  architectures*  topologies*      producers of inputs

@@ -23,7 +23,7 @@ MAP = """
 base: errors checks units files arrays serialisation spelling lookup settings formulas tables intervals kernels
       widest_paths chains moved minimise
 core: sharing calibrations devices cluster teams trace work model widths costs plan plan_layout granularity members
-      limits schedule scenario background progress completion legality recording program rates timeline
+      limits schedule scenario background progress completion legality recording recorded_run program rates timeline
 lowering
 analysis: metrics curves channels spread trace_diff bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
