@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from pipesim.analysis import bounds, metrics
+from pipesim.analysis.ledger import Ledger, ledger
 from pipesim.base import serialisation
 from pipesim.base.moved import renamed, warn_renamed
 from pipesim.core.cluster import Cluster
@@ -99,6 +100,12 @@ class SimulationResult:
         """Seconds under each scaling of times, where it makes a difference: one more simulation there."""
         return certified.times_by_scaling(self.setup, self.timeline)
 
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The iteration by causes, which sum to it, and how long it is without each: two simulations for each cause."""
+        engine = "auto" if self.simulation is None else self.simulation.engine
+        return ledger(self.timeline.program, lambda program: by_name.run(program, engine).makespan)
+
     def search_bounds(self) -> None:
         """Compute the certified bounds and the time without contention now, and not when they are read."""
         _ = self.bound, self.schedule_bound, self.channel_time
@@ -107,8 +114,8 @@ class SimulationResult:
         """All metrics of the timeline as plain numbers."""
         return metrics.summary(self.timeline)
 
-    def as_data(self, *, bound: bool = False) -> dict[str, Any]:
-        """The result as `pipesim simulate --json` prints it; with `bound` the certified bounds too."""
+    def as_data(self, *, bound: bool = False, ledger: bool = False) -> dict[str, Any]:
+        """The result as `pipesim simulate --json` prints it; if asked for, with the certified bounds and the ledger."""
         setup = self.setup
         found = self.summary() | {
             "origin": self.origin,
@@ -131,6 +138,8 @@ class SimulationResult:
                 "bound_s": self.bound,
                 "channel_time_s": self.channel_time,
             }
+        if ledger:
+            found["ledger"] = self.ledger.as_data()
         if self.replay is not None:
             found["replay"] = dict(self.replay)
         if self.simulation is not None:

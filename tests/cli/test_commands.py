@@ -194,6 +194,17 @@ def test_simulate_prints_one_json_object_with_what_is_promised(run):
     assert data["iteration_time_s"] == timeline.makespan / 1e9
 
 
+def test_the_ledger_of_a_simulation_is_printed_and_is_in_its_json(run):
+    code, out, _ = run("simulate", *SMALL, "--ledger", "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert sum(line["ns"] for line in data["ledger"]["lines"]) == round(data["iteration_time_s"] * 1e9)
+    code, out, _ = run("simulate", *SMALL, "--ledger", "--bound")
+    assert code == 0
+    assert "what the iteration consists of" in out
+    assert "no plan of this kind takes less than" in out
+
+
 def test_a_printed_plan_can_be_simulated(run, tmp_path):
     code, out, _ = run("plan", "bert-large", FLAT, "--planner", "uniform", "--json")
     file = tmp_path / "plan.json"

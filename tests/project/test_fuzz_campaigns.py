@@ -2,10 +2,10 @@
 
 import pytest
 
-from fuzz import bound, climb, importers, rounding, teams
+from fuzz import bound, climb, importers, ledgers, rounding, teams
 from pipesim.analysis import bounds
 
-CAMPAIGNS = (bound, climb, importers, rounding, teams)
+CAMPAIGNS = (bound, climb, importers, ledgers, rounding, teams)
 
 
 @pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.__name__)

@@ -18,11 +18,21 @@ FEW = 16  # devices; above, a Gantt chart in text shows little
 @options.simulation()
 @setting_options.options(TimelineOutputs, "outputs")
 @click.option("--verify", is_flag=True, help="Check the timeline from scratch against the rules of the simulation.")
+@click.option(
+    "--ledger", is_flag=True, help="Show what the iteration consists of, by cause, and how long it is without each."
+)
 @options.with_bound
 @options.require_fit
 @options.as_json
 def simulate(
-    simulation: Simulation, outputs: TimelineOutputs, *, verify: bool, bound: bool, require_fit: bool, as_json: bool
+    simulation: Simulation,
+    outputs: TimelineOutputs,
+    *,
+    verify: bool,
+    ledger: bool,
+    bound: bool,
+    require_fit: bool,
+    as_json: bool,
 ) -> None:
     """Plan, order and simulate one iteration, or many with varying times.
 
@@ -33,6 +43,7 @@ def simulate(
       pipesim simulate --architecture gpt-6.7b 'flat(8, bandwidth="25GB/s", device="a100-80gb")' --bound
       pipesim simulate bert-large 'flat(4, bandwidth="1GB/s")' --iterations 200 --jitter 0.05
       pipesim simulate bert-large dgx1_v100 --scenario slow.toml --output trace.json
+      pipesim simulate llama3-70b 'hgx_h100(8)' --tp 8 --pp 4 --microbatches 16 --ledger
       pipesim simulate bert-large dgx1_v100 --background load.csv --links-plot links.png
     """
     outputs.check()
@@ -41,16 +52,19 @@ def simulate(
     if bound:
         with options.busy("bounding", quiet=as_json):
             result.search_bounds()
+    if ledger:
+        with options.busy("removing causes", quiet=as_json):
+            _ = result.ledger
     outputs.write(result.timeline, quiet=as_json)
     if as_json:
-        options.echo_json(result.as_data(bound=bound))
+        options.echo_json(result.as_data(bound=bound, ledger=ledger))
     else:
-        _print(result, bound=bound, verified=verify)
+        _print(result, bound=bound, ledger=ledger, verified=verify)
     if require_fit:
         failures.check_fit(result)
 
 
-def _print(result: "SimulationResult", *, bound: bool, verified: bool) -> None:
+def _print(result: "SimulationResult", *, bound: bool, ledger: bool, verified: bool) -> None:
     from pipesim.display import text
 
     parts = [
@@ -59,6 +73,8 @@ def _print(result: "SimulationResult", *, bound: bool, verified: bool) -> None:
         text.simulation(result.as_data(bound=bound)),
     ]
     click.echo("\n\n".join(parts))
+    if ledger:
+        click.echo(f"\n{text.ledger(result.ledger.as_data(), result.bound if bound else None)}")
     if len(result.setup.plan.devices) <= FEW:
         click.echo(f"\n{text.gantt(result.timeline)}")
     if result.replay is not None:

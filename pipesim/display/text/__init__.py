@@ -8,6 +8,7 @@
     statistics                         many iterations with varying times
     comparison, gaps                   planners and schedulers side by side, and beside certified bounds
     gains                              what faster hardware would save
+    ledger                             what an iteration consists of, by cause
     rebuilt                            a recorded run beside its simulation
     exploration, schedule_rows         a schedule without a trace; its text form
     gallery, gantt                     all schedules in a table; a timeline as a Gantt chart
@@ -28,6 +29,7 @@ from pipesim.display.text.comparison_text import comparison, gaps
 from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table
 from pipesim.display.text.gains_text import gains
 from pipesim.display.text.gantt_text import gantt
+from pipesim.display.text.ledger_text import ledger
 from pipesim.display.text.links_text import recorded_links
 from pipesim.display.text.model_text import model
 from pipesim.display.text.plan_text import headline, plan, plan_against
@@ -55,6 +57,7 @@ __all__ = [
     "gaps",
     "headline",
     "imported_run",
+    "ledger",
     "members",
     "model",
     "models",
