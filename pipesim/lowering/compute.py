@@ -7,7 +7,7 @@ from pipesim.base.arrays import Floats, Ints
 from pipesim.core.costs import Phase
 from pipesim.core.program import BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT, Program
 from pipesim.core.schedule import Schedule
-from pipesim.lowering.memory import action_memory
+from pipesim.lowering.memory import action_memory, step_bytes
 from pipesim.lowering.recompute import recomputation_of
 from pipesim.lowering.reductions import shards
 from pipesim.lowering.setup import Options, Setup
@@ -102,9 +102,13 @@ def _first_backwards(setup: Setup) -> Ints:
 
 
 def add_optimizer(tasks: Tasks, setup: Setup) -> None:
-    """One step per slot at the end of its lane, later stages first; `add_all_reduces` adds what it waits for."""
-    if not setup.options.optimizer_s_per_byte:
+    """One step per slot at the end of its lane, later stages first; `add_all_reduces` adds what it waits for.
+
+    What the steps of a lane make is freed when its last one has ended: a framework's step is of all of its stages.
+    """
+    if not setup.options.optimizer_s_per_byte and not setup.options.step_bytes:
         return
+    made = [step_bytes(setup, n) for n in range(len(setup.plan.stages))]
     for slot, (stage, rank) in sorted(enumerate(setup.slots), key=lambda item: (item[1][1], -item[1][0])):
         seconds = setup.parameter_bytes(stage) * setup.options.optimizer_s_per_byte / shards(setup, stage)
         index = tasks.add(
@@ -115,6 +119,8 @@ def add_optimizer(tasks: Tasks, setup: Setup) -> None:
             source=rank,
             target=rank,
             duration=units.to_ns(np.array([seconds])),
+            memory_start=made[stage],
+            memory_end=-sum(made[n] for n in setup.plan.chunks[rank]) if stage == setup.plan.chunks[rank][0] else 0,
         )
         tasks.optimizer_of[slot] = int(index[0])
 

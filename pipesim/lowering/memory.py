@@ -1,8 +1,9 @@
 """Bytes on each device: what stages hold all the time, and what the order of a schedule adds to it.
 
 held      parameters, gradients and optimizer state of all stages of a rank, and what the framework holds
-peak      held, and the most that forwards keep for backwards; tasks of a lane do not overlap, so that the order of
-a schedule decides it and no time does
+peak      held, and the most that forwards keep for backwards, or what the optimizer's step needs if that is more: it
+          begins when all backwards have ended; tasks of a lane do not overlap, so that the order of a schedule
+          decides it and no time does
 """
 
 import numpy as np
@@ -39,6 +40,11 @@ def stage_bytes(setup: Setup, stage: int) -> float:
     return parameters * factor
 
 
+def step_bytes(setup: Setup, stage: int) -> int:
+    """Bytes that the optimizer's step of a stage makes on one GPU, and frees when it has ended."""
+    return round(setup.parameter_bytes(stage) * setup.options.step_bytes / shards(setup, stage))
+
+
 def state_factor(precision: str, optimizer_state: float | None = None) -> float:
     """Bytes held per byte of parameters: the parameters, their gradients, and the optimizer's state."""
     if optimizer_state is None:
@@ -66,7 +72,13 @@ def action_memory(setup: Setup, slot: Ints) -> tuple[Ints, Ints]:
 
 def peak_memory(setup: Setup) -> Ints:
     """The peak bytes of each rank: what `analysis.metrics.peak_memory` finds on its timeline, which this needs not."""
-    return static_memory(setup) + _kept(setup)[1]
+    steps = [sum(step_bytes(setup, n) for n in stages) for stages in setup.plan.chunks]
+    return static_memory(setup) + np.maximum(most_kept(setup), np.array(steps, np.int64))
+
+
+def most_kept(setup: Setup) -> Ints:
+    """The most bytes of activations on each rank."""
+    return _kept(setup)[1]
 
 
 def excess(setup: Setup) -> Ints:

@@ -63,6 +63,9 @@ class Options:
     """Over how many replicas that is divided; None: all. Groups of so many keep the same (HSDP)."""
     gradient_bytes: float | None = None
     """Bytes of a gradient per byte of its parameter; None: the same."""
+    step_bytes: float = 0.0
+    """Bytes of what the optimizer's step makes and frees, per byte of the parameters that a GPU steps on: a copy of
+    the gradients in fp32, where they are kept in 16 bits."""
     gradient_overlap: bool = False
     """Whether gradients are reduced in buckets while the last backwards run, and parameters gathered in buckets while
     the first forwards do."""
@@ -87,7 +90,7 @@ class Options:
         ):
             check_one_of(name, getattr(self, name), allowed)
         for name in (
-            "optimizer_s_per_byte", "optimizer_state", "pair_factor", "gradient_bytes", "reserve",
+            "optimizer_s_per_byte", "optimizer_state", "pair_factor", "gradient_bytes", "step_bytes", "reserve",
         ):  # fmt: skip
             value = getattr(self, name)
             if value is not None:

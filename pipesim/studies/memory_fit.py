@@ -19,7 +19,7 @@ from pipesim.core import legality
 from pipesim.core.members import Refit
 from pipesim.core.plan import Plan, Stage
 from pipesim.lowering import Setup
-from pipesim.lowering.memory import excess, held_at_peak, peak_memory, stage_bytes, static_memory
+from pipesim.lowering.memory import excess, held_at_peak, most_kept, stage_bytes
 from pipesim.lowering.recompute import recomputation_of
 
 _ROUNDS = 6  # of cuts, until capacities are right for the order that they lead to
@@ -196,7 +196,7 @@ def _kept(setup: Setup) -> list[Floats]:
     """
     plan, microbatches = setup.plan, held_at_peak(setup)
     kept = [recomputation_of(setup, n).layer_bytes * plan.share(n) * count for n, count in enumerate(microbatches)]
-    peaks = peak_memory(setup) - static_memory(setup)
+    peaks = most_kept(setup)
     parts = [1.0] * len(kept)
     for stages, peak in zip(plan.chunks, peaks.tolist(), strict=True):
         now = sum(float(kept[n][plan.stages[n].start : plan.stages[n].stop].sum()) for n in stages)

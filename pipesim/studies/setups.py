@@ -37,7 +37,7 @@ from pipesim.studies.loading import load_plan, load_scenario
 from pipesim.studies.ordering import named, ordered_with
 from pipesim.studies.origins import origin_of
 from pipesim.studies.pricing import prices
-from pipesim.studies.simulation import FIELDS, FP32_GRADIENTS, LAYOUT, UNSTATED, Simulation, with_defaults
+from pipesim.studies.simulation import FIELDS, FP32_GRADIENTS, LAYOUT, STEP_COPIES, UNSTATED, Simulation, with_defaults
 from pipesim.studies.sources import cluster_of, trace_of, widths_of
 
 Planner = Callable[..., Plan]
@@ -144,7 +144,8 @@ def options_of(simulation: Simulation, trace: Trace) -> Options:
         found |= {"optimizer_s_per_byte": recorded.s_per_byte, "optimizer_state": recorded.state_per_byte}
     if isinstance(chosen.recompute_blocks, str):
         found["recompute_blocks"] = tuple(map(int, chosen.recompute_blocks.split(";")))
-    return Options(**found | {"gradient_bytes": _gradient_bytes(chosen, trace)})
+    gradients = _gradient_bytes(chosen, trace)
+    return Options(**found | {"gradient_bytes": gradients, "step_bytes": _step_bytes(chosen, trace, gradients)})
 
 
 def _gradient_bytes(simulation: Simulation, trace: Trace) -> float | None:
@@ -156,6 +157,13 @@ def _gradient_bytes(simulation: Simulation, trace: Trace) -> float | None:
         return None
     part = BYTES[precision] / own
     return None if part == 1 else part
+
+
+def _step_bytes(simulation: Simulation, trace: Trace, gradients: float | None) -> float:
+    """Bytes that the framework's step makes of gradients of 16 bits, per byte of parameters."""
+    if BYTES.get(trace.precision, 4) > 2 or gradients is not None or simulation.framework not in STEP_COPIES:
+        return 0.0
+    return STEP_COPIES[simulation.framework][simulation.sharding != "none"] / 2
 
 
 def scenario_of(simulation: Simulation, cluster: Cluster) -> Scenario:

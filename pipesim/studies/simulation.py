@@ -75,6 +75,11 @@ TRANSFERS_OF: dict[str, dict[str, str]] = {
 }
 # Parameters of these precisions have gradients in fp32; others in their own precision.
 FP32_GRADIENTS: dict[str, tuple[str, ...]] = {"megatron": ("bf16", "fp8"), "megatron-v2": ("bf16",)}
+# Bytes per parameter that the optimizer's step makes of gradients of 16 bits: copies in fp32, and what they are made
+# from in one piece; not sharded, and sharded, of each parameter that a GPU steps on.
+STEP_COPIES: dict[str, tuple[float, float]] = {
+    "megatron": (4.0, 4.0), "megatron-v2": (4.0, 4.0), "deepspeed": (8.0, 6.0),
+}  # fmt: skip
 LAYOUT = ("pipeline", "data", "interleave")
 # What only models that are computed take.
 COMPUTED = ("efficiency", "sequence", "precision", "sequence_parallel", "tensor_overlap")
@@ -511,6 +516,8 @@ def _as_fields(given: Mapping[str, Any]) -> dict[str, Any]:
         stated = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
         if stated.pop("gradient_bytes") is not None:
             raise InputError("options: gradient_bytes found; gradient_precision is the keyword for it")
+        if stated.pop("step_bytes"):
+            raise InputError("options: step_bytes found; framework is the keyword for it")
         found = stated | found
     planner, plan = found.get("planner"), found.get("plan")
     if planner is not None and _is_plan(planner):

@@ -44,6 +44,29 @@ def test_the_peak_of_an_order_is_that_of_its_timeline(scheduler, recompute):
     assert peak_memory(setup).tolist() == metrics.peak_memory(ps.run(ps.lower(setup))).tolist()
 
 
+@pytest.mark.parametrize("stash", [0, 10**6])
+@pytest.mark.parametrize(("framework", "sharding", "made"), [
+    ("megatron", "none", 4), ("megatron", "zero1", 4 / 2), ("deepspeed", "none", 8), ("deepspeed", "zero1", 6 / 2),
+    ("torch", "none", 0),
+])  # fmt: skip
+def test_the_peak_is_that_of_activations_or_of_the_steps_copies_of_16_bit_gradients(framework, sharding, made, stash):
+    given = {"pipeline": 2, "data": 2, "interleave": 2, "framework": framework, "transfers": "eager"}
+    cluster = CLUSTER.format(4, "1GB")
+    setup = ps.make_setup(trace_of(8, stash), cluster, microbatches=8, sharding=sharding, **given)
+    timeline = ps.run(ps.lower(setup))
+    parameters = 4 * WEIGHTS // 2  # of fp16, in the two chunks of a device
+    held = parameters * (16 if sharding == "none" else 4 + 12 / 2)
+    kept = np.array([5, 3]) * 2 * stash if stash else np.zeros(2)
+    assert setup.notes == ()
+    assert peak_memory(setup).tolist() == metrics.peak_memory(timeline).tolist()
+    assert peak_memory(setup).tolist() == np.repeat(held + np.maximum(kept, parameters * made), 2).tolist()
+
+
+def test_bf16_with_gradients_in_fp32_has_nothing_to_copy():
+    options = ps.make_setup(trace_of(2, precision="bf16"), CLUSTER.format(2, "1GB"), framework="megatron").options
+    assert (options.gradient_bytes, options.step_bytes) == (2, 0)
+
+
 @pytest.mark.parametrize("devices", [1, 2, 4, 7])
 def test_1f1b_keeps_as_many_microbatches_as_there_are_stages_from_a_stage_on(devices):
     setup = setup_of(devices, "one_f_one_b")
