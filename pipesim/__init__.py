@@ -17,7 +17,7 @@ module imports only those that stand before it.
     core        sharing calibrations devices cluster teams trace work model widths costs plan granularity members limits
                 schedule scenario background progress completion legality recording recorded_run program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
-    analysis    metrics curves channels spread trace_diff ledger bounds
+    analysis    metrics curves channels spread trace_diff ledger joint_samples bounds
     importers*  recorders*  architectures*  topologies*      producers of inputs
     planners*  schedulers*                                   decisions
     engines*    program to timeline

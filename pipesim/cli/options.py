@@ -30,7 +30,7 @@ Command = Callable[..., Any]
 
 
 FAMILIES_COMPARED = ("planner", "plan", "scheduler")
-DRAWS = ("iterations", "seed", "jitter")
+DRAWS = ("iterations", "seed", "jitter", "draw")
 PLANNING = (
     "architecture", "efficiency", "device", "planner", "microbatches", "microbatch_size", "global_batch", "sequence",
     "precision", "tensor", "pipeline", "data", "interleave", "context", "expert", "sequence_parallel", "tensor_overlap",
@@ -75,7 +75,7 @@ def _simulation(values: Mapping[str, Any]) -> Simulation:
     given = {name for name, value in values.items() if value is not None}
     check_given("beside --plan", is_there="plan" not in given, without=("planner", "microbatches"))
     check_given("beside --optimizer", is_there="optimizer" not in given, without=OPTIMIZER)
-    check_given("without --iterations", is_there="iterations" in given, without=("seed", "jitter"))
+    check_given("without --iterations", is_there="iterations" in given, without=("seed", "jitter", "draw"))
     found = dict(values)
     for name, about in settings_of(Simulation).items():
         if about.parse is not None and name in found:

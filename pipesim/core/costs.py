@@ -69,6 +69,8 @@ class Costs:
     others: Mapping[Widths, "Costs"] = field(default_factory=dict)
     """The costs at the other widths that the trace has."""
     notes: tuple[str, ...] = ()
+    joint: str = ""
+    """What samples of the same number have in common in all layers, as in `Trace.samples`."""
     origin: tuple[str, str] = ("times of ", "")
     """Where times are from: what the headline has before the kinds of device, and after them."""
 
@@ -126,6 +128,14 @@ class Costs:
         drawn: Floats = np.zeros((times, len(self.model)))
         for group, weight in self._mix(kind, share):
             chosen = rng.integers(0, self.count[group], (times, len(self.model)))
+            drawn += self.samples[phase][self.first[group] + chosen] * weight
+        return drawn
+
+    def draw_at(self, phase: Phase, kind: str, share: float, place: Floats) -> Floats:
+        """As `seconds`, with the sample of each layer at a place of its samples, from 0 to below 1: [draw, layer]."""
+        drawn: Floats = np.zeros(place.shape)
+        for group, weight in self._mix(kind, share):
+            chosen = (place * self.count[group]).astype(np.int64)
             drawn += self.samples[phase][self.first[group] + chosen] * weight
         return drawn
 
@@ -239,7 +249,7 @@ def _costs_at(  # noqa: PLR0917 - as costs_of
     weights = None if split else weight_share
     return Costs(
         model, groups, samples, first.reshape(shape), count.reshape(shape), statistic, weights, scaling,
-        notes=(*trace.notes, *trace.lacking),
+        notes=(*trace.notes, *trace.lacking), joint=trace.samples,
     )  # fmt: skip
 
 

@@ -64,7 +64,9 @@ _PER_WIDTHS = ("parameter_bytes",)
 _PER_SIZE = ("output_bytes", "stash_bytes", "forward_flops", "core_stash_bytes")
 _ABOUT = ("model", "source", "microbatch_size", "machine", "command", "precision")
 # Facts that a trace has beside times; left out of trace.toml where they have these values.
-_FACTS: dict[str, Any] = {"sequence": 0, "sequence_parallel": False, "notes": ()}
+_FACTS: dict[str, Any] = {"sequence": 0, "sequence_parallel": False, "samples": "", "notes": ()}
+# What rows of different layers with the same sample number may have in common.
+JOINT = ("", "microbatch", "step")
 # What it means that no layer has any of these bytes.
 _LACKING = {
     "output_bytes": "transfers between stages will take no time",
@@ -107,6 +109,7 @@ class _Header:
     units: Literal["seconds, bytes"] = "seconds, bytes"
     sequence: int | None = None
     sequence_parallel: bool | None = None
+    samples: str | None = None
     notes: tuple[str, ...] | None = None
     optimizers: tuple[OptimizerStep, ...] | None = None
 
@@ -131,6 +134,9 @@ class Trace:
     """Tokens of a sample; 0 where a sample is none, or where it is not known."""
     sequence_parallel: bool = False
     """Whether tensors between layers are divided over the GPUs of a team."""
+    samples: str = ""
+    """What rows with the same sample number have in common, in all layers: the `microbatch`, the `step`, or nothing
+    that is known: they are repetitions."""
     notes: tuple[str, ...] = ()
     """What is not known or was assumed, in sentences: shown beside every result."""
 
@@ -144,6 +150,7 @@ class Trace:
         size = layers["microbatch_size"]
         layers["microbatch_size"] = np.where(size == 0, self.microbatch_size, size)
         _check_layers(layers)
+        _check_samples(self.samples, layers)
         object.__setattr__(self, "layers", layers)
         object.__setattr__(self, "transfers", tables.checked(TRANSFER_COLUMNS, self.transfers))
 
@@ -326,6 +333,23 @@ def _check_layers(layers: Table) -> None:
     _check_times(layers)
     for index, text in enumerate(layers["inputs"][_first_rows(layer)]):
         parse_inputs(text, index)
+
+
+def _check_samples(joint: str, layers: Table) -> None:
+    """Check that samples that have something in common are there for every layer, at every size and width."""
+    if joint not in JOINT:
+        raise InputError(f"samples = {joint!r} found; 'microbatch' or 'step' was expected, or no such key")
+    if not joint:
+        return
+    code = _codes(*(layers[name] for name in ("device_kind", "microbatch_size", *_WIDTHS, "sample")))
+    count, found = int(layers["layer"].max()) + 1, np.bincount(code)
+    twice = np.bincount(_codes(code, layers["layer"])).max() > 1
+    if twice or (found != count).any():
+        row = int(np.argmax((found != count)[code]))
+        raise InputError(
+            f"sample {layers['sample'][row]}: {found[code[row]]} rows found; one for each of the {count} layers was "
+            f"expected, where samples = {joint!r}"
+        )
 
 
 def _check_core(layers: Table) -> None:

@@ -26,14 +26,15 @@ from pipesim.core.program import Program
 from pipesim.core.scenario import STEADY, Speeds
 from pipesim.core.sharing import SHARING_RULES
 from pipesim.core.teams import label
-from pipesim.lowering.compute import add_compute, add_optimizer, add_own_needs, redraw
+from pipesim.lowering.compute import add_compute, add_optimizer, add_own_needs
+from pipesim.lowering.draws import DRAWS, Draw, redraw
 from pipesim.lowering.memory import state_factor, static_memory
 from pipesim.lowering.reductions import add_exchanges
 from pipesim.lowering.setup import DEFAULTS, Options, Setup
 from pipesim.lowering.tasks import Tasks
 from pipesim.lowering.transfers import add_transfers
 
-__all__ = ["DEFAULTS", "Options", "Setup", "lower", "redraw", "state_factor"]
+__all__ = ["DEFAULTS", "DRAWS", "Draw", "Options", "Setup", "lower", "redraw", "state_factor"]
 
 
 def lower(setup: Setup) -> Program:

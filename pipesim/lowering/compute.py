@@ -5,7 +5,7 @@ import numpy as np
 from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints
 from pipesim.core.costs import Phase
-from pipesim.core.program import BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT, Program
+from pipesim.core.program import BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT
 from pipesim.core.schedule import Schedule
 from pipesim.lowering.memory import action_memory, step_bytes
 from pipesim.lowering.recompute import recomputation_of
@@ -29,7 +29,7 @@ def add_compute(tasks: Tasks, setup: Setup) -> None:
     duration = _slot_ns(setup)[slot, schedule.kind]
     first = _first_backwards(setup)
     duration[first] = _slot_first_ns(setup)[slot[first]]
-    duration = _paired(duration, schedule, setup.options)
+    duration = paired_ns(duration, schedule, setup.options)
     memory_start, memory_end = action_memory(setup, slot)
     tasks.add(
         len(schedule.stage),
@@ -45,7 +45,7 @@ def add_compute(tasks: Tasks, setup: Setup) -> None:
     )
 
 
-def _paired(duration: Ints, schedule: Schedule, options: Options) -> Ints:
+def paired_ns(duration: Ints, schedule: Schedule, options: Options) -> Ints:
     """With the time of pairs: the two tasks of one stand back to back, each with its part of what both take together.
 
     F5 B7      the first waits for what either needs; what either gives is there when the second has ended
@@ -123,43 +123,3 @@ def add_optimizer(tasks: Tasks, setup: Setup) -> None:
             memory_end=-sum(made[n] for n in setup.plan.chunks[rank]) if stage == setup.plan.chunks[rank][0] else 0,
         )
         tasks.optimizer_of[slot] = int(index[0])
-
-
-def redraw(program: Program, setup: Setup, *, rng: np.random.Generator, jitter: float = 0.0) -> Program:
-    """The program with every layer's time drawn from its samples, for every microbatch apart.
-
-    `jitter` multiplies each layer's time by a log-normal factor of mean 1 and this coefficient of variation.
-    """
-    plan = setup.plan
-    duration, actions = program.duration.copy(), len(setup.schedule.kind)
-    for stage, part in enumerate(plan.stages):
-        costs, recomputed = setup.costs_at(stage), recomputation_of(setup, stage)
-        again, core = np.flatnonzero(recomputed.whole), np.flatnonzero(recomputed.core)
-        for device in part.devices:
-            rank = setup.rank[device]
-            mine = (program.stage == stage) & (program.lane == rank) & (program.kind <= WEIGHT)
-            for phase, rows in _rows_by_phase(program, np.flatnonzero(mine)):
-                how = setup.kind(rank), plan.share(stage), len(rows), rng
-                drawn = costs.draw(phase, *how)
-                if phase in WITH_RECOMPUTATION and len(again):
-                    drawn[:, again] += costs.draw("recompute", *how)[:, again]
-                if phase in WITH_RECOMPUTATION and len(core):
-                    drawn[:, core] += costs.draw("core", *how)[:, core]
-                if jitter:
-                    drawn *= _noise(drawn.shape, jitter, rng)
-                duration[rows] = units.to_ns(drawn[:, part.start : part.stop].sum(axis=1))
-    duration[:actions] = _paired(duration[:actions], setup.schedule, setup.options)
-    return program.with_durations(duration)
-
-
-def _rows_by_phase(program: Program, rows: Ints) -> list[tuple[Phase, Ints]]:
-    """The tasks of one slot by what they cost; its first whole backward writes gradients, the others add to them."""
-    by_phase = [(phase, rows[program.kind[rows] == kind]) for kind, phase in PHASES.items()]
-    whole = by_phase[BACKWARD][1]
-    by_phase[BACKWARD] = ("backward", whole[1:])
-    return [*by_phase, ("backward_first", whole[:1])]
-
-
-def _noise(shape: tuple[int, ...], jitter: float, rng: np.random.Generator) -> Floats:
-    sigma = np.sqrt(np.log1p(jitter**2))
-    return rng.lognormal(-(sigma**2) / 2, sigma, shape)

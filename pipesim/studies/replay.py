@@ -5,19 +5,45 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from pipesim.analysis import metrics
+from pipesim.analysis.joint_samples import JointSamples, joint_samples
+from pipesim.base.checks import check_one_of
 from pipesim.base.errors import InputError
 from pipesim.core import limits
 from pipesim.core.limits import HostMemory
 from pipesim.engines import by_name
-from pipesim.lowering import Setup, lower, redraw
+from pipesim.lowering import DRAWS, Draw, Setup, lower, redraw
 
 MOST_JITTER = 10.0  # a standard deviation of ten means; what varies more is no measurement of one thing
 
 
-def check_replay(
-    setup: Setup, iterations: int, seed: int, jitter: float, host_memory: HostMemory = None
-) -> None:  # fmt: skip
+def draw_for(setup: Setup, draw: str | None = None) -> tuple[Draw, JointSamples | None]:
+    """What tasks share of a draw: as given, or as the samples ask for; and what was found of them.
+
+    Samples that state nothing in common are repetitions, each layer's on its own.
+    """
+    found = joint_samples(setup.costs)
+    if draw is None:
+        return ("independent" if found is None else found.draw), found  # type: ignore[return-value]  # one of them
+    check_one_of("draw", draw, DRAWS)
+    if draw in {"microbatch", "step"} and setup.costs.is_random and not setup.costs.joint:
+        raise InputError(
+            f"draw = {draw!r} found; the trace of {setup.costs.model.name!r} does not state what samples of different "
+            'layers with the same number have in common (samples = "microbatch" in trace.toml, where they are of one '
+            "microbatch); draw = 'layer' and 'independent' need no such statement"
+        )
+    return draw, found  # type: ignore[return-value]  # checked
+
+
+def check_replay(  # noqa: PLR0917 - as replay
+    setup: Setup,
+    iterations: int,
+    seed: int,
+    jitter: float,
+    host_memory: HostMemory = None,
+    draw: str | None = None,
+) -> None:
     """Refuse what cannot be drawn, in which nothing would vary, or that draws more at once than fits."""
+    draw_for(setup, draw)
     limits.check_draws(host_memory, setup.plan.microbatches, len(setup.costs.model))
     if iterations < 1:
         raise InputError(f"iterations = {iterations} found; at least 1 was expected")
@@ -39,9 +65,12 @@ def replay(  # noqa: PLR0917 - what is drawn, how, on which engine
     jitter: float = 0.0,
     engine: str = "auto",
     host_memory: HostMemory = None,
+    draw: str | None = None,
 ) -> Iterator[float]:
-    """Seconds of one iteration after the other, every layer's time drawn from its samples for every microbatch.
+    """Seconds of one iteration after the other, times drawn from the samples of layers.
 
+    `draw` is what tasks share of a draw: everything in the `step`, all of a `microbatch`, both directions of a `layer`
+    and microbatch, or nothing (`independent`); None: as the samples ask for.
     Iteration i depends on the seed and on i alone, not on how many there are.
 
     >>> cluster = 'flat(2, bandwidth="1GB/s", device="cpu", memory="8GiB")'
@@ -50,11 +79,11 @@ def replay(  # noqa: PLR0917 - what is drawn, how, on which engine
     >>> len(set(times))
     3
     """
-    check_replay(setup, iterations, seed, jitter, host_memory)
-    program = lower(setup)
+    check_replay(setup, iterations, seed, jitter, host_memory, draw)
+    program, (shared, _) = lower(setup), draw_for(setup, draw)
     for number in range(iterations):
         child = np.random.SeedSequence(seed, spawn_key=(number,))
-        drawn = redraw(program, setup, rng=np.random.default_rng(child), jitter=jitter)
+        drawn = redraw(program, setup, rng=np.random.default_rng(child), jitter=jitter, draw=shared)
         yield metrics.iteration_time(by_name.run(drawn, engine))
 
 

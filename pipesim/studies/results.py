@@ -21,7 +21,7 @@ from pipesim.studies import certified, setups, sources
 from pipesim.studies.origins import headline
 from pipesim.studies.performance import Performance, performance_of, tokens_of
 from pipesim.studies.remedies import remedies
-from pipesim.studies.replay import check_replay, replay, replay_statistics
+from pipesim.studies.replay import check_replay, draw_for, replay, replay_statistics
 from pipesim.studies.simulation import PLANNING, Simulation, simulation_of, takes_fields, with_defaults
 
 
@@ -32,7 +32,7 @@ class SimulationResult:
     setup: Setup
     timeline: Timeline
     simulation: Simulation | None = None
-    replay: Mapping[str, float] | None = None
+    replay: Mapping[str, Any] | None = None
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - `simulate` returned the timeline in pipesim 0.1
         if name.startswith("_") or not (hasattr(Timeline, name) or name in Timeline.__dataclass_fields__):
@@ -218,7 +218,9 @@ def simulated(
     timeline = timeline or by_name.run(lower(setup), simulation.engine)
     statistics = None
     if times is not None:
-        shown = {"seed": simulation.seed, "jitter": simulation.jitter}
+        draw, found = draw_for(setup, simulation.draw)
+        shown: dict[str, Any] = {"seed": simulation.seed, "jitter": simulation.jitter, "draw": draw}
+        shown["joint_samples"] = None if found is None else found.as_data()
         statistics = replay_statistics(times, simulation.seed) | shown
     return SimulationResult(setup, timeline, with_defaults(simulation), statistics)
 
@@ -228,8 +230,8 @@ def drawn_times(setup: Setup, simulation: Simulation) -> Iterator[float] | None:
     if simulation.iterations is None:
         return None
     how = setup, simulation.iterations, simulation.seed, simulation.jitter
-    check_replay(*how, simulation.host_memory)
-    return replay(*how, simulation.engine, simulation.host_memory)
+    check_replay(*how, simulation.host_memory, simulation.draw)
+    return replay(*how, simulation.engine, simulation.host_memory, simulation.draw)
 
 
 @takes_fields()

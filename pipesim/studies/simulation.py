@@ -337,6 +337,11 @@ class Simulation:
     jitter: float = setting(
         0.0, float, "Vary each layer's time by this coefficient of variation: 0.05 is 5 %.", group="iterations"
     )
+    draw: str | None = setting(
+        None, str, "What tasks share of a draw: everything in a step, all of a microbatch, both directions of a layer, "
+        "or nothing; default: found from the trace's samples.",
+        choices=("microbatch", "step", "layer", "independent"), group="iterations",
+    )  # fmt: skip
     engine: str = setting(
         "auto", str, "The engine: auto, event (SimPy), compiled, or module:function; results do not depend on it.",
         in_key=False, group="iterations",
@@ -454,8 +459,9 @@ def check_together(names: "set[str] | frozenset[str]", where: str = "", traces: 
     for name in COMPUTED if not is_computed else ():
         if name in names:
             raise InputError(f"{name} has no effect without a model that is computed: a trace has its own times")
-    if "jitter" in names and "iterations" not in names:
-        raise InputError("jitter has no effect without iterations")
+    for name in ("jitter", "draw"):
+        if name in names and "iterations" not in names:
+            raise InputError(f"{name} has no effect without iterations")
 
 
 def idle_fields(simulation: Simulation) -> frozenset[str]:
@@ -464,7 +470,7 @@ def idle_fields(simulation: Simulation) -> frozenset[str]:
     effects = (
         (("efficiency",), simulation.architecture is not None or stated),
         (("planner", "microbatches"), simulation.plan is None),
-        (("seed", "jitter"), simulation.iterations is not None),
+        (("seed", "jitter", "draw"), simulation.iterations is not None),
     )
     return frozenset(name for names, has_effect in effects if not has_effect for name in names)
 

@@ -204,3 +204,16 @@ def test_statistics_are_those_of_the_sample_and_the_interval_holds_the_mean():
     assert found["ci95_low_s"] < 51 < found["ci95_high_s"]
     half = (found["ci95_high_s"] - found["ci95_low_s"]) / 2
     assert half == pytest.approx(1.96 * seconds.std() / np.sqrt(len(seconds)), rel=0.1)
+
+
+def test_intervals_of_percentiles_hold_them_as_often_as_stated():
+    """p95 of the exponential distribution is ln 20: in 300 samples its interval misses it about 15 times."""
+    rng = np.random.default_rng(3)
+    missed = 0
+    for _ in range(300):
+        found = metrics.statistics(rng.exponential(1.0, 400), rng, resamples=1)
+        missed += not found["p95_low_s"] < np.log(20) < found["p95_high_s"]
+    assert 4 <= missed <= 28
+    few = metrics.statistics(np.arange(20.0), rng)
+    assert few["p99_high_s"] is None
+    assert few["p50_low_s"] is not None

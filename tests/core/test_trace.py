@@ -193,3 +193,15 @@ def test_what_was_not_recorded_is_stated_in_sentences():
     lacking = trace_of(backward_s=[0.0, 0.0]).lacking
     assert "no layer has parameter_bytes: all-reduces and parameter memory will be left out" in lacking
     assert "the profile is forward only: backwards take no time" in lacking
+
+
+def test_samples_that_have_something_in_common_are_there_for_every_layer(tmp_path):
+    columns = rows_of(*((layer, "any", 4, sample, 1.0) for layer in (0, 1) for sample in (0, 1))).layers
+    trace = Trace("m", "by hand", 4, columns, samples="microbatch")
+    trace.save(tmp_path / "t")
+    assert Trace.load(tmp_path / "t").samples == "microbatch"
+    assert Trace.load(tmp_path / "t").same_as(trace)
+    with pytest.raises(InputError, match="sample 1: 1 rows found; one for each of the 2 layers was expected"):
+        Trace("m", "by hand", 4, columns | {"sample": np.array([0, 1, 0, 2])}, samples="step")
+    with pytest.raises(InputError, match="samples = 'batch' found; 'microbatch' or 'step' was expected"):
+        Trace("m", "by hand", 4, columns, samples="batch")

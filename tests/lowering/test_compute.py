@@ -71,33 +71,6 @@ def test_memory_that_is_taken_is_given_back(job):
     assert not change.any()
 
 
-def test_a_draw_takes_only_recorded_samples_and_depends_on_the_seed_alone():
-    layers = pipeline_trace([1], [1]).layers
-    repeated = {name: np.repeat(values, 3) for name, values in layers.items()} | {
-        "sample": np.arange(3),
-        "forward_s": np.array([10e-9, 20e-9, 70e-9]),
-    }
-    costs = costs_of(Trace("m", "test", 1, repeated))
-    plan = Plan("m", 1, 50, (Stage(0, 1, ("g0",)),))
-    cluster = chain(1)
-    program = lower(Setup(plan, gpipe(plan), costs, cluster))
-    assert set(program.duration[program.kind == FORWARD]) == {20}, "the median"
-    drawn = redraw(program, Setup(plan, gpipe(plan), costs, cluster), rng=np.random.default_rng(1))
-    assert set(drawn.duration[drawn.kind == FORWARD]) == {10, 20, 70}
-    again = redraw(program, Setup(plan, gpipe(plan), costs, cluster), rng=np.random.default_rng(1))
-    assert np.array_equal(drawn.duration, again.duration)
-
-
-def test_jitter_keeps_the_mean_and_has_the_stated_variation():
-    costs = costs_of(pipeline_trace([1_000_000], [1_000_000]))
-    plan = Plan("by hand", 1, 20_000, (Stage(0, 1, ("g0",)),))
-    program = lower(Setup(plan, gpipe(plan), costs, chain(1)))
-    drawn = redraw(program, Setup(plan, gpipe(plan), costs, chain(1)), rng=np.random.default_rng(0), jitter=0.2)
-    drawn = drawn.duration / 1e6
-    assert drawn.mean() == pytest.approx(1, abs=0.01)
-    assert drawn.std() == pytest.approx(0.2, abs=0.01)
-
-
 PAIR = Plan("by hand", 2, 2, (Stage(0, 1, ("g0",)), Stage(1, 2, ("g1",))))
 PAIRED = parse("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,1B0,1F1,1B1")
 

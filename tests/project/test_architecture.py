@@ -25,7 +25,7 @@ base: errors checks units files arrays serialisation spelling lookup settings fo
 core: sharing calibrations devices cluster teams trace work model widths costs plan plan_layout granularity members
       limits schedule scenario background progress completion legality recording recorded_run program rates timeline
 lowering
-analysis: metrics curves channels spread trace_diff ledger bounds
+analysis: metrics curves channels spread trace_diff ledger joint_samples bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* json_data*

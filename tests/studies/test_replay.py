@@ -8,6 +8,7 @@ from helpers.strategies import even_trace
 from pipesim.base.errors import InputError
 from pipesim.core.trace import Trace
 from pipesim.studies import replay, results
+from pipesim.studies.simulation import simulation_of
 
 FLAT = 'flat(4, bandwidth="1GB/s")'
 
@@ -48,3 +49,39 @@ def test_a_replay_in_which_nothing_varies_is_refused():
 def test_wrong_numbers_are_refused(wrong, message):
     with pytest.raises(InputError, match=message):
         list(replay.replay(sampled_case(), *wrong))
+
+
+def joint_case(samples="microbatch"):
+    """Two stages whose samples are of microbatches that are short or four times as long."""
+    base = pipeline_trace([1000, 1000], [2000, 2000], [10]).layers
+    length = np.tile(np.repeat([1.0, 4.0], 20), 2)
+    layers = {name: np.repeat(values, 40) for name, values in base.items()} | {"sample": np.tile(np.arange(40), 2)}
+    layers |= {name: layers[name] * length for name in ("forward_s", "backward_s")}
+    trace = Trace("joint", "test", 1, layers, samples=samples)
+    return results.make_setup(trace, chain(2), "balanced", "gpipe", 4)
+
+
+def test_the_draw_is_found_from_the_samples_and_can_be_given():
+    case = joint_case()
+    assert replay.draw_for(case)[0] == "microbatch"
+    assert replay.draw_for(case, "step")[0] == "step"
+    assert replay.draw_for(joint_case(samples=""))[0] == "independent"
+    found = {draw: np.std(list(replay.replay(case, 40, draw=draw))) for draw in ("independent", "microbatch", "step")}
+    assert found["independent"] < found["microbatch"] < found["step"], "what is shared does not average out"
+    assert list(replay.replay(case, 3)) == list(replay.replay(case, 3, draw="microbatch"))
+
+
+def test_samples_of_no_stated_meaning_are_not_drawn_together():
+    with pytest.raises(InputError, match="does not state what samples of different layers"):
+        list(replay.replay(sampled_case(), 3, draw="microbatch"))
+    assert list(replay.replay(sampled_case(), 3, draw="layer"))
+    with pytest.raises(InputError, match="draw"):
+        list(replay.replay(sampled_case(), 3, draw="rank"))
+
+
+def test_a_simulation_states_how_its_iterations_were_drawn():
+    case = joint_case()
+    simulation = simulation_of(case.costs.model.name, "flat(2)", iterations=5)
+    data = results.simulated(case, simulation).as_data()["replay"]
+    assert data["draw"] == "microbatch"
+    assert data["joint_samples"]["shared_by_layers"] == pytest.approx(1)

@@ -70,6 +70,7 @@ VALUES = {
     "iterations": 5,
     "seed": 7,
     "jitter": 0.125,
+    "draw": "layer",
     "engine": "compiled",
     "host_memory": "1GB",
 }
@@ -77,6 +78,7 @@ NEEDS = {
     **dict.fromkeys(COMPUTED, "architecture"),
     "seed": "iterations",
     "jitter": "iterations",
+    "draw": "iterations",
     "recompute_blocks": "recompute",
 }
 FIXED = {"trace": "bert-large", "cluster": 'flat(2, bandwidth="1GB/s")'}

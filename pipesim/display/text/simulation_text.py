@@ -140,17 +140,35 @@ def _links(links: Mapping[str, Mapping[str, float]], most: int = 5) -> list[str]
     return [table(["busiest links", "carried", "busy", "of capacity"], rows)] if rows else []
 
 
-def statistics(data: Mapping[str, float]) -> str:
-    """Many iterations with varying times; `data` is that of `studies.replay.replay_statistics`."""
+def statistics(data: Mapping[str, Any]) -> str:
+    """Many iterations with varying times; `data` is the replay of `SimulationResult.as_data`."""
     return facts(
         [
-            ("iterations", f"{data['iterations']:.0f}"),
-            ("mean", seconds(data["mean_s"])),
-            ("95 % confidence", f"{seconds(data['ci95_low_s'])} to {seconds(data['ci95_high_s'])}"),
-            ("p50, p95, p99", ", ".join(seconds(data[name]) for name in ("p50_s", "p95_s", "p99_s"))),
+            ("iterations", f"{data['iterations']:.0f}{_drawn(data)}"),
+            ("mean", f"{seconds(data['mean_s'])} ({seconds(data['ci95_low_s'])} to {seconds(data['ci95_high_s'])})"),
+            *((name, _percentile(data, name)) for name in ("p50", "p95", "p99")),
             ("least, most", f"{seconds(data['min_s'])}, {seconds(data['max_s'])}"),
         ]
     )
+
+
+def _percentile(data: Mapping[str, Any], name: str) -> str:
+    """A percentile and its 95 % interval; an end that needs more iterations is open."""
+    low, high = data[f"{name}_low_s"], data[f"{name}_high_s"]
+    ends = f"{'...' if low is None else seconds(low)} to {'...' if high is None else seconds(high)}"
+    return f"{seconds(data[f'{name}_s'])} ({ends})"
+
+
+def _drawn(data: Mapping[str, Any]) -> str:
+    """What tasks share of a draw, and what was found of the samples."""
+    if "draw" not in data:
+        return ""
+    how = "each task apart" if data["draw"] == "independent" else f"one for each {data['draw']}"
+    found = data["joint_samples"]
+    if found is None:
+        return f", draws: {how}"
+    shares = f"layers share {percent(found['shared_by_layers'])} of their variance (p = {found['p_of_layers']:.3f})"
+    return f", draws: {how}; in the samples {shares}"
 
 
 def imported_run(summary: Mapping[str, Any], most: int = 16) -> str:

@@ -48,7 +48,8 @@ class PointResult:
         """A number of the iterations with drawn times."""
         if self.of.replay is None:
             raise InputError("needs iterations with drawn times, and iterations are not given")
-        return self.of.replay[name]
+        value: float = self.of.replay[name]
+        return value
 
 
 def _gap(result: PointResult) -> float | None:

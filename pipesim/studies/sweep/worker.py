@@ -37,9 +37,9 @@ UNPLANNED: dict[str, Any] = {
     for name, value in defaults().items()
     if name in {
         "scheduler", "sharing", "transfers", "optimizer", "optimizer_s_per_byte", "optimizer_state", "recompute",
-        "pair_overlap", "pair_factor", "scenario", "background", "iterations", "seed", "jitter", "sharding",
-        "sharding_size", "gradient_precision", "gradient_overlap", "rings", "scatter_sends", "tied_all_reduce",
-        "gradient_norm", "reserve", "recompute_blocks",
+        "pair_overlap", "pair_factor", "scenario", "background", "iterations", "seed", "jitter", "draw",
+        "sharding", "sharding_size", "gradient_precision", "gradient_overlap", "rings", "scatter_sends",
+        "tied_all_reduce", "gradient_norm", "reserve", "recompute_blocks",
     }
 }  # fmt: skip
 # What the trace of a point depends on, where it is recorded, and where it may be computed for the cluster.

@@ -1,5 +1,6 @@
 """Results of simulations as text."""
 
+import numpy as np
 import pytest
 
 from pipesim.analysis import metrics
@@ -51,12 +52,16 @@ def test_an_imported_run_has_neither_bounds_nor_stages(data):
     assert "busiest links" in shown
 
 
-def test_statistics_have_their_confidence_interval():
-    names = ("mean_s", "ci95_low_s", "ci95_high_s", "p50_s", "p95_s", "p99_s", "min_s", "max_s")
-    data = {"iterations": 10.0, **{name: float(i) for i, name in enumerate(names)}}
-    lines = text.statistics(data).splitlines()
-    assert lines[0].split() == ["iterations", "10"]
-    assert "1.000 s to 2.000 s" in lines[2]
+def test_statistics_have_their_confidence_intervals_and_how_they_were_drawn():
+    found = metrics.statistics(np.arange(1.0, 101.0), np.random.default_rng(0))
+    assert text.statistics(found).splitlines()[0].split() == ["iterations", "100"]
+    joint = {"shared_by_layers": 0.5, "p_of_layers": 0.005}
+    lines = text.statistics(found | {"draw": "microbatch", "joint_samples": joint}).splitlines()
+    assert lines[0].endswith(
+        "one for each microbatch; in the samples layers share 50.0 % of their variance (p = 0.005)"
+    )
+    assert "50.50 s (41.00 s to 61.00 s)" in lines[2]
+    assert lines[4].endswith("to ...)"), "a hundred iterations have no upper end for p99"
 
 
 def test_a_summary_has_all_that_an_imported_run_shows():
