@@ -14,6 +14,8 @@ from tables import Row, number, read, whole
 
 from pipesim.architectures import ARCHITECTURES
 from pipesim.base import lookup
+from pipesim.core.devices import device_kind
+from pipesim.studies.simulation import FRAMEWORKS
 
 Description = dict[str, Any]
 
@@ -59,6 +61,22 @@ def common(row: Row, framework: str, **fields: Any) -> Description:  # noqa: ANN
     return made
 
 
+TENSORS_ONLY = {"reserve": 0}  # memory of these rows is what PyTorch has allocated, without CUDA and NCCL
+# PyTorch had reserved so many times what it had allocated, on 624 ranks of BigScience's logs (memory_by_rank.csv).
+CACHED = 1.215
+
+
+def shown_bytes(row: Row, peak: int) -> int:
+    """What `nvidia-smi` shows of a run that has allocated this peak: freed blocks too, up to its device's memory."""
+    reserve = FRAMEWORKS["deepspeed"]["reserve"]
+    return min(round((peak - reserve) * CACHED + reserve), device_kind(row["gpu"].lower()).memory)
+
+
+def is_shown(source: str, row: Row) -> bool:
+    """Whether the memory of a row is that of `nvidia-smi`: BigScience's tables, not its logs."""
+    return source == "bigscience" and not row["id"].startswith("log_")
+
+
 def zero_bubble(
     row: Row,
     *,
@@ -79,6 +97,7 @@ def zero_bubble(
     fields: Description = {
         "scheduler": scheduler,
         "planner": layouts.planner(blocks, v_shape=scheduler == "zb_v"),
+        **TENSORS_ONLY,
     }
     if "post-validation" in row["flags"]:  # no stage waits for the norm of all gradients
         fields["gradient_norm"] = False
@@ -159,6 +178,8 @@ def bigscience(row: Row, *, precision: str = "fp16", network: str = "hardware") 
         fields["planner"] = layouts.stated_blocks([7] * 11 + [1])
     elif "6 slots per stage, first and last hold 5" in row["layout"]:
         fields["planner"] = layouts.stated_blocks([5] + [6] * (whole(row, "pp") - 2) + [5])
+    if not is_shown("bigscience", row):
+        fields |= TENSORS_ONLY
     framework = "deepspeed" if is_a100 or "DeepSpeed" in row["flags"] else "megatron-v2"
     return common(row, framework, trace=model("gpt", row, whole(row, "vocab")), cluster=cluster, **fields)
 
@@ -186,7 +207,7 @@ def simumax(row: Row) -> Description:
     cluster = servers((1, 8), "900 GB/s", "400 Gb/s", 8, "b200-180gb")
     made = common(
         row, "megatron", trace=model("llama", row, whole(row, "vocab"), **fields), cluster=cluster,
-        gradient_overlap=False,
+        gradient_overlap=False, **TENSORS_ONLY,
     )  # fmt: skip
     made |= {name: width for name, key in (("context", "cp"), ("expert", "ep")) if (width := whole(row, key)) > 1}
     return made

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import report
 import simulating
-from describe import OTHERS, SOURCES, Description
+from describe import OTHERS, SOURCES, Description, is_shown, shown_bytes
 from report import Line
 from simulating import Outcome
 from standing import MAIN, all_rows, largest, smallest, standing
@@ -69,7 +69,9 @@ def line_of(source: str, row: Row, choice: Choice = RULE) -> Line:
     if "post-validation" in row.get("flags", ""):  # stages begin the next iteration without waiting for others
         seconds = outcome.longest_stage
     unit = choice.get("unit", 2**30) / 1e9 if source == "zero_bubble" else 1.0
-    memory = number(row, "peak_memory_bytes")
+    memory, held = number(row, "peak_memory_bytes"), outcome.peak_bytes
+    if held is not None and is_shown(source, row):
+        held = shown_bytes(row, held)
     return Line(
         source,
         row["id"],
@@ -79,7 +81,7 @@ def line_of(source: str, row: Row, choice: Choice = RULE) -> Line:
         float(row["iteration_s"] or "nan"),
         seconds,
         None if memory is None else memory * unit,
-        outcome.peak_bytes,
+        held,
         number(row, "simumax_iteration_s"),
         number(row, "simumax_peak_alloc_bytes"),
         outcome.refused,

@@ -55,17 +55,23 @@ UNSTATED: dict[str, Any] = {
     "scatter_sends": False,
     "tied_all_reduce": False,
     "gradient_norm": False,
+    "reserve": 0.0,
     "fit": True,
 }
-_MEGATRON: dict[str, Any] = {"rings": "all", "tied_all_reduce": True, "gradient_norm": True}
+# Bytes of a GPU that the CUDA context takes with PyTorch's kernels, and NCCL for each of its groups that communicates:
+# tensor, pipeline, data, and but in torch one for the norm of gradients. docs/frameworks.md has the sources.
+_FOUR_GROUPS, _THREE_GROUPS = 4.0 * 2**30, 3.3 * 2**30
+_MEGATRON: dict[str, Any] = {
+    "rings": "all", "tied_all_reduce": True, "gradient_norm": True, "reserve": _FOUR_GROUPS,
+}  # fmt: skip
 FRAMEWORKS: dict[str, dict[str, Any]] = {
     "megatron": _MEGATRON,
     "megatron-v2": _MEGATRON | {"scatter_sends": True},
     "deepspeed": {
         "transfers": "sequential", "scatter_sends": True, "rings": "all", "tied_all_reduce": True,
-        "gradient_norm": True,
+        "gradient_norm": True, "reserve": _FOUR_GROUPS,
     },
-    "torch": {"gradient_overlap": True, "rings": "all"},
+    "torch": {"gradient_overlap": True, "rings": "all", "reserve": _THREE_GROUPS},
 }  # fmt: skip
 # Of frameworks whose schedules send in different ways, how each does; "" are those that are not named.
 TRANSFERS_OF: dict[str, dict[str, str]] = {
@@ -114,7 +120,7 @@ def size_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
     """Bytes in text such as 4GB, or in a number."""
     from pipesim.base import units  # noqa: PLC0415 - imports numpy
 
-    return units.size(value)
+    return None if value is None else units.size(value)
 
 
 def count_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
@@ -299,10 +305,10 @@ class Simulation:
     gradient_norm: bool | None = setting(
         None, bool, "All devices exchange the gradients' norm before optimizer steps.", group="training"
     )
-    reserve: "float | str" = setting(
-        0.0,
+    reserve: "float | str | None" = setting(
+        None,
         float,
-        "Memory of each GPU that the framework holds beside tensors (4GB).",
+        "Memory of each GPU that is held beside tensors, by CUDA and NCCL (4GB); default: 0, or as the framework.",
         metavar="SIZE",
         parse=size_of,
         group="memory",

@@ -50,7 +50,7 @@ def test_the_peak_of_an_order_is_that_of_its_timeline(scheduler, recompute):
     ("torch", "none", 0),
 ])  # fmt: skip
 def test_the_peak_is_that_of_activations_or_of_the_steps_copies_of_16_bit_gradients(framework, sharding, made, stash):
-    given = {"pipeline": 2, "data": 2, "interleave": 2, "framework": framework, "transfers": "eager"}
+    given = {"pipeline": 2, "data": 2, "interleave": 2, "framework": framework, "transfers": "eager", "reserve": 0}
     cluster = CLUSTER.format(4, "1GB")
     setup = ps.make_setup(trace_of(8, stash), cluster, microbatches=8, sharding=sharding, **given)
     timeline = ps.run(ps.lower(setup))

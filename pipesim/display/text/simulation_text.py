@@ -40,10 +40,17 @@ def _memory(data: Mapping[str, Any]) -> str:
     """Whether it fits, and with which options it would."""
     if data["fits_memory"] is None:
         return "unknown: bytes of parameters or activations are not in the trace"
+    reserved = _reserved(data.get("simulation") or {})
     if data["fits_memory"]:
-        return "fits"
+        return f"fits{reserved}"
     options = data["would_fit_with"]
-    return "DOES NOT FIT (see headroom)" + (f"; would fit with {', or '.join(options)}" if options else "")
+    return f"DOES NOT FIT{reserved} (see headroom)" + (f"; would fit with {', or '.join(options)}" if options else "")
+
+
+def _reserved(simulation: Mapping[str, Any]) -> str:
+    """What is counted for the framework beside tensors, where anything is."""
+    held = simulation.get("reserve")
+    return f", with a reserve of {size(held)} on each GPU" if held else ""
 
 
 def _batch(data: Mapping[str, Any]) -> str:
