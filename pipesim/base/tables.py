@@ -5,7 +5,8 @@ import io
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,14 @@ class Column:
     type: type[int] | type[float] | type[str]
     default: int | float | str | None = None
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    """A column of few different texts: per row a position in `values`, -1 where there is none."""
+
+    codes: NDArray[np.int64]
+    values: tuple[str, ...]
 
 
 def _missing(column: Column, length: int) -> Array:
@@ -244,11 +253,9 @@ def read_parquet(path: Path, columns: Sequence[Column]) -> tuple[Table, dict[str
     pa, pq = _pyarrow()
     data = files.read_bytes(path, limit=files.RECORDING)
     with within(str(path)):
-        try:
+        with _as_format_error(pa):
             table = pq.read_table(io.BytesIO(data))
             found = {name: _from_arrow(table.column(name)) for name in table.column_names}
-        except (pa.ArrowException, OSError, ValueError, KeyError, NotImplementedError) as error:
-            raise FormatError(f"is not a readable parquet file: {_first_line(error)}") from None
         metadata = (table.schema.metadata or {}).items()
         note = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in metadata if k != b"pandas"}
         _check_header(list(found), columns)
@@ -259,12 +266,45 @@ def read_columns(path: Path) -> dict[str, list[Any]]:
     """The columns of any parquet file, as lists; missing numbers and empty text are None."""
     pa, pq = _pyarrow()
     data = files.read_bytes(path, limit=files.RECORDING)
-    with within(str(path)):
-        try:
-            found: dict[str, list[Any]] = pq.read_table(io.BytesIO(data)).to_pydict()
-        except (pa.ArrowException, OSError, ValueError, KeyError, NotImplementedError) as error:
-            raise FormatError(f"is not a readable parquet file: {_first_line(error)}") from None
+    with within(str(path)), _as_format_error(pa):
+        found: dict[str, list[Any]] = pq.read_table(io.BytesIO(data)).to_pydict()
     return {name: [_or_none(value) for value in values] for name, values in found.items()}
+
+
+def headings_of_parquet(path: Path) -> list[str]:
+    """The names of the columns of any parquet file."""
+    pa, pq = _pyarrow()
+    data = files.read_bytes(path, limit=files.RECORDING)
+    with within(str(path)), _as_format_error(pa):
+        return [str(name) for name in pq.read_schema(io.BytesIO(data)).names]
+
+
+def read_arrays(path: Path, names: Sequence[str], texts: Collection[str]) -> dict[str, Array | Texts]:
+    """These columns of any parquet file: numbers as arrays, NaN where missing, and the named ones as texts."""
+    pa, pq = _pyarrow()
+    data = files.read_bytes(path, limit=files.RECORDING)
+    found: dict[str, Array | Texts] = {}
+    with within(str(path)), _as_format_error(pa):
+        table = pq.read_table(io.BytesIO(data), columns=list(names))
+        for name in names:
+            column = table.column(name).combine_chunks()
+            if name not in texts:
+                found[name] = column.to_numpy(zero_copy_only=False)
+                continue
+            if not pa.types.is_dictionary(column.type):
+                column = column.cast(pa.string()).dictionary_encode()
+            codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+            found[name] = Texts(codes, tuple(str(value) for value in column.dictionary.to_pylist()))
+    return found
+
+
+@contextmanager
+def _as_format_error(pa: Any) -> Iterator[None]:  # noqa: ANN401 - a module
+    """Errors of pyarrow as an error of the file."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, KeyError, NotImplementedError) as error:
+        raise FormatError(f"is not a readable parquet file: {_first_line(error)}") from None
 
 
 def _or_none(value: Any) -> Any:  # noqa: ANN401 - a cell

@@ -213,9 +213,9 @@ def _columns(run: RecordedRun, rows: Bools) -> dict[str, Any]:
     return columns
 
 
-def in_order(step: Ints, rank: Ints, start: Ints, end: Ints) -> Ints:
-    """The rows in the order that a `RecordedRun` has: by step, rank, start, end."""
-    return np.lexsort((end, start, rank, step)).astype(np.int64)
+def in_order(step: Ints, rank: Ints, start: Ints, end: Ints, *ties: Ints) -> Ints:
+    """The rows in the order that a `RecordedRun` has: by step, rank, start, end, and by other columns where equal."""
+    return np.lexsort((*reversed(ties), end, start, rank, step)).astype(np.int64)
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------

@@ -19,3 +19,9 @@ IMPORTERS = {
 PROGRAMS = {
     "chakra": "pipesim.importers.chakra:chakra_program",
 }
+
+# Files -> RecordedRun: operations of all ranks and steps, `function(path, *, facts, **options)`.
+RUNS = {
+    "table": "pipesim.importers.operations.operation_table:operation_table",
+    "pipeline_dump": "pipesim.importers.operations.pipeline_dumps:pipeline_dump",
+}
