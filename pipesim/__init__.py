@@ -23,8 +23,9 @@ module imports only those that stand before it.
     engines*    program to timeline
     frameworks  files of training frameworks: models of Hugging Face
     display     text figures timeline_files json_data
-    studies     simulation loading sources origins pricing ordering memory_fit setups remedies certified replay
-                performance results calibration comparison whatif equal_stages rebuilding store sweep_options sweep
+    studies     simulation loading scaled_widths sources origins pricing ordering memory_fit setups remedies certified
+                replay performance results calibration comparison whatif equal_stages rebuilding store sweep_options
+                sweep
     cli
 
 Words:

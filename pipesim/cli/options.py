@@ -33,9 +33,9 @@ FAMILIES_COMPARED = ("planner", "plan", "scheduler")
 DRAWS = ("iterations", "seed", "jitter", "draw")
 PLANNING = (
     "architecture", "efficiency", "device", "planner", "microbatches", "microbatch_size", "global_batch", "sequence",
-    "precision", "tensor", "pipeline", "data", "interleave", "context", "expert", "sequence_parallel", "tensor_overlap",
-    "framework", "sharding", "sharding_size", "gradient_precision", "optimizer", "optimizer_state", "recompute",
-    "recompute_blocks", "reserve", "fit", "granularity", "scaling", "weight_share", "host_memory",
+    "precision", "tensor", "pipeline", "data", "interleave", "context", "expert", "scale_widths", "sequence_parallel",
+    "tensor_overlap", "framework", "sharding", "sharding_size", "gradient_precision", "optimizer", "optimizer_state",
+    "recompute", "recompute_blocks", "reserve", "fit", "granularity", "scaling", "weight_share", "host_memory",
 )  # fmt: skip
 
 force = click.option("--force", is_flag=True, help="Replace what exists already.")

@@ -224,6 +224,8 @@ def _no_widths(model: str, widths: Widths, known: str) -> str:
     ways = f"record it at those widths and state them: `pipesim record MODULE:FACTORY{typed}`"
     if widths.context == widths.expert == 1:  # models are computed at tensor widths only
         ways += f"; compute it: `pipesim trace NAME --device KIND{typed} -o FOLDER`; or name a model: model:NAME"
+    if widths.expert == 1:
+        ways += "; or scale the times that there are: --scale-widths (scale_widths=True)"
     return f"the trace of {model!r} was timed at: {known}; {widths} found ({ways})"
 
 

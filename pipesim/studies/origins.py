@@ -12,7 +12,9 @@ from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.trace import Trace
 from pipesim.studies.loading import bundled_traces
+from pipesim.studies.scaled_widths import is_scaled
 from pipesim.studies.simulation import MODEL, Simulation, defaults
+from pipesim.studies.sources import widths_of
 
 _PART_OF_PEAK = re.compile(r"none: calculated from data sheets( at [0-9.e-]+ of the peak)")
 _CONSTANTS = {"fitted": "fitted constants", "calibrated": "calibrated constants"}
@@ -32,13 +34,14 @@ def origin_of(simulation: Simulation, trace: Trace) -> tuple[str, str]:
         widths = " and ".join(str(width) for width in trace.widths if width.gpus > 1)
         wide = f" at {widths}" if widths else ""
         return f"{trace.model} computed from data sheets for ", f"{wide} ({_constants(simulation, trace)})"
+    to = f", scaled to {widths_of(simulation, trace)}" if is_scaled(trace) else ""
     how = "recorded"
     if trace.source == roofline.SOURCE:
         part = _PART_OF_PEAK.match(trace.machine)
         how = f"computed from data sheets{part[1] if part else ''}"
     if isinstance(named, str) and named in bundled_traces():
-        return f"bundled trace {named} (", f"), {how}"
-    return f"trace {named if isinstance(named, str | Path) else trace.model} (", f"), {how}"
+        return f"bundled trace {named} (", f"), {how}{to}"
+    return f"trace {named if isinstance(named, str | Path) else trace.model} (", f"), {how}{to}"
 
 
 def _constants(simulation: Simulation, trace: Trace) -> str:

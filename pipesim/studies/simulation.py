@@ -228,6 +228,12 @@ class Simulation:
         flags=("--ep", "--expert-parallel"),
         group="layout",
     )
+    scale_widths: bool = setting(
+        False,
+        bool,
+        "Scale a trace to widths that it was not timed at, by computed times of its model, or in proportion.",
+        group="layout",
+    )
     sequence_parallel: bool | None = setting(
         None,
         bool,

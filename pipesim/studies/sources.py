@@ -16,7 +16,7 @@ import numpy as np
 from pipesim.architectures import ARCHITECTURES, described
 from pipesim.architectures.described import trace_called
 from pipesim.architectures.roofline import roofline
-from pipesim.architectures.team_links import team_link
+from pipesim.architectures.team_links import TeamLink, team_link
 from pipesim.base import files, lookup
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, RefusedError, UnknownNameError, quoted
@@ -25,6 +25,7 @@ from pipesim.core.devices import DeviceKind, device_kind
 from pipesim.core.teams import Team, Widths, teams_of
 from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.studies.loading import bundled_traces, load_cluster, load_plan, load_trace
+from pipesim.studies.scaled_widths import scaled
 from pipesim.studies.simulation import COMPUTED, MODEL, Simulation, defaults
 from pipesim.topologies import TOPOLOGIES, parts
 from pipesim.topologies.hosts import cluster_file
@@ -88,7 +89,9 @@ def trace_of(simulation: Simulation, cluster: Cluster) -> Trace:
         model = computed_instead(simulation, trace, cluster)
     if not model:
         _check_not_computed(simulation)
-        return trace
+        return _at_all_widths(simulation, trace, cluster) if simulation.scale_widths else trace
+    if simulation.scale_widths:
+        raise InputError(f"scale_widths has no effect: {quoted(model)} is computed at the widths that it is used at")
     if isinstance(simulation.cluster, str) and simulation.device is None and is_default_kind(simulation.cluster):
         raise InputError(
             f"model {quoted(model)} is computed for a kind of device, and the cluster {quoted(simulation.cluster)} "
@@ -188,7 +191,21 @@ def computed_instead(simulation: Simulation, trace: Trace, cluster: Cluster) -> 
     kinds = {device.kind for device in cluster.devices}
     timed = ANY_KIND in trace.device_kinds or kinds <= set(trace.device_kinds)
     default = isinstance(simulation.cluster, str) and simulation.device is None and is_default_kind(simulation.cluster)
-    return "" if (default or timed) and widths_of(simulation, trace) in trace.widths else name
+    wide = simulation.scale_widths or widths_of(simulation, trace) in trace.widths
+    return "" if (default or timed) and wide else name
+
+
+def _at_all_widths(simulation: Simulation, trace: Trace, cluster: Cluster) -> Trace:
+    """The trace at the widths of all stages, scaled to those that it was not timed at."""
+    plan = None if simulation.plan is None else load_plan(simulation.plan)
+    own = widths_of(simulation, trace)
+    wanted = [own] if plan is None else [replace(plan.widths(n), expert=own.expert) for n in range(len(plan.stages))]
+
+    def link_of(kind: str, width: int) -> TeamLink | None:
+        devices = tuple(device for device in cluster.devices if device.kind == kind)
+        return team_link(cluster, teams_of(replace(cluster, devices=devices), width)[0]) if devices else None
+
+    return scaled(trace, wanted, link_of)
 
 
 def is_default_kind(cluster: str) -> bool:

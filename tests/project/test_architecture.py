@@ -29,8 +29,8 @@ analysis: metrics curves channels spread trace_diff ledger joint_samples bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* json_data*
-studies: simulation loading sources origins pricing ordering memory_fit setups remedies certified replay performance
-      results calibration comparison whatif equal_stages rebuilding store sweep_options sweep
+studies: simulation loading scaled_widths sources origins pricing ordering memory_fit setups remedies certified replay
+      performance results calibration comparison whatif equal_stages rebuilding store sweep_options sweep
 cli
 """
 

@@ -55,6 +55,7 @@ VALUES = {
     "interleave": 2,
     "context": 2,
     "expert": 2,
+    "scale_widths": True,
     "sequence_parallel": True,
     "tensor_overlap": 0.5,
     "scatter_sends": True,

@@ -45,7 +45,7 @@ UNPLANNED: dict[str, Any] = {
 # What the trace of a point depends on, where it is recorded, and where it may be computed for the cluster.
 _RECORDED = ("trace", "microbatch_size", "tensor", "context", "expert")
 _COMPUTED = (*_RECORDED, "architecture", "efficiency", "cluster", "device", "sequence", "precision",
-             "sequence_parallel", "tensor_overlap", "framework")  # fmt: skip
+             "sequence_parallel", "tensor_overlap", "framework", "scale_widths")  # fmt: skip
 _READ = ("trace", "plan", "scheduler", "scenario", "background")  # fields whose files were read before
 
 
@@ -133,7 +133,7 @@ class Worker:
 
     def _is_recorded(self, point: Simulation) -> bool:
         """Whether a point's times do not depend on its cluster."""
-        return point.trace is not None and not may_be_model(point.trace)
+        return point.trace is not None and not may_be_model(point.trace) and not point.scale_widths
 
     # What is kept; arguments are text and numbers.
 
@@ -147,7 +147,8 @@ class Worker:
         kind_of = (reduced.trace, reduced.architecture) if reduced.device is None else (None, None)
         cluster = self._cluster(reduced.cluster, reduced.device, kind_of)
         read = self._read("architecture", reduced.architecture) or reduced.architecture
-        return sources.trace_of(replace(reduced, architecture=read), cluster)
+        trace = self._read("trace", reduced.trace) if reduced.scale_widths else None
+        return sources.trace_of(replace(reduced, architecture=read, trace=trace or reduced.trace), cluster)
 
     def _make_costs(self, reduced: Simulation, scaling: str, weight_share: float) -> Costs:
         return setups.costs_in(replace(reduced, scaling=scaling, weight_share=weight_share), self._trace(reduced))
