@@ -22,7 +22,7 @@ module imports only those that stand before it.
     planners*  schedulers*                                   decisions
     engines*    program to timeline
     frameworks  files of training frameworks: models of Hugging Face
-    display     text figures timeline_files json_data
+    display     text figures timeline_files execution_traces json_data
     studies     simulation loading scaled_widths sources origins pricing ordering memory_fit setups remedies certified
                 replay performance results calibration comparison whatif equal_stages rebuilding store sweep_options
                 sweep
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from pipesim.core.timeline import Timeline as Timeline
     from pipesim.core.trace import Trace as Trace
     from pipesim.display import figures as plot  # noqa: F401 - offered below under this name
+    from pipesim.display.execution_traces import export_execution_traces as export_execution_traces
     from pipesim.display.figures import gantt as gantt
     from pipesim.display.timeline_files import export as export_timeline  # noqa: F401 - offered below under this name
     from pipesim.engines.by_name import run as run
@@ -123,6 +124,7 @@ _PUBLIC = {
     "bound": "pipesim.studies.certified:bound",
     "compare": "pipesim.studies.comparison:compare",
     "costs_of": "pipesim.core.costs:costs_of",
+    "export_execution_traces": "pipesim.display.execution_traces:export_execution_traces",
     "export_timeline": "pipesim.display.timeline_files:export",
     "find_plan": "pipesim.studies.results:find_plan",
     "gantt": "pipesim.display.figures:gantt",

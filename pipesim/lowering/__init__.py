@@ -9,13 +9,13 @@
 A task's index settles ties: compute first, then transfers by microbatch, gradients before activations.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base import units
-from pipesim.base.arrays import Ragged
+from pipesim.base.arrays import Ints, Ragged
 from pipesim.base.errors import PipesimError, RefusedError
 from pipesim.core import legality
 from pipesim.core import plan as plans
@@ -31,10 +31,21 @@ from pipesim.lowering.draws import DRAWS, Draw, redraw
 from pipesim.lowering.memory import state_factor, static_memory
 from pipesim.lowering.reductions import add_exchanges
 from pipesim.lowering.setup import DEFAULTS, Options, Setup
-from pipesim.lowering.tasks import Tasks
+from pipesim.lowering.tasks import RingTasks, Tasks
 from pipesim.lowering.transfers import add_transfers
 
-__all__ = ["DEFAULTS", "DRAWS", "Draw", "Options", "Setup", "lower", "redraw", "state_factor"]
+__all__ = [
+    "DEFAULTS", "DRAWS", "Draw", "Ends", "Options", "Setup", "lower", "lower_with_ends", "redraw", "state_factor",
+]  # fmt: skip
+
+
+class Ends(NamedTuple):
+    """Between which GPUs, by their index in the cluster, the messages of a program are, and which are collectives."""
+
+    source: Ints  # per task; -1 for what is no message
+    target: Ints
+    rings: tuple[RingTasks, ...]
+    norm: int | None  # the task with which all GPUs sum the norm of the gradients
 
 
 def lower(setup: Setup) -> Program:
@@ -44,6 +55,17 @@ def lower(setup: Setup) -> Program:
     >>> len(program), program.label(0)
     (12, '0F0 on gpu0')
     """
+    return _assemble(_tasks(setup), setup)
+
+
+def lower_with_ends(setup: Setup) -> tuple[Program, Ends]:
+    """The same, and between which GPUs its messages are."""
+    tasks = _tasks(setup)
+    return _assemble(tasks, setup), _ends(tasks)
+
+
+def _tasks(setup: Setup) -> Tasks:
+    """The tasks of all passes."""
     plans.check_fits(setup.plan, setup.costs.model, setup.cluster)
     legality.check(setup.schedule, setup.plan)
     setup.scenario.check_devices(setup.cluster)
@@ -53,7 +75,14 @@ def lower(setup: Setup) -> Program:
     add_optimizer(tasks, setup)
     add_transfers(tasks, setup)
     add_exchanges(tasks, setup)
-    return _assemble(tasks, setup)
+    return tasks
+
+
+def _ends(tasks: Tasks) -> Ends:
+    source, target = np.full((2, tasks.count), -1, np.int64)
+    for index, *both in tasks.ends:
+        source[index], target[index] = both
+    return Ends(source, target, tuple(tasks.rings), tasks.norm)
 
 
 def _assemble(tasks: Tasks, setup: Setup) -> Program:

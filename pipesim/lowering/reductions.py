@@ -29,7 +29,7 @@ from pipesim.core.cluster import Cluster
 from pipesim.core.program import ALL_GATHER, ALL_REDUCE, BACKWARD, FORWARD, INPUT, WEIGHT
 from pipesim.lowering.messages import Alone, alone
 from pipesim.lowering.setup import Setup
-from pipesim.lowering.tasks import Tasks
+from pipesim.lowering.tasks import RingTasks, Sort, Tasks
 
 Edges = list[tuple[str, str]]
 
@@ -219,7 +219,9 @@ def _add_norm(tasks: Tasks, setup: Setup, ends: list[Ints]) -> Ints:
     """A number that all devices sum: a task without bytes that needs all of them, as long as a tree's latencies."""
     gpus = setup.plan.gpus
     delay = setup.cluster.route(gpus[0], gpus[-1]).delay * 2 * np.ceil(np.log2(len(gpus)))
-    return _add_pause(tasks, 0, units.ns_of(delay), np.unique(np.concatenate(ends)))
+    summed = _add_pause(tasks, 0, units.ns_of(delay), np.unique(np.concatenate(ends)))
+    tasks.norm = int(summed[0])
+    return summed
 
 
 def _add_step(tasks: Tasks, setup: Setup, exchange: Exchange, done: Ints) -> None:
@@ -277,6 +279,7 @@ def _add_rings(tasks: Tasks, setup: Setup, stage: int, collective: RingGroups, n
     groups, rounds, size, kind = collective
     edges: Edges = []
     messages: list[Alone] = []
+    sizes: list[tuple[int, float]] = []  # of each ring: GPUs, and bytes of a message
     for group in groups:
         rings = rings_of(group, setup.cluster) if setup.options.rings == "all" else [in_ring(group, setup.cluster)]
         k, part = len(group), size / len(group) / len(rings)
@@ -288,6 +291,7 @@ def _add_rings(tasks: Tasks, setup: Setup, stage: int, collective: RingGroups, n
         for ring in rings:
             around = [*pairwise(ring), (ring[-1], ring[0])]
             edges += around
+            sizes.append((k, part))
             messages += [alone(setup.cluster, a, b, part, rounds * (k - 1)) for a, b in around]
     index = tasks.add(
         len(edges),
@@ -302,6 +306,13 @@ def _add_rings(tasks: Tasks, setup: Setup, stage: int, collective: RingGroups, n
     )
     tasks.routes.append(Ragged.of([message.media for message in messages]))
     tasks.needs.append((np.repeat(index, len(needs)), np.tile(needs, len(index))))
+    if setup.sharing_rule.has_links:
+        place = setup.cluster.index
+        source, target = np.array([(place[a], place[b]) for a, b in edges]).T
+        tasks.ends.append((index, source, target))
+        length, parts = np.array([k for k, _ in sizes]), np.array([part for _, part in sizes])
+        sort: Sort = "all_reduce" if rounds == 2 else "all_gather" if kind == ALL_GATHER else "reduce_scatter"
+        tasks.rings.append(RingTasks(sort, index[0] + np.cumsum(length) - length, length, parts))
     return index
 
 

@@ -1,14 +1,26 @@
 """The columns of a program under construction."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.base.arrays import Ints, Ragged
+from pipesim.base.arrays import Floats, Ints, Ragged
 
 Column = NDArray[Any]
+
+
+Sort = Literal["all_reduce", "reduce_scatter", "all_gather"]
+
+
+class RingTasks(NamedTuple):
+    """Collectives of one sort: in each, some GPUs exchange in a ring, with a task for each edge in its order."""
+
+    sort: Sort
+    first: Ints  # the task of the first edge of each ring; the last edge leads back to the first GPU
+    length: Ints  # GPUs
+    part: Floats  # bytes of one message, of which an edge carries length - 1, or for an all-reduce twice as many
 
 
 @dataclass
@@ -21,6 +33,11 @@ class Tasks:
     channels: list[tuple[str, float]] = field(default_factory=list)  # under `channel`: the abstract media
     ring_of: dict[int, Ints] = field(default_factory=dict)  # stage -> its all-reduce tasks
     optimizer_of: dict[int, int] = field(default_factory=dict)  # slot -> its optimizer task
+    ends: list[tuple[Ints, Ints, Ints]] = field(
+        default_factory=list
+    )  # (message, its source, its target): GPUs by index
+    rings: list[RingTasks] = field(default_factory=list)
+    norm: int | None = None  # the task with which all GPUs sum the norm of the gradients
     count: int = 0
 
     def add(self, count: int, **columns: Column | float) -> Ints:

@@ -19,7 +19,7 @@ from pipesim.core.teams import Widths
 from pipesim.lowering.messages import Alone, alone
 from pipesim.lowering.posting import connect
 from pipesim.lowering.setup import Setup
-from pipesim.lowering.tasks import Tasks
+from pipesim.lowering.tasks import RingTasks, Tasks
 
 
 class Pairs(NamedTuple):
@@ -154,6 +154,7 @@ def _add_pair_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
         limit=timing.limit,
     )
     tasks.routes.append(timing.routes)
+    tasks.ends.append((index, timing.source, timing.target))
     made, used = pairs.ends(setup)
     connect(tasks, setup, index, made, used, pairs.kind)
     if setup.options.scatter_sends and setup.has_teams and not setup.costs.model.sequence_parallel:
@@ -168,21 +169,27 @@ def _add_team_gathers(tasks: Tasks, setup: Setup, pairs: Pairs, index: Ints, use
     slots = len(setup.slots)
     code = ((pairs.microbatch * 2 + (pairs.kind == ACTIVATION)) * slots + pairs.source) * slots + pairs.target
     tensors, first, of_message = np.unique(code, return_index=True, return_inverse=True)
-    known: dict[tuple[int, int], list[Alone]] = {}
-    edges: list[list[Alone]] = []
+    known: dict[tuple[int, int], list[_Edge]] = {}
+    edges: list[list[_Edge]] = []
+    widths: list[int] = []
     for n, slot in zip(pairs.source[first].tolist(), pairs.target[first].tolist(), strict=True):
         (stage, _), (other, rank) = setup.slots[n], setup.slots[slot]
+        width = setup.plan.widths(other).tensor
         if (n, slot) not in known:
-            team, width = setup.members(rank), setup.plan.widths(other).tensor
+            team = setup.members(rank)
             part = _cut_bytes(setup, stage, other) / len(team)
             rings = [team[i : i + width] for i in range(0, len(team), width) if width > 1]
             around = [edge for ring in rings for edge in zip(ring, (*ring[1:], ring[0]), strict=True)]
-            known[n, slot] = [alone(setup.cluster, a, b, part, width - 1) for a, b in around]
+            place = setup.cluster.index
+            known[n, slot] = [
+                _Edge(alone(setup.cluster, a, b, part, width - 1), place[a], place[b], part) for a, b in around
+            ]
         edges.append(known[n, slot])
+        widths.append(width)
     tensor = np.repeat(np.arange(len(tensors)), [len(ring) for ring in edges])
     if not len(tensor):
         return
-    rows, messages = first[tensor], [edge for ring in edges for edge in ring]
+    rows, messages = first[tensor], [edge.message for ring in edges for edge in ring]
     stage_of, rank_of = np.array(setup.slots).T
     gathered = tasks.add(
         len(rows),
@@ -197,12 +204,31 @@ def _add_team_gathers(tasks: Tasks, setup: Setup, pairs: Pairs, index: Ints, use
         limit=np.array([edge.limit for edge in messages]),
     )
     tasks.routes.append(Ragged.of([edge.media for edge in messages]))
+    _record_gathers(tasks, gathered, edges, np.array(widths)[tensor])
     tasks.needs.append((used[rows], gathered))
     # Each edge waits for all messages of its tensor.
     starts = np.searchsorted(tensor, np.arange(len(tensors) + 1))
     count = np.diff(starts)[of_message]
     places = np.repeat(starts[of_message], count) + _counted(count)
     tasks.needs.append((gathered[places], np.repeat(index, count)))
+
+
+class _Edge(NamedTuple):
+    """One edge of a ring: its messages together, between which GPUs, and bytes of each message."""
+
+    message: Alone
+    source: int
+    target: int
+    part: float
+
+
+def _record_gathers(tasks: Tasks, gathered: Ints, edges: list[list[_Edge]], width: Ints) -> None:
+    """Between which GPUs they are: of the edges of a tensor, every `width` are a ring."""
+    every = [edge for ring in edges for edge in ring]
+    source, target, part = (np.array([getattr(edge, name) for edge in every]) for name in ("source", "target", "part"))
+    tasks.ends.append((gathered, source, target))
+    first = np.flatnonzero(np.concatenate([np.arange(len(ring)) for ring in edges]) % width == 0)
+    tasks.rings.append(RingTasks("all_gather", gathered[first], width[first], part[first]))
 
 
 def _counted(count: Ints) -> Ints:
@@ -250,6 +276,8 @@ class Timing(NamedTuple):
     size: Floats
     limit: Floats
     routes: Ragged
+    source: Ints  # GPUs, by their index in the cluster
+    target: Ints
 
     @classmethod
     def of(cls, setup: Setup, pairs: Pairs) -> "Timing":
@@ -259,15 +287,18 @@ class Timing(NamedTuple):
         towards = np.argsort(unique % slots, kind="stable")  # routes to one target are found together
         cut_bytes = functools.cache(functools.partial(_cut_bytes, setup))
         by_code: dict[int, Alone] = {}
+        gpus: dict[int, tuple[int, int]] = {}
         for code in unique[towards].tolist():
             rest, target = divmod(code, slots)
             (n, rank), (n2, rank2) = (setup.slots[slot] for slot in (rest % slots, target))
             message = _messages(setup, n, n2)[rest // slots] if setup.has_teams else WHOLE
             ends = setup.members(rank)[message.source], setup.members(rank2)[message.target]
             by_code[code] = alone(setup.cluster, *ends, cut_bytes(n, n2) * message.part, 1)
+            gpus[code] = setup.cluster.index[ends[0]], setup.cluster.index[ends[1]]
         found = [by_code[code] for code in unique.tolist()]
         duration, delay, size, limit = (np.array([row[i] for row in found])[inverse] for i in range(4))
-        return cls(duration, delay, size, limit, Ragged.of([row.media for row in found]).take(inverse))
+        source, target = np.array([gpus[code] for code in unique.tolist()])[inverse].T
+        return cls(duration, delay, size, limit, Ragged.of([row.media for row in found]).take(inverse), source, target)
 
 
 def _cut_bytes(setup: Setup, stage: int, other: int) -> float:

@@ -28,7 +28,7 @@ lowering
 analysis: metrics curves channels spread trace_diff ledger joint_samples bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
-display: text* figures* timeline_files* json_data*
+display: text* figures* timeline_files* execution_traces* json_data*
 studies: simulation loading scaled_widths sources origins pricing ordering memory_fit setups remedies certified replay
       performance results calibration comparison whatif equal_stages rebuilding store sweep_options sweep
 cli

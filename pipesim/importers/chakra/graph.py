@@ -23,7 +23,7 @@ from pipesim.base import serialisation
 from pipesim.base.arrays import Ints, Ragged
 from pipesim.base.errors import FormatError, InputError, shown, within
 from pipesim.importers.chakra import node_messages
-from pipesim.importers.chakra.node_messages import COLLECTIVE, COLLECTIVES, METADATA, RECEIVE, SEND, Node
+from pipesim.importers.chakra.node_messages import COLLECTIVE, COLLECTIVES, METADATA, RANKS, RECEIVE, SEND, Node
 
 Groups = dict[str, tuple[int, ...]]
 
@@ -135,8 +135,17 @@ def _ranks_in(name: str, value: Any) -> tuple[int, ...]:  # noqa: ANN401 - what 
     return tuple(value)
 
 
+def _is_rank(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) < 7
+
+
 def _groups_in(node: Node) -> Groups:
-    """The process groups that a metadata node lists, as PyTorch writes them: JSON in a list in a text."""
+    """The group of a collective that states its ranks; those that a metadata node lists, JSON in a list in a text."""
+    if node.type == COLLECTIVE and RANKS in node.attributes:
+        name, listed = str(node.attributes.get("pg_name", ""))[:60], str(node.attributes[RANKS])
+        words = listed.split(",")
+        with within(f"node {node.id}: {RANKS}"):
+            return {name: _ranks_in(name, [int(word) for word in words] if all(map(_is_rank, words)) else listed)}
     start, stop = node.values.find("[{"), node.values.rfind("}]")
     if node.type != METADATA or start < 0 or stop < start:
         return {}

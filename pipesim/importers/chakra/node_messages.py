@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from pipesim.base import files
 from pipesim.base.errors import FormatError, shown, within
+from pipesim.core.program import KINDS
 from pipesim.importers.chakra import wire
 from pipesim.importers.chakra.wire import Field
 
@@ -34,6 +35,13 @@ Value = float | str | tuple[bool, ...]
 _NOTHING: Mapping[str, Value] = MappingProxyType({})
 _NO_OUTPUTS = ("", "")
 
+TASK, NS, BYTES, KIND, STAGE, MICROBATCH, RANKS = (
+    "pipesim_task", "pipesim_ns", "pipesim_bytes", "pipesim_kind", "pipesim_stage", "pipesim_microbatch",
+    "pipesim_ranks",
+)  # fmt: skip
+"""What pipesim writes beside Chakra's own attributes, so that it reads its own files to the nanosecond: the number of a
+task (nodes of several ranks that compute as one task have the same), its nanoseconds, the bytes of a message where they
+are not whole, what the task is, and the ranks of a process group, with commas."""
 # The attributes that are kept, and the largest value of each number.
 NUMBERS = {
     "comm_size": 2**62,
@@ -46,8 +54,14 @@ NUMBERS = {
     "is_cpu_op": 1,
     "seq_id": 2**62,
     "fw_tid": 2**62,
+    TASK: 2**62,
+    NS: 2**62,
+    BYTES: 2**62,
+    KIND: len(KINDS) - 1,
+    STAGE: 2**31,
+    MICROBATCH: 2**31,
 }
-_TEXTS = {"pg_name"}
+_TEXTS = {"pg_name", RANKS}
 _LISTS = {"involved_dim"}
 _MAY_BE_NEGATIVE = {"seq_id", "fw_tid", "comm_tag"}
 
@@ -75,6 +89,17 @@ class Node:
     values: str  # of the inputs, where the node is about process groups
     outputs: tuple[str, str]  # shapes and types
     attributes: Mapping[str, Value]
+
+    @property
+    def task(self) -> int:
+        """The number of its task, if pipesim wrote it; else -1."""
+        return self.number(TASK, -1)
+
+    @property
+    def size(self) -> float:
+        """Bytes of a message."""
+        value = self.attributes.get(BYTES, self.number("comm_size"))
+        return float(value) if isinstance(value, int | float) else 0.0
 
     def number(self, name: str, default: int = 0) -> int:
         """An attribute that is a number."""

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from pipesim.base.errors import InputError, shown
+from pipesim.core.program import OPTIMIZER
 from pipesim.importers.chakra.graph import Graph
-from pipesim.importers.chakra.node_messages import COMPUTE
+from pipesim.importers.chakra.node_messages import COMPUTE, KIND
 
 Phase = Literal["forward", "backward", "input", "weight"]
 PHASES: tuple[Phase, ...] = ("forward", "backward", "input", "weight")
@@ -35,8 +36,8 @@ class LayerPhase(NamedTuple):
 
 
 def computing(graph: Graph) -> list[int]:
-    """The nodes that compute: those of devices, or those of hosts if there are no others."""
-    nodes = [number for number, node in enumerate(graph.nodes) if node.type == COMPUTE]
+    """The nodes that compute layers: those of devices, or those of hosts if there are no others."""
+    nodes = [n for n, node in enumerate(graph.nodes) if node.type == COMPUTE and node.number(KIND) < OPTIMIZER]
     on_devices = [number for number in nodes if not graph.nodes[number].number("is_cpu_op")]
     return (
         on_devices if any(graph.nodes[n].duration_us or graph.nodes[n].number("num_ops") for n in on_devices) else nodes

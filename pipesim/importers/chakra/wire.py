@@ -87,6 +87,27 @@ def packed(data: bytes, start: int, stop: int) -> Iterator[int]:
         yield value
 
 
+def encoded(value: int) -> bytes:
+    """A varint; a negative number has all its 64 bits."""
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def number_field(number: int, value: int) -> bytes:
+    """A field that is a varint."""
+    return encoded(number << 3 | VARINT) + encoded(value)
+
+
+def bytes_field(number: int, value: bytes) -> bytes:
+    """A field that is text, a message or packed numbers."""
+    return encoded(number << 3 | BYTES) + encoded(len(value)) + value
+
+
 def signed(value: int) -> int:
     """The signed number with these 64 bits."""
     return value - (1 << 64) if value >> 63 else value
