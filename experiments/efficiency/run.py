@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from iterations import MEASURED, Fitted, Row, layers_of, read, seconds, whole
@@ -230,15 +230,19 @@ def a100() -> Device:
     )
 
 
-def v100() -> Device:
-    """fp16; the memory, launches and attention of an A100."""
-    rows = [row for row in read("megatron_published") if row["gpu"].startswith("V100")]
+def v100(name: str, source: str) -> Device:
+    """fp16; the memory, launches and attention of an A100. BigScience's are SXM2 with 300 W, those of a DGX-2 SXM3 with
+    350 W.
+
+    The network of BigScience is fitted beside.
+    """
+    rows = [row for row in read(source) if row["gpu"].startswith("V100") and row["microbatch"] and row["heads"]]
     return Device(
-        "v100",
-        (iterations("megatron_published", rows),),
+        name,
+        (iterations(source, rows),),
         (),
-        ("product",),
-        lambda: Fitted(replace(device_curves.CURVES["a100"]["fp16"], product=0.6)),
+        ("product", "network") if source == "bigscience" else ("product",),
+        lambda: Fitted(replace(device_curves.CURVES["a100"]["fp16"], product=0.6), 8e9),
     )
 
 
@@ -267,7 +271,13 @@ def b200() -> Device:
     )
 
 
-DEVICES = {"a100": a100, "v100": v100, "b200": b200, "h100 fp8": h100_fp8}
+DEVICES: Mapping[str, Callable[[], Device]] = {
+    "a100": a100,
+    "v100": partial(v100, "v100", "bigscience"),
+    "v100-sxm3": partial(v100, "v100-sxm3", "megatron_published"),
+    "b200": b200,
+    "h100 fp8": h100_fp8,
+}
 
 
 def nccl() -> tuple[float, float, float]:

@@ -124,7 +124,12 @@ A100 = DeviceCurve(
     product=0.72, attention=0.51, memory=0.85, launch_s=14e-6, unaligned=0.034,
     source="183 measurements of GPTs: Megatron-LM, vTrain, BigScience, zero-bubble; attention: SimuMax's operators",
 )  # fmt: skip
-V100 = replace(A100, product=0.79, source="4 iterations of GPTs in Megatron-LM; the rest of a100")
+V100 = replace(A100, product=0.54, source="50 iterations of GPTs in BigScience; the rest of a100")
+V100_SXM3 = replace(A100, product=0.79, source="4 iterations of GPTs in Megatron-LM on a DGX-2; the rest of a100")
+H100 = replace(
+    A100, product=0.67, origin="nearest",
+    source="a100: 0.72 x 80.3 % / 86.9 %, the largest products that are published of both devices",
+)  # fmt: skip
 H100_FP8 = replace(A100, product=0.59, source="13 iterations of GPT-3 175B in MLPerf; the rest of a100")
 B200 = DeviceCurve(
     product=0.48, attention=0.44, memory=0.67, launch_s=49e-6,
@@ -134,13 +139,15 @@ B200 = DeviceCurve(
 # Generation -> precision -> constants; fp16 and bf16 run on the same units at the same rate.
 CURVES: Mapping[str, Mapping[str, DeviceCurve]] = {
     "v100": {"fp16": V100},
+    "v100-sxm3": {"fp16": V100_SXM3},
     "a100": {"fp16": A100, "bf16": A100},
-    "h100": {"fp8": H100_FP8},
+    "h100": {"fp16": H100, "bf16": H100, "fp8": H100_FP8},
     "b200": {"fp16": B200, "bf16": B200},
 }
 # Beginning of a kind's name -> the generations whose constants it takes, the first that has the precision.
 NEAREST: Mapping[str, tuple[str, ...]] = {
     "v100": ("v100",), "titan-v": ("v100",), "titan-rtx": ("v100",), "rtx2080ti": ("v100",), "t4": ("v100",),
+    "h100": ("h100",), "h200": ("h100",), "gh200": ("h100",), "h20-": ("h100",),
     "b200": ("b200", "h100"), "gb200": ("b200", "h100"), "b300": ("b200", "h100"),
 }  # fmt: skip
 OTHERWISE = ("a100", "h100")
@@ -155,7 +162,8 @@ def curve_of(kind: str, precision: str) -> DeviceCurve | None:
         calibrations = calibrations_of(kind)
         own = next((one for one in calibrations if one.precision == precision), None)
         return calibrated(own) if own else curve_of(calibrations[0].base, precision)
-    fitted = CURVES.get(kind.partition("-")[0], {})
+    own_names = [name for name in CURVES if f"{kind}-".startswith(f"{name}-")]
+    fitted = CURVES[max(own_names, key=len)] if own_names else {}
     if precision in fitted:
         return fitted[precision]
     generations = next((NEAREST[start] for start in NEAREST if kind.startswith(start)), OTHERWISE)

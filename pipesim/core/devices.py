@@ -48,6 +48,7 @@ DEVICE_KINDS: dict[str, DeviceKind] = dict(
         # name, memory (GiB), its bandwidth (GB/s), links together in each direction (GB/s), data sheet, peaks (TFLOP/s)
         _kind("v100-16gb", 16, 900, 150, "NVIDIA Tesla V100 data sheet (SXM2)", **_V100),
         _kind("v100-32gb", 32, 900, 150, "NVIDIA Tesla V100 data sheet (SXM2)", **_V100),
+        _kind("v100-sxm3-32gb", 32, 900, 150, "NVIDIA DGX-2 data sheet, a sixteenth of it (SXM3)", **_V100),
         _kind("a100-40gb", 40, 1555, 300, "NVIDIA A100 data sheet (SXM4)", **_A100),
         _kind("a100-80gb", 80, 2039, 300, "NVIDIA A100 data sheet (SXM4)", **_A100),
         _kind("a800-80gb", 80, 2039, 200, "NVIDIA A800 data sheet (SXM4)", **_A100),

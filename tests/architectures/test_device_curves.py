@@ -69,7 +69,8 @@ def test_every_kind_has_a_curve_and_says_whether_it_was_fitted_on_it():
                 assert curve is None
             else:
                 generation = name.partition("-")[0]
-                assert (curve.origin == "fitted") == (precision in CURVES.get(generation, {}))
+                own = CURVES.get(generation, {}).get(precision)
+                assert (curve.origin == "fitted") == (own is not None and own.origin == "fitted")
                 assert curve.source
 
 
@@ -112,7 +113,8 @@ def experiment():
 
 
 @pytest.mark.parametrize(
-    ("device", "precision"), [("a100", "bf16"), ("v100", "fp16"), ("b200", "bf16"), ("h100 fp8", "fp8")]
+    ("device", "precision"),
+    [("a100", "bf16"), ("v100", "fp16"), ("v100-sxm3", "fp16"), ("b200", "bf16"), ("h100 fp8", "fp8")],
 )
 def test_the_constants_are_those_that_the_experiment_fits_and_its_readme_shows(experiment, device, precision):
     curve = experiment.rounded(experiment.DEVICES[device]().fitted().curve)
@@ -126,3 +128,14 @@ def test_collectives_reach_the_part_that_the_experiment_fits(experiment):
     part, step, error = experiment.nccl()
     assert (round(part, 2), round(step, 7)) == (NCCL_EFFICIENCY, NCCL_STEP_S)
     assert error < 0.06
+
+
+def test_a_kind_takes_the_constants_with_the_longest_name_that_begins_its_own():
+    assert curve_of("v100-sxm3-32gb", "fp16") == CURVES["v100-sxm3"]["fp16"]
+    assert curve_of("v100-32gb", "fp16") == CURVES["v100"]["fp16"]
+
+
+def test_h100s_in_16_bits_have_the_products_of_a100s_in_the_ratio_of_the_largest_published_and_are_not_called_fitted():
+    curve = curve_of("h100-80gb", "bf16")
+    assert curve.product == pytest.approx(CURVES["a100"]["bf16"].product * 0.803 / 0.869, abs=0.005)
+    assert (curve.origin, curve_of("h200-141gb", "bf16").product) == ("nearest", curve.product)
