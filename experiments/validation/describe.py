@@ -21,6 +21,14 @@ Description = dict[str, Any]
 
 SCHEDULERS = {"zb_1p": "zb_1p", "zb_2p": "zb_2p", "zb_v": "zb_v"}
 NVSWITCH_A100 = "300 GB/s"
+# Clocks of an A100: its boost, and what its power limit sustains under HPL (glennklockwood.com/garden/peak-FLOPS).
+BOOST_MHZ, SUSTAINED_MHZ = 1410, 1305
+# Bytes/s of a node's network on Jean Zay: of 4 Omni-Path links, and what its users' all-reduces reached.
+JEAN_ZAY = {
+    "hardware": {"A100": "100 Gb/s", "V100": "100 Gb/s"},
+    "two nodes": {"A100": "33.75 Gb/s", "V100": "33.75 Gb/s"},
+    "four nodes": {"A100": "10.14 Gb/s", "V100": "21.1 Gb/s"},
+}
 
 
 def servers(shape: tuple[int, int], intra: str, inter: str, nics: int, device: str) -> str:
@@ -84,6 +92,7 @@ def zero_bubble(
     fused: bool = False,
     message: str = "delay",
     others: str = "as blocks",
+    clock: str = "sustained",
     unit: float = 2**30,
 ) -> Description:
     """Stages with profiled times where there are any; else computed."""
@@ -112,6 +121,8 @@ def zero_bubble(
         bandwidth, latency = made.layers[0].output_bytes / delay, 0.0
     cluster = f"flat({row['gpus']}, {bandwidth!r}, latency={latency!r}, device='a100-80gb')"
     trace = profiles.of_stages(row, made, profile, others=others)
+    if clock == "sustained":  # the profile's passes were timed one by one, synchronized before and after
+        fields["sustained"] = BOOST_MHZ / SUSTAINED_MHZ
     return common(row, "megatron-v2", trace=trace, cluster=cluster, **fields)
 
 
@@ -123,7 +134,7 @@ def megatron_published(
     size = min(size, whole(row, "global_batch") // whole(row, "dp"))
     nodes, per_node = nodes_of(row)
     if row["gpu"].startswith("V100"):
-        cluster = servers((nodes, per_node), "150 GB/s", "100 Gb/s", min(8, per_node), "v100-32gb")
+        cluster = servers((nodes, per_node), "150 GB/s", "100 Gb/s", min(8, per_node), "v100-sxm3-32gb")
     else:
         kind = "a100-80gb" if row["gpu"] == "A100-80GB" else device
         cluster = servers((nodes, per_node), NVSWITCH_A100, "200 Gb/s", per_node, kind)
@@ -158,19 +169,13 @@ def chunks_of(row: Row, microbatch: int, chunks: str) -> int:
     return min(fitting, default=1)
 
 
-def bigscience(row: Row, *, precision: str = "fp16", network: str = "hardware") -> Description:
+def bigscience(row: Row, *, precision: str = "fp16", network: str = "two nodes") -> Description:
     """Jean Zay; DeepSpeed on A100s, Megatron-LM or DeepSpeed on V100s."""
     nodes, per_node = nodes_of(row)
     is_a100 = row["gpu"].startswith("A100")
-    speed = {("hardware", True): "100 Gb/s", ("hardware", False): "100 Gb/s", ("measured", True): "10.14 Gb/s"}
-    nics = min(4, per_node)
-    cluster = servers(
-        (nodes, per_node),
-        NVSWITCH_A100 if is_a100 else "150 GB/s",
-        speed.get((network, is_a100), "21.1 Gb/s"),
-        nics,
-        row["gpu"].lower(),
-    )
+    speed = JEAN_ZAY[network][row["gpu"][:4]]
+    inside = NVSWITCH_A100 if is_a100 else "150 GB/s"
+    cluster = servers((nodes, per_node), inside, speed, min(4, per_node), row["gpu"].lower())
     fields: Description = {"precision": row["precision"] if row["precision"] in {"fp16", "bf16"} else precision}
     if row["optimizer_note"].startswith("fp32 gradient"):
         fields["gradient_precision"] = "fp32"
@@ -247,6 +252,7 @@ OTHERS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "fused attention": {"fused": True},
         "messages as bytes over a bandwidth": {"message": "bandwidth"},
         "embedding and head with computed times": {"others": "computed"},
+        "profile at the clock of the iteration": {"clock": "of the profile"},
         "GB of 10^9 bytes": {"unit": 1e9},
     },
     "megatron_published": {
@@ -255,7 +261,11 @@ OTHERS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         **{f"microbatch size {size}": {"microbatch": size} for size in (1, 2, 4, 8)},
         "A100s of 2020 with 80 GB": {"device": "a100-80gb"},
     },
-    "bigscience": {"bf16 where not stated": {"precision": "bf16"}, "network as measured": {"network": "measured"}},
+    "bigscience": {
+        "bf16 where not stated": {"precision": "bf16"},
+        "network of the hardware": {"network": "hardware"},
+        "network as all-reduces of 4 nodes reached": {"network": "four nodes"},
+    },
     "vtrain": {"vocabulary 51200": {"vocabulary": 51200}, "A100s with 40 GB": {"device": "a100-40gb"}},
     "mlperf": {"calibrated on the largest system": {"calibrated": "largest"}},
     "simumax": {},
