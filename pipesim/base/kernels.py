@@ -3,7 +3,7 @@
 A kernel also runs as plain Python, and tests compare both. Compiling costs numba's import (a third of a second) and,
 once per machine, the compilation, which is cached on disk. Numba compiles a changed kernel again but does not track the
 kernels that it calls and the records that it takes; so each cache folder is named after the contents of all files
-involved.
+involved. It does not depend on their paths: a copy of a checkout has its kernels compiled.
 
 A kernel may call other kernels, which are plain functions too: as plain Python it calls them as they are, compiled it
 calls their machine code. Arrays that belong together are passed in a NamedTuple.
@@ -22,10 +22,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from types import FunctionType
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 import numpy as np
 
@@ -49,8 +49,10 @@ class _Compiled:
     def _machine_code(self) -> Any:  # noqa: ANN401 - numba declares no types
         import numba  # noqa: PLC0415 - slow to import, and small problems do without it
 
-        with _cache_in(_folder(self.py_func)) as is_cached:
-            return numba.njit(**_options(self.py_func) | {"cache": is_cached})(_linked(self.py_func))
+        code, folder = numba.njit(**_options(self.py_func))(_linked(self.py_func)), _folder(self.py_func)
+        if folder is not None:
+            code._cache = _cache_in(folder, code.py_func)  # noqa: SLF001 - numba's own locators use the path
+        return code
 
     def __call__(self, *arguments: object) -> object:
         return self._machine_code(*arguments)
@@ -121,27 +123,43 @@ def _globals_of(kernel: Callable[..., object]) -> dict[str, Any]:
     return {name: known[name] for name in sorted(names & known.keys())}
 
 
-@contextmanager
-def _cache_in(folder: Path | None) -> Iterator[bool]:
-    """Let numba cache in this folder; yields whether there is one."""
-    import numba  # noqa: PLC0415 - as above
+class _Located(NamedTuple):
+    """Where numba finds and keeps a kernel: by default it depends on the path of the file, here on contents only."""
 
-    config: Any = numba.config  # its settings are not declared
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(folder or before)
-    try:
-        yield folder is not None
-    finally:
-        config.CACHE_DIR = before
+    folder: str
+    line: int
+
+    def from_function(self, kernel: Callable[..., object], file: str) -> "_Located":  # noqa: ARG002 - numba's signature
+        return self
+
+    def get_cache_path(self) -> str:
+        return self.folder
+
+    def ensure_cache_path(self) -> None:
+        Path(self.folder).mkdir(parents=True, exist_ok=True)
+
+    def get_source_stamp(self) -> str:
+        return ""  # the name of the folder changes with the source
+
+    def get_disambiguator(self) -> str:
+        return str(self.line)
+
+
+def _cache_in(folder: Path, kernel: Callable[..., object]) -> Any:  # noqa: ANN401 - numba declares no types
+    """Numba's cache of machine code, in this folder."""
+    from numba.core import caching  # noqa: PLC0415 - as above
+
+    located = _Located(str(folder), kernel.__code__.co_firstlineno)
+    kept: Any = type("Kept", (caching.CompileResultCacheImpl,), {"_locator_classes": [located]})
+    return type("Cache", (caching.FunctionCache,), {"_impl_class": kept})(kernel)
 
 
 def _folder(kernel: Callable[..., object]) -> Path | None:
-    """The cache folder of a kernel, named after the contents of its file and of the kernels it calls."""
-    own = Path(inspect.getfile(kernel))
-    base = _writable_base(own.parent)
+    """The cache folder of a kernel, named after all that its machine code depends on."""
+    base = _writable_base(Path(inspect.getfile(kernel)).parent)
     if base is None:
         return None
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(_files_called(kernel) | {own})))
+    digest = hashlib.sha256(b"".join(sorted(_contents(kernel))))
     return base / f"kernels-{digest.hexdigest()[:12]}"
 
 
@@ -198,13 +216,24 @@ def _warn_once() -> None:
     )
 
 
-def _files_called(kernel: Callable[..., object]) -> set[Path]:
-    """The files of the kernels that this one calls, directly or indirectly, and of the records they take and return."""
-    seen = [getattr(one, "py_func", one) for one in _globals_of(kernel).values()]
-    kernels = [one for one in seen if isinstance(one, FunctionType)]
-    records = [one for one in (*seen, *kernel.__annotations__.values()) if hasattr(one, "_fields")]
-    files = {inspect.getfile(one) for one in (*kernels, *records)}
-    return {Path(file) for file in files}.union(*map(_files_called, kernels))
+def _contents(kernel: Callable[..., object]) -> set[bytes]:
+    """What the machine code of a kernel depends on.
+
+    That are the files of the kernel, of those that it calls and of records that they take and return, and constants.
+    """
+    read = {name: getattr(one, "py_func", one) for name, one in _globals_of(kernel).items()}
+    kernels = [one for one in read.values() if isinstance(one, FunctionType)]
+    records = chain.from_iterable(map(_records, (*read.values(), *kernel.__annotations__.values())))
+    constants = {name: one for name, one in read.items() if isinstance(one, int | float | str | tuple)}
+    files = {inspect.getfile(kernel), *map(inspect.getfile, records)}
+    return {repr(constants).encode(), *(Path(file).read_bytes() for file in files)}.union(*map(_contents, kernels))
+
+
+def _records(annotation: Any) -> Iterator[type]:  # noqa: ANN401 - of any parameter
+    """A record, and those in it; none if it is something else."""
+    if isinstance(annotation, type) and hasattr(annotation, "_fields"):
+        yield annotation
+        yield from chain.from_iterable(map(_records, annotation.__annotations__.values()))
 
 
 def import_compiler() -> None:

@@ -1,6 +1,7 @@
 """Kernels on disk: what is kept of them is never older than what they say."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -43,17 +44,41 @@ def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(called, t
 
 RECORD = "from typing import NamedTuple\n\nclass Pair(NamedTuple):\n    {}: int\n    {}: int\n"
 TAKING = (
-    "from inside import Pair\nfrom pipesim.base.kernels import compiled\n\n"
-    "def first(pair: Pair):\n    return pair.x\n\ndef outer(pair: Pair):\n    return 10 * first(pair)\n\n"
-    "print(compiled(outer)(Pair(1, 2)), outer(Pair(1, 2)))\n"
+    "from typing import NamedTuple\nfrom inside import Pair\nfrom pipesim.base.kernels import compiled\n\n"
+    "class Both(NamedTuple):\n    size: int\n    pair: Pair\n\n"
+    "def first(both: Both):\n    return both.pair.x\n\ndef outer(both: Both):\n    return both.size * first(both)\n\n"
+    "both = Both(10, Pair(1, 2))\nprint(compiled(outer)(both), outer(both))\n"
 )
 
 
-def test_a_kernel_is_compiled_again_when_the_record_that_it_takes_has_changed(tmp_path):
+def test_a_kernel_is_compiled_again_when_a_record_in_the_one_that_it_takes_has_changed(tmp_path):
     (tmp_path / "calling.py").write_text(TAKING)
     for fields, printed in [("xy", "10 10\n"), ("yx", "20 20\n")]:
         (tmp_path / "inside.py").write_text(RECORD.format(*fields))
         assert result(tmp_path) == printed
+
+
+def test_a_kernel_is_compiled_again_when_a_constant_from_another_file_has_changed(tmp_path):
+    (tmp_path / "calling.py").write_text(
+        CALLING.replace("inside.inner", "inside.number").replace("inner(x)", "inner * x")
+    )
+    for number, printed in [(2, "20\n"), (3, "30\n")]:
+        (tmp_path / "inside.py").write_text(f"number = {number}\n")
+        assert result(tmp_path) == printed
+
+
+def test_a_copy_of_a_folder_has_its_kernels_compiled(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    (first / "calling.py").write_text(CALLING)
+    (first / "inside.py").write_text(CALLED.format(1))
+    assert "data saved to" in result(first, NUMBA_DEBUG_CACHE="1")
+    shutil.copytree(first, second)
+    (first / "inside.py").unlink()
+    printed = result(second, NUMBA_DEBUG_CACHE="1")
+    assert f"data loaded from '{second}" in printed
+    assert "data saved to" not in printed
+    assert printed.endswith("20\n")
 
 
 def total(values: Floats) -> float:
