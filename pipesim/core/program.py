@@ -83,6 +83,8 @@ class Program:
     peak_flops: float | None  # of all devices together, per second
     lane_speeds: dict[int, Speeds] = field(default_factory=dict)
     media_speeds: dict[int, Speeds] = field(default_factory=dict)
+    alike: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """In a folded program, beside each medium of `route`, how many transfers cross it that are alike; empty: one."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -158,6 +160,8 @@ class Program:
         head = {"format": self.FORMAT, "version": self.VERSION}
         body = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         body["limit"] = [None if np.isinf(limit) else limit for limit in self.limit.tolist()]
+        if not len(self.alike):
+            del body["alike"]
         files.write_bytes(Path(path), orjson.dumps(head | body, option=orjson.OPT_INDENT_2))
 
     @classmethod
@@ -213,6 +217,9 @@ def _check_values(program: Program, tasks: int, lanes: int, media: int) -> None:
     for name, column in (("capacity", program.capacity), ("limit", program.limit)):
         if not (column > 0).all():
             raise InputError(f"{name}: {column.min()} found; more than 0 was expected")
+    if len(program.alike) not in {0, len(program.route.values)}:
+        raise InputError(f"alike: {len(program.alike)} found; {len(program.route.values)} were expected, or none")
+    _check_range("alike", program.alike, 1, None)
     if (program.duration < program.delay).any():
         raise InputError("duration: shorter than the delay, which is a part of it")
 
@@ -280,6 +287,8 @@ _TEXTS, _NUMBERS = {"sharing", "transfers"}, {"flops", "peak_flops"}
 def _from_plain(data: dict[str, Any]) -> Program:
     values: dict[str, Any] = {}
     for f in fields(Program):
+        if f.name == "alike" and f.name not in data:
+            continue
         if f.name not in data:
             raise InputError(f"{f.name}: missing")
         with within(f.name):

@@ -27,7 +27,7 @@ def networks(draw, most_links, most_flows):
 
 def rates_of(capacity, routes, limit):
     first = list(itertools.accumulate((len(route) for route in routes), initial=0))
-    return max_min(first, list(itertools.chain(*routes)), capacity, limit)
+    return max_min(first, list(itertools.chain(*routes)), [], capacity, limit)
 
 
 @settings(max_examples=300)
@@ -78,7 +78,7 @@ def test_rates_are_those_that_linear_programs_find(drawn):
     assert rates_of(*drawn) == pytest.approx(filled_by_linear_programs(routes, capacity, limit), rel=1e-5)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True), min_size=1, max_size=8),
     st.lists(st.floats(0.1, 10), min_size=6, max_size=6),
@@ -88,5 +88,34 @@ def test_the_allocator_gives_the_same_bits_compiled_and_plain(routes, capacity, 
     first = np.concatenate([[0], np.cumsum([len(route) for route in routes])])
     media = np.array([medium for route in routes for medium in route])
     limit = np.array(limits[: len(routes)])
-    plain = max_min(first.tolist(), media.tolist(), capacity, limit.tolist())
-    assert list(compiled(max_min)(first, media, np.array(capacity), limit)) == plain
+    weight = np.zeros(0, np.int64)
+    plain = max_min(first.tolist(), media.tolist(), weight.tolist(), capacity, limit.tolist())
+    assert list(compiled(max_min)(first, media, weight, np.array(capacity), limit)) == plain
+
+
+@st.composite
+def alike(draw):
+    """Capacities and numbers of links that are alike; limit, number and route of flows that are alike.
+
+    A flow's number is a multiple of that of each link on its route: its copies are spread evenly over the link's.
+    """
+    links = draw(st.lists(st.tuples(CAPACITIES, st.sampled_from([1, 2, 3])), min_size=1, max_size=5))
+    route = st.lists(st.integers(0, len(links) - 1), min_size=1, max_size=3, unique=True)
+    flows = draw(st.lists(st.tuples(LIMITS, st.sampled_from([6, 12]), route), min_size=1, max_size=6))
+    return links, flows
+
+
+@settings(max_examples=200)
+@given(alike())
+def test_flows_that_are_alike_have_the_rate_of_one_that_stands_for_them_to_the_last_bit(drawn):
+    links, flows = drawn
+    routes, limits = [route for _, _, route in flows], [limit for limit, _, _ in flows]
+    first = list(itertools.accumulate((len(route) for route in routes), initial=0))
+    weight = [number // links[m][1] for _, number, route in flows for m in route]
+    folded = max_min(first, list(itertools.chain(*routes)), weight, [capacity for capacity, _ in links], limits)
+
+    begin = list(itertools.accumulate((copies for _, copies in links), initial=0))
+    each = [(f, [begin[m] + n % links[m][1] for m in route]) for f, (_, k, route) in enumerate(flows) for n in range(k)]
+    capacity = [capacity for capacity, copies in links for _ in range(copies)]
+    whole = rates_of(capacity, [route for _, route in each], [limits[f] for f, _ in each])
+    assert whole == [folded[f] for f, _ in each]

@@ -14,7 +14,6 @@ import numpy as np
 
 from pipesim.base.arrays import Bools, Floats, Ints
 from pipesim.base.kernels import borrowing, inlined
-from pipesim.engines.compiled.dependents import Shorts
 from pipesim.engines.compiled.heap import push
 from pipesim.engines.compiled.simulation_state import ProgramArrays, SimulationState
 from pipesim.engines.max_min import max_min
@@ -57,9 +56,10 @@ class JoinedSearch(NamedTuple):
     turn: Ints  # one number: which search this is
     seen_medium: Ints  # the search that last found each link
     seen_flow: Ints
-    stack: Ints
     found: Ints
     number: Ints  # of each link: its number among those found
+    media: Ints  # the links found, in the order in which they are looked at: the first media_count[0]
+    media_count: Ints
     rates: Floats  # of the flows found
 
 
@@ -74,9 +74,10 @@ def initial_flows(p: ProgramArrays) -> Flows:
         np.zeros(1, np.int64),
         np.full(media, -1, np.int64),
         np.full(tasks, -1, np.int64),
-        np.empty(media, np.int64),
         np.empty(tasks, np.int64),
         np.empty(media, np.int64),
+        np.empty(media, np.int64),
+        np.zeros(1, np.int64),
         np.empty(tasks),
     )
     return Flows(
@@ -171,7 +172,7 @@ def share_links(p: ProgramArrays, state: SimulationState, flows: Flows, log: Rat
     if count == 1:
         rates[0] = rate_alone(p, flows, joined[0])
     elif count > 1:
-        fair_rates(joined, p.first_medium, p.medium, p.limit, flows.capacity, flows.search.number, rates)
+        fair_rates(p, joined, flows, rates)
     for at in range(count):
         t, rate = joined[at], rates[at]
         if rate != flows.rate[t]:
@@ -186,10 +187,11 @@ def share_links(p: ProgramArrays, state: SimulationState, flows: Flows, log: Rat
 
 @inlined
 def rate_alone(p: ProgramArrays, flows: Flows, task: int) -> float:
-    """The rate of a flow that shares no link."""
+    """The rate of a flow that shares no link but with those that are alike."""
     rate: float = p.limit[task]
     for j in range(p.first_medium[task], p.first_medium[task + 1]):
-        rate = min(rate, flows.capacity[p.medium[j]])
+        alike = p.weight[j] if len(p.weight) > 0 else 1
+        rate = min(rate, flows.capacity[p.medium[j]] / alike)
     return rate
 
 
@@ -198,16 +200,16 @@ def find_joined(p: ProgramArrays, flows: Flows) -> int:
     """Find the flows joined to the touched links through common links; how many they are."""
     search = flows.search
     search.turn[0] += 1
-    turn, waiting, count = search.turn[0], flows.touched_count[0], 0
-    for at in range(waiting):
+    turn, links, count, looked_at = search.turn[0], flows.touched_count[0], 0, 0
+    for at in range(links):
         m = flows.touched[at]
         flows.is_touched[m] = False
         search.seen_medium[m] = turn
-        search.stack[at] = m
+        search.media[at], search.number[m] = m, at
     flows.touched_count[0] = 0
-    while waiting > 0:
-        waiting -= 1
-        j = flows.foremost[search.stack[waiting]]
+    while looked_at < links:
+        j = flows.foremost[search.media[looked_at]]
+        looked_at += 1
         while j >= 0:
             t = flows.task[j]
             if search.seen_flow[t] != turn:
@@ -218,36 +220,34 @@ def find_joined(p: ProgramArrays, flows: Flows) -> int:
                     m = p.medium[k]
                     if search.seen_medium[m] != turn:
                         search.seen_medium[m] = turn
-                        search.stack[waiting] = m
-                        waiting += 1
+                        search.media[links], search.number[m] = m, links
+                        links += 1
             j = flows.following[j]
+    search.media_count[0] = links
     return count
 
 
-def fair_rates(  # noqa: PLR0917 - a kernel has no keywords
-    joined: Ints, first_medium: Shorts, medium: Shorts, limit: Floats, capacity: Floats, number: Ints, rates: Floats
-) -> None:
-    """Sort flows that are joined through common links, and find their rates; the links are renumbered, in order."""
+def fair_rates(p: ProgramArrays, joined: Ints, flows: Flows, rates: Floats) -> None:
+    """Sort flows that are joined through common links, and find their rates, on the links as they were found."""
     joined.sort()
-    count = len(joined)
+    count, search = len(joined), flows.search
     first, limits = np.zeros(count + 1, np.int64), np.empty(count)
     for at in range(count):
         t = joined[at]
-        first[at + 1] = first[at] + first_medium[t + 1] - first_medium[t]
-        limits[at] = limit[t]
+        first[at + 1] = first[at] + p.first_medium[t + 1] - p.first_medium[t]
+        limits[at] = p.limit[t]
     crossed = np.empty(first[count], np.int64)
+    weights = np.empty(first[count] if len(p.weight) > 0 else 0, np.int64)
     for at in range(count):
         t = joined[at]
-        for k in range(first_medium[t], first_medium[t + 1]):
-            crossed[first[at] + k - first_medium[t]] = medium[k]
-    media = np.unique(crossed)
-    offered = np.empty(len(media))
-    for k in range(len(media)):
-        number[media[k]] = k
-        offered[k] = capacity[media[k]]
-    for k in range(len(crossed)):
-        crossed[k] = number[crossed[k]]
-    found = max_min(first, crossed, offered, limits)
+        for k in range(p.first_medium[t], p.first_medium[t + 1]):
+            crossed[first[at] + k - p.first_medium[t]] = search.number[p.medium[k]]
+            if len(p.weight) > 0:
+                weights[first[at] + k - p.first_medium[t]] = p.weight[k]
+    offered = np.empty(search.media_count[0])
+    for k in range(len(offered)):
+        offered[k] = flows.capacity[search.media[k]]
+    found = max_min(first, crossed, weights, offered, limits)
     for at in range(count):
         rates[at] = found[at]
 

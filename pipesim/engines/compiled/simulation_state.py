@@ -46,6 +46,7 @@ class ProgramArrays(NamedTuple):
     order: Shorts
     first_medium: Shorts
     medium: Shorts
+    weight: Shorts  # beside each medium, how many transfers that are alike cross it; empty: one
     capacity: Floats
     profiles: Profiles
     changes: CapacityChanges  # none, unless the rule is one that changes rates
@@ -79,6 +80,7 @@ def arrays_of(program: Program) -> ProgramArrays:
         program.order.values.astype(np.int32),
         program.route.starts.astype(np.int32),
         program.route.values.astype(np.int32),
+        program.alike.astype(np.int32),
         program.capacity,
         profiles_of(program),
         _capacity_changes(program),

@@ -5,6 +5,7 @@ through common links get new rates, and only those whose rate differs get a new 
 """
 
 import heapq
+import itertools
 from collections.abc import Callable, Iterable
 
 from simpy import Environment
@@ -52,6 +53,7 @@ class FairLinks(LinkManager):
     def __init__(self, env: Environment, program: Program, start: list[int], done: Done) -> None:
         super().__init__(env, program, start, done)
         self.route = routes_of(program)
+        self.alike = _weights_of(program)
         self.delay: list[int] = program.delay.tolist()
         self.limit: list[float] = program.limit.tolist()
         self.capacity: list[float] = program.capacity.tolist()
@@ -136,13 +138,20 @@ class FairLinks(LinkManager):
         return sorted(flows)
 
     def _rates_of(self, flows: list[int]) -> list[float]:
+        if len(flows) == 1:  # the same as below, and the most frequent case
+            (task,) = flows
+            alike = self.alike.get(task) or itertools.repeat(1)
+            offers = (self.capacity[m] / n for m, n in zip(self.route[task], alike, strict=False))
+            return [min(self.limit[task], *offers)]
         media = sorted({medium for task in flows for medium in self.route[task]})
         number = {medium: i for i, medium in enumerate(media)}
-        first, crossed = [0], list[int]()
+        first, crossed, weight = [0], list[int](), list[int]()
         for task in flows:
             crossed += [number[medium] for medium in self.route[task]]
+            weight += self.alike.get(task, ())
             first.append(len(crossed))
-        return max_min(first, crossed, [self.capacity[m] for m in media], [self.limit[task] for task in flows])
+        capacity, limit = [self.capacity[m] for m in media], [self.limit[task] for task in flows]
+        return max_min(first, crossed, weight, capacity, limit)
 
     def _set_rate(self, task: int, rate: float, now: int) -> None:
         self.left[task] = max(0.0, self.left[task] - self.rate[task] * (now - self.since[task]))
@@ -178,6 +187,14 @@ class FairLinks(LinkManager):
     def rates(self) -> list[tuple[int, int, float]]:
         """Changes of rates as (task, time, rate)."""
         return self.log
+
+
+def _weights_of(program: Program) -> dict[int, list[int]]:
+    """Beside each medium of a transfer's route how many that are alike cross it, in a program that is folded."""
+    if not len(program.alike):
+        return {}
+    starts, values = program.route.starts.tolist(), program.alike.tolist()
+    return {task: values[a:b] for task, (a, b) in enumerate(itertools.pairwise(starts))}
 
 
 link_manager = FairLinks

@@ -106,7 +106,7 @@ def _naive(capacity, flows):
     while any(e is None for e in end):
         active = [i for i in range(len(flows)) if end[i] is None and begins[i] <= now]
         first = [0, *np.cumsum([len(flows[i][2]) for i in active]).tolist()]
-        rate = max_min(first, [m for i in active for m in flows[i][2]], capacity, [np.inf] * len(active))
+        rate = max_min(first, [m for i in active for m in flows[i][2]], [], capacity, [np.inf] * len(active))
         nexts = [begins[i] - now for i in range(len(flows)) if begins[i] > now]
         nexts += [left[i] / r for i, r in zip(active, rate, strict=True)]
         step = min(nexts)
