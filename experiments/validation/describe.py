@@ -23,6 +23,8 @@ SCHEDULERS = {"zb_1p": "zb_1p", "zb_2p": "zb_2p", "zb_v": "zb_v"}
 NVSWITCH_A100 = "300 GB/s"
 # Clocks of an A100: its boost, and what its power limit sustains under HPL (glennklockwood.com/garden/peak-FLOPS).
 BOOST_MHZ, SUSTAINED_MHZ = 1410, 1305
+# What each message between stages takes in Sailor's engine beside its links: fitted on all of its rows with pipelines.
+SAILOR_HOST_S = 3.1e-3
 # Bytes/s of a node's network on Jean Zay: of 4 Omni-Path links, and what its users' all-reduces reached.
 JEAN_ZAY = {
     "hardware": {"A100": "100 Gb/s", "V100": "100 Gb/s"},
@@ -218,14 +220,13 @@ def simumax(row: Row) -> Description:
     return made
 
 
-def sailor(row: Row) -> Description:
-    """DeepSpeed on GH200s with the profile of its layers."""
+def sailor(row: Row, *, host: float = SAILOR_HOST_S) -> Description:
+    """DeepSpeed on GH200s with the profile of its layers; the host reads what describes each message."""
     cluster = f"servers({row['nodes_N']}, 4, '150 GB/s', '200 Gb/s', nics=4, device='gh200', memory='96 GiB')"
     planner = layouts.stated_blocks(layouts.stated(row))
-    # Their engine is DeepSpeed's without the division of activations over a team for sends.
     return common(
         row, "deepspeed", trace=profiles.of_layers(), cluster=cluster, planner=planner, optimizer="adam",
-        scatter_sends=False,
+        message_time=host, **TENSORS_ONLY,
     )  # fmt: skip
 
 
@@ -269,5 +270,5 @@ OTHERS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "vtrain": {"vocabulary 51200": {"vocabulary": 51200}, "A100s with 40 GB": {"device": "a100-40gb"}},
     "mlperf": {"calibrated on the largest system": {"calibrated": "largest"}},
     "simumax": {},
-    "sailor": {},
+    "sailor": {"no time of the host": {"host": 0.0}},
 }

@@ -56,6 +56,8 @@ class Options:
     """In place of that, what such a pair takes as a factor on the sum of the two."""
     scatter_sends: bool = False
     """Whether each GPU of a team sends its part of a tensor; otherwise each sends all of it to its counterpart."""
+    message_time: float = 0.0
+    """Seconds of each message between stages beside those of its links: what software does at both ends."""
     sharding: Sharding = "none"
     """What the replicas of a stage divide among them: nothing; the optimizer's state and step (zero1, Megatron-LM's
     distributed optimizer); gradients too (zero2); parameters too (zero3, FSDP)."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints, Ragged
 from pipesim.core.program import ACTIVATION, GRADIENT
 from pipesim.core.teams import Widths
@@ -297,8 +298,10 @@ class Timing(NamedTuple):
             gpus[code] = setup.cluster.index[ends[0]], setup.cluster.index[ends[1]]
         found = [by_code[code] for code in unique.tolist()]
         duration, delay, size, limit = (np.array([row[i] for row in found])[inverse] for i in range(4))
+        software = units.ns_of(setup.options.message_time)
         source, target = np.array([gpus[code] for code in unique.tolist()])[inverse].T
-        return cls(duration, delay, size, limit, Ragged.of([row.media for row in found]).take(inverse), source, target)
+        routes = Ragged.of([row.media for row in found]).take(inverse)
+        return cls(duration + software, delay + software, size, limit, routes, source, target)
 
 
 def _cut_bytes(setup: Setup, stage: int, other: int) -> float:

@@ -123,6 +123,13 @@ def size_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
     return None if value is None else units.size(value)
 
 
+def duration_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
+    """Seconds in text such as 5us, or in a number."""
+    from pipesim.base import units  # noqa: PLC0415 - imports numpy
+
+    return units.duration(value)
+
+
 def count_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
     """A number in text such as 15T, or a number."""
     from pipesim.base import units  # noqa: PLC0415 - imports numpy
@@ -265,6 +272,14 @@ class Simulation:
     )  # fmt: skip
     scatter_sends: bool | None = setting(
         None, bool, "Each GPU of a team sends its part of a tensor, not all of it.", group="transfers"
+    )
+    message_time: "float | str" = setting(
+        0.0,
+        float,
+        "Time of each message between stages beside that of its links: software at both ends (50us).",
+        metavar="TIME",
+        parse=duration_of,
+        group="transfers",
     )
     optimizer: str | None = setting(
         None, str, "Optimizer step and state as recorded in the trace: sgd, adamw, ...", group="training"

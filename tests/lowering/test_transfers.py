@@ -131,6 +131,22 @@ def test_a_team_gathers_what_its_gpus_receive_in_parts():
         assert found[scattered].sum() == (cut if scattered else 8 * cut)
 
 
+def test_each_message_takes_its_software_beside_its_links_and_what_a_team_gathers_does_not():
+    """The links are as busy as before, and messages of two teams wait side by side."""
+    found = [
+        ps.simulate(
+            "model:gpt2-medium", "hgx_h100(2)", tensor=8, pipeline=2, data=1, microbatches=1, scatter_sends=True,
+            message_time=time,
+        ).timeline
+        for time in (0, "3ms")
+    ]  # fmt: skip
+    before, after = (timeline.program for timeline in found)
+    sent = np.isin(after.kind, [ACTIVATION, GRADIENT]) & (after.source != after.target)
+    assert (after.delay - before.delay).tolist() == np.where(sent, 3_000_000, 0).tolist()
+    assert after.size.tolist() == before.size.tolist()
+    assert found[1].makespan - found[0].makespan == 2 * 3_000_000  # one tensor forward, one back
+
+
 WIDTHS = [Widths(tensor, context) for tensor in (1, 2, 3, 4, 8) for context in (1, 2, 3)]
 
 

@@ -59,6 +59,7 @@ VALUES = {
     "sequence_parallel": True,
     "tensor_overlap": 0.5,
     "scatter_sends": True,
+    "message_time": 0.25,
     "recompute_blocks": 2,
     "sharding": "zero1",
     "sharding_size": 2,

@@ -38,7 +38,7 @@ UNPLANNED: dict[str, Any] = {
     if name in {
         "scheduler", "sharing", "transfers", "optimizer", "optimizer_s_per_byte", "optimizer_state", "recompute",
         "pair_overlap", "pair_factor", "scenario", "background", "iterations", "seed", "jitter", "draw",
-        "sharding", "sharding_size", "gradient_precision", "gradient_overlap", "rings", "scatter_sends",
+        "sharding", "sharding_size", "gradient_precision", "gradient_overlap", "rings", "scatter_sends", "message_time",
         "tied_all_reduce", "gradient_norm", "reserve", "recompute_blocks",
     }
 }  # fmt: skip
