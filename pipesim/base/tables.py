@@ -254,7 +254,7 @@ def read_parquet(path: Path, columns: Sequence[Column]) -> tuple[Table, dict[str
     data = files.read_bytes(path, limit=files.RECORDING)
     with within(str(path)):
         with _as_format_error(pa):
-            table = pq.read_table(io.BytesIO(data))
+            table = _read_table(pq, data)
             found = {name: _from_arrow(table.column(name)) for name in table.column_names}
         metadata = (table.schema.metadata or {}).items()
         note = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in metadata if k != b"pandas"}
@@ -267,7 +267,7 @@ def read_columns(path: Path) -> dict[str, list[Any]]:
     pa, pq = _pyarrow()
     data = files.read_bytes(path, limit=files.RECORDING)
     with within(str(path)), _as_format_error(pa):
-        found: dict[str, list[Any]] = pq.read_table(io.BytesIO(data)).to_pydict()
+        found: dict[str, list[Any]] = _read_table(pq, data).to_pydict()
     return {name: [_or_none(value) for value in values] for name, values in found.items()}
 
 
@@ -285,7 +285,7 @@ def read_arrays(path: Path, names: Sequence[str], texts: Collection[str]) -> dic
     data = files.read_bytes(path, limit=files.RECORDING)
     found: dict[str, Array | Texts] = {}
     with within(str(path)), _as_format_error(pa):
-        table = pq.read_table(io.BytesIO(data), columns=list(names))
+        table = _read_table(pq, data, list(names))
         for name in names:
             column = table.column(name).combine_chunks()
             if name not in texts:
@@ -296,6 +296,11 @@ def read_arrays(path: Path, names: Sequence[str], texts: Collection[str]) -> dic
             codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
             found[name] = Texts(codes, tuple(str(value) for value in column.dictionary.to_pylist()))
     return found
+
+
+def _read_table(pq: Any, data: bytes, columns: list[str] | None = None) -> Any:  # noqa: ANN401 - pyarrow is untyped
+    """The table in a parquet file, on this thread: others still read a damaged file when its error has been raised."""
+    return pq.ParquetFile(io.BytesIO(data), pre_buffer=False).read(columns, use_threads=False)
 
 
 @contextmanager

@@ -128,7 +128,13 @@ def check_given(needed: str, *, is_there: bool, without: tuple[str, ...]) -> Non
     given = setting_options.given_names()
     for name in without:
         if not is_there and name in given:
-            raise click.UsageError(f"--{name.replace('_', '-')} has no effect {needed}", click.get_current_context())
+            raise click.UsageError(f"{_flag(name)} has no effect {needed}", click.get_current_context())
+
+
+def _flag(name: str) -> str:
+    """The option of a parameter, as its help has it first."""
+    declared = (one.opts for one in click.get_current_context().command.params if one.name == name)
+    return next((words[0] for words in declared if words), f"--{name.replace('_', '-')}")
 
 
 def check_outputs(*, pictures: list[str | None], exports: str | None = None, file_format: str | None = None) -> None:

@@ -117,7 +117,7 @@ def test_outputs_may_lie_beside_what_is_read_and_replace_older_ones(folder, run)
     assert run("import", "inp", "-o", "other", "--force")[0] == 0
 
 
-INPUTS = {
+INPUTS = {"columns",
     "files", "file", "rows_file", "store", "folder", "scenario", "background", "plan",
 }  # fmt: skip
 
@@ -143,8 +143,8 @@ def test_how_to_write_an_expression_is_said_as_it_can_be_written(run, tmp_path):
     assert "(layers, hidden, heads, inner=...)" in run("trace", "--list")[1]
 
 
-def test_force_of_replay_is_about_its_folder(run):
-    assert "Replace the folder of --output if it exists" in " ".join(run("replay", "--help")[1].split())
-    code, _, err = run("replay", "none.json", "--save-schedule", "x.csv", "--force")
+def test_force_of_rebuild_is_about_its_folder_and_may_be_given_without(run):
+    assert "Replace the folder of --output if it exists" in " ".join(run("rebuild", "--help")[1].split())
+    code, _, err = run("rebuild", "none.json", "--save-schedule", "x.csv", "--force")
     assert code == 2
-    assert "--force has no effect without --output" in err
+    assert "none.json: no such file" in err

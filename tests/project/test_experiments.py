@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from helpers.places import ROOT
+from helpers.places import DATA, ROOT, needs_data
 from pipesim.analysis.bounds import plan_bound
 from pipesim.display import figures
 from pipesim.display.figures import Chart
@@ -144,3 +144,12 @@ def test_what_is_said_of_the_kept_recordings_is_what_their_rows_say():
     )
     text = (FOLDER / "replay" / "README.md").read_text(encoding="utf-8")
     assert sentence in " ".join(text.split())
+
+
+def test_recorded_steps_replayed_with_their_own_operations_come_out_again(monkeypatch):
+    needs_data(DATA / "measured" / "straggler" / "trace-ST.parquet")
+    own = script(FOLDER / "recorded_runs" / "own_operations.py")
+    monkeypatch.setattr(own, "DATA", DATA / "measured")
+    kept = list(csv.DictReader(own.EXPECTED.read_text().splitlines()))
+    assert own.rows_of("ST") == [row for row in kept if row["job"] == "ST"]
+    assert own.table(kept) in (FOLDER / "recorded_runs" / "README.md").read_text()

@@ -498,7 +498,7 @@ def test_the_files_may_be_a_folder_and_compressed(tmp_path):
 
 def test_options_without_effect_are_refused(run):
     paths, _ = run(GPIPE)
-    for words in (["--layers", "ranges"], ["--microbatch-size", "4"], ["--depth", "1", "-o", "x"], ["--force"]):
+    for words in (["--layers", "ranges"], ["--microbatch-size", "4"], ["--depth", "1", "-o", "x"], ["--step", "1"]):
         with pytest.raises(click.UsageError, match="has no effect"):
             CliRunner().invoke(
                 cli, ["rebuild", *map(str, paths), *words], catch_exceptions=False, standalone_mode=False

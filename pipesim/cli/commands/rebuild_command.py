@@ -10,12 +10,20 @@ import click
 from pipesim.base.errors import InputError
 from pipesim.base.settings import setting
 from pipesim.cli import options, setting_options
+from pipesim.cli.commands import recorded_runs
+from pipesim.cli.commands.recorded_runs import RunReading
 from pipesim.studies.simulation import Simulation, with_defaults
 
 if TYPE_CHECKING:
     from pipesim.core.recording import Recording
     from pipesim.studies.rebuilding import Rebuilt
 
+# Options that have an effect for one sort of files only.
+_OF_PROFILES = (
+    "actions", "number", "iteration_name", "layers", "depth", "microbatch_size", "cluster", "sharing", "transfers",
+    "output", "save_plan", "save_cluster",
+)  # fmt: skip
+_OF_RUNS = ("run_name", "dp", "tp", "step", "save_run")
 FEW = 16  # ranks; above, Gantt charts in text say little
 
 
@@ -73,11 +81,14 @@ class Saved:
     save_cluster: str | None = setting(
         None, str, "Save the ranks and the links between them (.toml, .json).", is_file=True
     )
+    save_run: str | None = setting(
+        None, str, "Save a recorded run as a table of operations (.csv, .parquet).", is_file=True
+    )
     force: bool = setting(False, bool, "Replace the folder of --output if it exists; files are always replaced.")
 
     def check(self) -> None:
         """Refuse names that nothing can be written to, before anything is read."""
-        options.check_given("without --output", is_there=bool(self.output), without=("force",))
+        recorded_runs.check_table(self.save_run)
         options.check_outputs(pictures=[self.gantt])
         for path, known in (
             (self.save_plan, (".json", ".toml")),
@@ -116,6 +127,7 @@ class Saved:
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILES...")
 @setting_options.options(Reading, "reading")
+@setting_options.options(RunReading, "recorded")
 @click.option("--cluster", help="Simulate on this cluster; default: links inferred from the recording.")
 @setting_options.options(Simulation, "simulation", fields=("sharing", "transfers", "engine"))
 @setting_options.options(Saved, "saved")
@@ -124,19 +136,25 @@ def rebuild(
     files: tuple[str, ...],
     *,
     reading: Reading,
+    recorded: RunReading,
     cluster: str | None,
     simulation: Simulation,
     saved: Saved,
     as_json: bool,
 ) -> None:
-    """Rebuild a recorded iteration of a pipelined run, simulate it, and compare both.
+    """Rebuild a recorded run of a pipeline, simulate it, and compare both.
 
-    FILES are what PyTorch's profiler wrote on every rank of one pipeline (.json, .json.gz), or a folder of them. Ranges
-    name what each rank ran: PP:0F3 (torch.distributed.pipelining), "Forward 3", 0F3, "forward stage 0 microbatch 3", or
-    what --actions matches.
+    FILES are a recorded run of many steps: tables of operations (.parquet, .csv; --columns), or a folder of dumps of a
+    pipeline (pp_rank_0.json, ...). Each step is simulated with its own durations and dependencies.
+
+    Or they are what PyTorch's profiler wrote on every rank of one pipeline (.json, .json.gz), or a folder of them: one
+    iteration is rebuilt as plan, schedule, costs and links. Ranges name what each rank ran: PP:0F3
+    (torch.distributed.pipelining), "Forward 3", 0F3, "forward stage 0 microbatch 3", or what --actions matches.
 
     \b
     Examples:
+      pipesim rebuild operations.parquet --gantt gantt.png
+      pipesim rebuild operations.csv --columns columns.toml --json
       pipesim rebuild rank0.json rank1.json --gantt gantt.png
       pipesim rebuild run/ --actions 'st(?P<stage>\\d+) (?P<kind>fwd|bwd) (?P<microbatch>\\d+)'
       pipesim rebuild run/ --layers modules -o recorded-trace
@@ -146,13 +164,23 @@ def rebuild(
     from pipesim.lowering import Options
     from pipesim.studies import loading, rebuilding
 
+    paths = [Path(file) for file in files]
+    saved.check()
+    if recorded.format_of(paths):
+        options.check_given("for recorded runs of many steps", is_there=False, without=_OF_PROFILES)
+        with options.busy("reading", quiet=as_json):
+            run = recorded.read(paths, reading.clocks)
+        recorded_runs.replay(
+            run, simulation.engine, saved.gantt, recorded.step, saved.save_schedule, saved.save_run, as_json=as_json
+        )
+        return
+    options.check_given("for profiles", is_there=False, without=_OF_RUNS)
     saves_layers = bool(saved.output or saved.save_plan)
     options.check_given("without --output", is_there=saves_layers, without=("layers", "depth", "microbatch_size"))
     options.check_given("with --layers stages", is_there=reading.layers != "stages", without=("depth",))
-    saved.check()
     on = loading.load_cluster(cluster) if cluster else None
     with options.busy("reading", quiet=as_json):
-        found = reading.read([Path(file) for file in files])
+        found = reading.read(paths)
     chosen = with_defaults(simulation)
     lowering = Options(chosen.sharing, chosen.transfers)  # type: ignore[arg-type]  # checked by click
     made = rebuilding.rebuilt(found, on, lowering, simulation.engine)

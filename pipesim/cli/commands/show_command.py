@@ -8,7 +8,10 @@ import click
 
 from pipesim.base import files, lookup
 from pipesim.base.errors import InputError, quoted
+from pipesim.base.settings import settings_of
 from pipesim.cli import names, options, setting_options
+from pipesim.cli.commands import recorded_runs
+from pipesim.cli.commands.recorded_runs import RunReading
 from pipesim.topologies import TOPOLOGIES
 
 INDENT, WIDTH = 12, 120
@@ -20,20 +23,33 @@ INDENT, WIDTH = 12, 120
     required=False,
     shell_complete=setting_options.complete("what"),
 )
-@click.option("--plot", "plot_file", type=click.Path(), help="Draw the cluster and its bandwidth matrix.")
+@click.option(
+    "--plot",
+    "plot_file",
+    type=click.Path(),
+    help="Draw the cluster and its bandwidth matrix; of a recorded run what each rank computed in each step.",
+)
 @click.option(
     "--output",
     "-o",
     type=click.Path(),
-    help="Write a cluster to this .toml or .json file, to edit it; draw a trace's layers to this .png, .svg or .pdf.",
+    help="Write a cluster to this .toml or .json file, to edit it; draw a trace's layers, or a step of a recorded run, "
+    "to this .png, .svg or .pdf.",
 )
 @click.option("--all", "every", is_flag=True, help="Show every layer of a trace.")
+@setting_options.options(RunReading, "recorded")
 @options.host_memory
 @options.as_json
-def show(  # noqa: PLR0917 - options
-    what: str | None, plot_file: str | None, output: str | None, every: bool, host_memory: str | None, as_json: bool
+def show(  # noqa: C901, PLR0917 - a branch for each sort of argument
+    what: str | None,
+    plot_file: str | None,
+    output: str | None,
+    every: bool,
+    host_memory: str | None,
+    as_json: bool,
+    recorded: RunReading,
 ) -> None:
-    """What a cluster, a trace or a model holds, or what a name means; without an argument, all names by family.
+    """What a cluster, a trace, a recorded run or a model holds, or what a name means; alone, all names by family.
 
     \b
     Examples:
@@ -48,9 +64,16 @@ def show(  # noqa: PLR0917 - options
       pipesim show path/to/config.json
       pipesim show zb-v
       pipesim show profile.txt --output layers.png
+      pipesim show operations.parquet --plot ranks-and-steps.png --output median-step.png
     """
     from pipesim.studies import loading
 
+    if what is not None and _is_run(what, recorded):
+        options.check_given("for a recorded run", is_there=False, without=("every", "host_memory"))
+        options.check_outputs(pictures=[plot_file, output])
+        recorded_runs.show(recorded.read([Path(what)]), plot_file, output, recorded.step, as_json=as_json)
+        return
+    options.check_given("but for a recorded run", is_there=False, without=tuple(settings_of(RunReading)))
     if what is None:
         _names(as_json=as_json)
     elif (noun := names.noun_of(what)) and not _is_there(Path(what)):
@@ -78,6 +101,11 @@ def show(  # noqa: PLR0917 - options
             raise click.UsageError("--all has no effect for a cluster", click.get_current_context())
         options.check_outputs(pictures=[plot_file])
         _cluster(what, plot_file, output, host_memory, as_json=as_json)
+
+
+def _is_run(what: str, recorded: RunReading) -> bool:
+    """Whether this is a file or a folder with a recorded run."""
+    return files.exists(Path(what)) and recorded.format_of([Path(what)]) is not None
 
 
 def _is_there(path: Path) -> bool:

@@ -4,6 +4,7 @@
     memory        bytes in use on each device           link_load     how busy each medium is
     comparison    iteration times, side by side         cluster       a topology, and its bandwidths
     layers        seconds and bytes of a trace's layers
+    run_map       what each rank of a recorded run computed in each step
     chart         rows of a sweep: lines, scaling curves, bars, heat maps, boxes, distributions, small multiples
 
 Every function returns a matplotlib figure, and writes it if a path is given. The same values make the same bytes.
@@ -19,6 +20,7 @@ from pipesim.display.figures.layer_bars import layers
 from pipesim.display.figures.load_chart import link_load
 from pipesim.display.figures.memory_chart import memory
 from pipesim.display.figures.paper import check_path
+from pipesim.display.figures.run_map import run_map
 
 __all__ = [
     "Chart",
@@ -32,4 +34,5 @@ __all__ = [
     "layers",
     "link_load",
     "memory",
+    "run_map",
 ]

@@ -9,7 +9,8 @@
     comparison, gaps                   planners and schedulers side by side, and beside certified bounds
     gains                              what faster hardware would save
     ledger                             what an iteration consists of, by cause
-    rebuilt                            a recorded run beside its simulation
+    rebuilt                            a recorded iteration beside its simulation
+    recorded_run, replayed_run         many recorded steps, and beside their simulations
     exploration, schedule_rows         a schedule without a trace; its text form
     gallery, gantt                     all schedules in a table; a timeline as a Gantt chart
     cluster, trace, difference         a cluster, a trace, the differences of two traces
@@ -36,6 +37,7 @@ from pipesim.display.text.plan_text import headline, plan, plan_against
 from pipesim.display.text.rebuilt_text import rebuilt
 from pipesim.display.text.recording_text import recording
 from pipesim.display.text.roofline_text import roofline_trace
+from pipesim.display.text.run_text import recorded_run, replayed_run
 from pipesim.display.text.schedule_text import exploration, gallery, schedule_rows
 from pipesim.display.text.simulation_text import imported_run, simulation, statistics
 from pipesim.display.text.sweep_text import sweep_points, sweep_rows, sweep_status
@@ -67,7 +69,9 @@ __all__ = [
     "rate",
     "rebuilt",
     "recorded_links",
+    "recorded_run",
     "recording",
+    "replayed_run",
     "roofline_trace",
     "schedule_rows",
     "seconds",

@@ -57,7 +57,7 @@ def aligned_clocks(
     connected = _set_clocks(most, shift, doubt, always=facts.separate_clocks or facts.clocks == "aligned")
     drift = _drift(found, shift)
     quality = ClockQuality("aligned", np.median(doubt, axis=0).astype(np.int64), drift, early, worst)
-    notes = [f"clocks of ranks set per step by what they sent and received, to {_text(doubt)}"]
+    notes = [f"clocks of ranks set per step by what waits for what, to {_text(doubt)}"]
     if connected < shape[1]:
         notes.append(f"clocks of {shape[1] - connected} ranks as recorded: nothing connects them with the first")
     return shift, quality, tuple(notes)

@@ -51,7 +51,8 @@ class _DumpRows:
 def is_dump(path: Path) -> bool:
     """Whether this is a folder of such files, or one of them, by its name and what its beginning has."""
     if path.is_dir():
-        return any(is_dump(file) for file in _files([path])[:1])
+        found = sorted(file for file in path.iterdir() if _RANK.search(file.name))
+        return bool(found) and is_dump(found[0])
     return bool(_RANK.search(path.name)) and '"fwd_start"' in beginning(path, 65536)
 
 

@@ -1,0 +1,127 @@
+"""What `pipesim rebuild` and `pipesim show` do with a recorded run of many steps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pipesim.base.errors import InputError
+from pipesim.base.settings import setting
+from pipesim.cli import options
+
+if TYPE_CHECKING:
+    from pipesim.core.recorded_run import RecordedRun
+
+FEW = 16  # ranks; above, a Gantt chart of all has rows too thin to read
+TABLES = (".csv", ".parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class RunReading:
+    """How a recorded run is read from tables of operations or dumps of pipelines."""
+
+    columns: str | None = setting(
+        None, str, "What the columns of a table of operations hold: a .toml file, or a preset; default: as they look.",
+        group="recorded runs", is_file=True,
+    )  # fmt: skip
+    run_name: str | None = setting(
+        None, str, "Which run, where a table has several.", flag="--run", group="recorded runs"
+    )
+    dp: int | None = setting(
+        None, int, "Data-parallel width, where the record has no places of ranks; default: 1.",
+        flag="--data-parallel", flags=("--dp",), group="recorded runs",
+    )  # fmt: skip
+    tp: int | None = setting(
+        None, int, "Tensor-parallel width, where all ranks were recorded without their places; default: 1.",
+        flag="--tensor-parallel", flags=("--tp",), group="recorded runs",
+    )  # fmt: skip
+    step: int | None = setting(
+        None, int, "The number of the step that --gantt draws; default: that of median length.", group="recorded runs"
+    )
+
+    def format_of(self, paths: Sequence[Path]) -> str | None:
+        """The format of the recorded run in these files; None if they hold none."""
+        from pipesim.importers.run_opening import run_format
+
+        return "table" if self.columns is not None else run_format(paths[0])
+
+    def read(self, paths: Sequence[Path], clocks: str = "auto") -> "RecordedRun":
+        """The run in these files."""
+        from pipesim.importers.operations.operation_columns import RunFacts
+        from pipesim.importers.run_opening import open_run
+
+        facts = RunFacts(dp=self.dp, tp=self.tp, clocks=clocks)  # type: ignore[arg-type]  # checked by click
+        return open_run(paths, columns=self.columns, run=self.run_name, facts=facts)
+
+
+def position_of(run: "RecordedRun", step: int | None) -> int:
+    """The position of the step of this number; of the one of median length if none is stated."""
+    if step is None:
+        order = sorted(range(len(run.steps)), key=lambda at: (int(run.step_ns[at]), at))
+        return order[(len(order) - 1) // 2]
+    if step not in run.steps:
+        listed = ", ".join(map(str, run.steps[:8])) + (", ..." if len(run.steps) > 8 else "")
+        raise InputError(f"step = {step} found; one of the recorded steps was expected: {listed}")
+    return run.steps.index(step)
+
+
+def check_table(path: str | None) -> None:
+    """Refuse the name of a table that cannot be written."""
+    if path and Path(path).suffix not in TABLES:
+        raise InputError(f"{path}: cannot be written; a file name ending in {' or '.join(TABLES)} was expected")
+
+
+def replay(  # noqa: PLR0917 - what was asked for
+    run: "RecordedRun", engine: str, gantt: str | None, step: int | None, schedule: str | None, table: str | None,
+    *, as_json: bool,
+) -> None:  # fmt: skip
+    """Simulate every step with its own operations, and print both."""
+    from pipesim.base import tables
+    from pipesim.display import text
+    from pipesim.importers.operations.operation_table import table_of_run
+    from pipesim.studies import run_replay
+
+    position = position_of(run, step)
+    with options.busy("replaying", quiet=as_json):
+        made = run_replay.replayed(run, engine)
+    data = run_replay.comparison(made)
+    if as_json:
+        options.echo_json(data)
+    else:
+        click.echo(text.replayed_run(data))
+    if schedule:
+        made.order.save(schedule)
+        options.wrote(schedule, "schedule", quiet=as_json)
+    if table:
+        tables.write(Path(table), table_of_run(run))
+        options.wrote(table, "run", quiet=as_json)
+    if gantt:
+        from pipesim.display import figures
+
+        figures.gantt_grid(run_replay.timelines(run, position, engine), gantt)
+        options.wrote(gantt, f"Gantt charts of step {run.steps[position]}", quiet=as_json)
+
+
+def show(run: "RecordedRun", plot: str | None, output: str | None, step: int | None, *, as_json: bool) -> None:
+    """Print what a run is; draw its map, and a step as recorded."""
+    from pipesim.analysis import run_summary
+    from pipesim.display import text
+    from pipesim.studies import run_replay
+
+    position = position_of(run, step)
+    data = run_summary.summary(run)
+    if as_json:
+        options.echo_json(data)
+    else:
+        click.echo(text.recorded_run(data))
+    if plot or output:
+        from pipesim.display import figures
+
+        if plot:
+            figures.run_map(run, plot)
+            options.wrote(plot, "map of ranks and steps", quiet=as_json)
+        if output:
+            figures.gantt(run_replay.recorded_timeline(run, position), output)
+            options.wrote(output, f"Gantt chart of step {run.steps[position]}", quiet=as_json)

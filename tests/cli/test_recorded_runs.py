@@ -1,0 +1,66 @@
+"""Recorded runs on the command line: pipesim show RUN, pipesim rebuild FILES."""
+
+import json
+
+import pytest
+
+from helpers.recorded_runs import pipelined
+from pipesim.base import tables
+from pipesim.core.recorded_run import RunLayout
+from pipesim.importers.operations.operation_table import table_of_run
+
+
+@pytest.fixture
+def table(tmp_path):
+    tables.write(tmp_path / "run.csv", table_of_run(pipelined(RunLayout(2, 2), 3, 3)))
+    return tmp_path / "run.csv"
+
+
+def test_show_prints_what_a_run_is_and_draws_its_map_and_a_step(run, table, tmp_path):
+    code, out, _ = run("show", table, "--plot", tmp_path / "map.png", "--output", tmp_path / "step.svg", "--step", "2")
+    assert code == 0
+    assert "PP 2, DP 2, 3 microbatches" in out
+    assert "Gantt chart of step 2 written" in out
+    assert (tmp_path / "map.png").exists()
+    assert "rank0" in (tmp_path / "step.svg").read_text()
+    assert json.loads(run("show", table, "--json")[1])["step_count"] == 3
+
+
+def test_rebuild_simulates_every_step_and_compares(run, table, tmp_path):
+    code, out, _ = run(
+        "rebuild", table, "--gantt", tmp_path / "g.png", "--save-schedule", tmp_path / "s.csv", "--force"
+    )
+    assert code == 0
+    assert "mean absolute error 0.000 %" in out
+    assert (tmp_path / "g.png").exists()
+    assert (tmp_path / "s.csv").read_text().startswith("0F0")
+    data = json.loads(run("rebuild", table, "--json", "--save-run", tmp_path / "again.csv")[1])
+    assert [step["step"] for step in data["steps"]] == [1, 2, 3]
+    assert all(step["recorded_s"] == step["simulated_s"] for step in data["steps"])
+    assert (tmp_path / "again.csv").read_text() == table.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--step", "9"], "step = 9 found; one of the recorded steps was expected: 1, 2, 3"),
+        (["--layers", "modules"], "--layers has no effect for recorded runs of many steps"),
+        (["--iteration", "1"], "--iteration has no effect for recorded runs of many steps"),
+        (["--save-run", "x.json"], "x.json: cannot be written; a file name ending in .csv or .parquet"),
+        (["--columns", "wrong"], "columns = 'wrong' found"),
+        (["--columns", "straggler_analysis"], "no column 'optype' (for operation)"),
+        (["--run", "a"], "run = 'a' found, and no column that states which run"),
+    ],
+)
+def test_what_has_no_effect_or_is_wrong_is_refused(run, table, words, message):
+    code, _, err = run("rebuild", table, *words)
+    assert code == 2
+    assert message in " ".join(err.split())
+
+
+def test_options_of_runs_are_refused_for_other_files(run, tmp_path):
+    (tmp_path / "rank0.json").write_text('{"traceEvents": []}')
+    code, _, err = run("rebuild", tmp_path / "rank0.json", "--dp", "2")
+    assert (code, "--data-parallel has no effect for profiles" in err) == (2, True)
+    code, _, err = run("show", "bert-large", "--step", "2")
+    assert (code, "--step has no effect but for a recorded run" in err) == (2, True)
