@@ -15,7 +15,8 @@ module imports only those that stand before it.
     base        errors checks units files arrays serialisation spelling lookup settings formulas tables intervals
                 kernels widest_paths chains moved minimise
     core        sharing calibrations devices cluster teams trace work model widths costs plan granularity members limits
-                schedule scenario background progress completion legality recording recorded_run program rates timeline
+                schedule scenario background progress completion legality recording recorded_run
+                sequence_lengths program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
     analysis    metrics curves channels spread trace_diff run_summary ledger joint_samples bounds
     importers*  recorders*  architectures*  topologies*      producers of inputs
@@ -23,8 +24,9 @@ module imports only those that stand before it.
     engines*    program to timeline
     frameworks  files of training frameworks: models of Hugging Face
     display     text figures timeline_files execution_traces json_data
-    studies     simulation loading scaled_widths sources origins pricing ordering memory_fit setups remedies certified
-                replay performance results calibration comparison whatif equal_stages rebuilding run_replay store
+    studies     simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit setups
+                remedies certified replay performance results calibration comparison whatif equal_stages rebuilding
+                run_replay store
                 sweep_options sweep
     cli
 

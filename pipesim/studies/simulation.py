@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pipesim.core.plan import Plan
     from pipesim.core.scenario import Scenario
     from pipesim.core.schedule import Schedule
+    from pipesim.core.sequence_lengths import SequenceLengths
     from pipesim.core.trace import Trace
 
     Planner = Callable[..., Plan]
@@ -88,7 +89,7 @@ STEP_COPIES: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 LAYOUT = ("pipeline", "data", "interleave")
 # What only models that are computed take.
-COMPUTED = ("efficiency", "sequence", "precision", "sequence_parallel", "tensor_overlap")
+COMPUTED = ("efficiency", "sequence", "lengths", "packed", "precision", "sequence_parallel", "tensor_overlap")
 MODEL = "model:"  # before the name of a model, where a bundled trace has the same name
 
 
@@ -199,6 +200,14 @@ class Simulation:
     sequence: int | None = setting(
         None, int, "Tokens in a sample of a computed model.", flags=("--seq-length",), group="inputs"
     )
+    lengths: "SequenceLengths | Path | str | None" = setting(
+        None, str, "Lengths of the sequences of a computed model: lognormal(median, sigma), uniform(least, most), "
+        "exponential(mean), or a file with one per line.", is_file=True, group="inputs",
+    )  # fmt: skip
+    packed: bool = setting(
+        False, bool, "Sequences of --lengths fill samples of full length; otherwise samples are padded to the longest "
+        "of their microbatch.", group="inputs",
+    )  # fmt: skip
     precision: str | None = setting(
         None,
         str,
@@ -401,6 +410,10 @@ class Simulation:
         settings.check_choices(self)
         if "recompute_blocks" in given and self.recompute != "full":
             raise InputError("recompute_blocks has no effect without recompute = full")
+        if "packed" in given and "lengths" not in given:
+            raise InputError("packed has no effect without lengths")
+        if "lengths" in given and self.architecture is not None:
+            raise InputError("lengths and architecture found; lengths need a model that is named as the trace")
         if "seed" in given and "iterations" not in given:
             raise InputError("seed has no effect without iterations")
 

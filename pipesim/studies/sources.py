@@ -22,11 +22,13 @@ from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, RefusedError, UnknownNameError, quoted
 from pipesim.core.cluster import Cluster
 from pipesim.core.devices import DeviceKind, device_kind
+from pipesim.core.sequence_lengths import SequenceLengths
 from pipesim.core.teams import Team, Widths, teams_of
 from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.studies.loading import bundled_traces, load_cluster, load_plan, load_trace
 from pipesim.studies.scaled_widths import scaled
 from pipesim.studies.simulation import COMPUTED, MODEL, Simulation, defaults
+from pipesim.studies.varied_lengths import varied
 from pipesim.topologies import TOPOLOGIES, parts
 from pipesim.topologies.hosts import cluster_file
 from pipesim.topologies.nvidia_machines import MACHINES
@@ -97,7 +99,21 @@ def trace_of(simulation: Simulation, cluster: Cluster) -> Trace:
             f"model {quoted(model)} is computed for a kind of device, and the cluster {quoted(simulation.cluster)} "
             "names none: say which with device=..., as in device='h100-80gb'"
         )
-    return computed_trace(model, simulation, cluster)
+    return _of_lengths(model, simulation, cluster)
+
+
+def _of_lengths(model: str, simulation: Simulation, cluster: Cluster) -> Trace:
+    """The trace of a model whose sequences are all full, or of lengths that are given."""
+    if simulation.lengths is None:
+        return computed_trace(model, simulation, cluster)
+    given = simulation.lengths
+    lengths = given if isinstance(given, SequenceLengths) else SequenceLengths.of(str(given))
+
+    def of_length(sequence: int | None) -> Trace:
+        chosen = simulation if sequence is None else replace(simulation, sequence=sequence)
+        return computed_trace(model, chosen, cluster)
+
+    return varied(of_length, lengths, pack=simulation.packed)
 
 
 def _check_not_computed(simulation: Simulation) -> None:

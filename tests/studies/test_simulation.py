@@ -73,6 +73,8 @@ VALUES = {
     "seed": 7,
     "jitter": 0.125,
     "draw": "layer",
+    "lengths": "uniform(16, 64)",
+    "packed": True,
     "engine": "compiled",
     "host_memory": "1GB",
 }
@@ -81,6 +83,8 @@ NEEDS = {
     "seed": "iterations",
     "jitter": "iterations",
     "draw": "iterations",
+    "lengths": "sequence",
+    "packed": "lengths",
     "recompute_blocks": "recompute",
 }
 FIXED = {"trace": "bert-large", "cluster": 'flat(2, bandwidth="1GB/s")'}

@@ -15,6 +15,7 @@ from pipesim.base import files, lookup, serialisation
 from pipesim.base.errors import PipesimError, within
 from pipesim.core.background import Background
 from pipesim.core.schedule import Schedule
+from pipesim.core.sequence_lengths import SequenceLengths
 from pipesim.core.trace import Trace, is_usual
 from pipesim.frameworks import huggingface
 from pipesim.planners import PLANNERS
@@ -36,7 +37,7 @@ _OF_FILES = ("nvidia_smi", "nccl_xml")  # topologies whose first argument is a f
 _MOST_SEEN = 10**5
 _SCHEDULES = (".csv", ".json", ".toml")
 _ALWAYS_FILES = ("trace", "plan", "scenario", "background")
-NAMED = (*_ALWAYS_FILES, *_FAMILIES)
+NAMED = (*_ALWAYS_FILES, *_FAMILIES, "lengths")
 
 
 @dataclass(slots=True)
@@ -72,6 +73,9 @@ class Inputs:
             value = _READERS[name](self._path(name, text))
             self.values[f"{name} {text}"] = value
             self.contents[f"{name} {text}"] = digest(value)
+            return
+        if name == "lengths":
+            SequenceLengths.of(text)
             return
         if name == "architecture" and files.exists(self.file.parent / text):
             self._read_model(text, [text], {})
@@ -124,6 +128,8 @@ class Inputs:
             return cluster_file.is_file(text, TOPOLOGIES) or cluster_file.is_file(
                 str(self.file.parent / text), TOPOLOGIES
             )
+        if name == "lengths":
+            return "(" not in text
         if name == "trace" and not files.exists(self.file.parent / text) and model_named(text):
             return False
         return name in _ALWAYS_FILES or (name == "scheduler" and text.endswith(_SCHEDULES))
@@ -141,6 +147,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "scenario": loading.load_scenario,
     "background": Background.load,
     "scheduler": Schedule.load,
+    "lengths": SequenceLengths.load,
 }
 
 
@@ -151,8 +158,10 @@ def _named(keywords: Mapping[str, Any], file: str = "file") -> list[str]:
 def digest(value: Any) -> str:  # noqa: ANN401 - any input
     """A digest of what in an input determines results; a trace's origin does not."""
     if isinstance(value, Trace):
-        about = [value.model, value.microbatch_size, value.precision]
+        about = [value.model, value.microbatch_size, value.precision, *([value.samples] if value.samples else [])]
         return _hash(json.dumps([about, _columns(value.layers), _columns(value.transfers)]).encode())
+    if isinstance(value, SequenceLengths):
+        return _hash(json.dumps(value.recorded).encode())
     if isinstance(value, Background):
         return _hash(value.text.encode())
     if isinstance(value, Schedule):
