@@ -25,9 +25,8 @@ module imports only those that stand before it.
     frameworks  files of training frameworks: models of Hugging Face
     display     text figures timeline_files execution_traces json_data
     studies     simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit setups
-                remedies certified replay performance results calibration comparison whatif equal_stages rebuilding
-                run_replay store
-                sweep_options sweep
+                remedies certified replay performance results job_options jobs calibration comparison whatif
+                equal_stages rebuilding run_replay store sweep_options sweep
     cli
 
 Words:
@@ -85,6 +84,8 @@ if TYPE_CHECKING:
     from pipesim.studies.certified import bound as bound
     from pipesim.studies.comparison import ComparisonRow as ComparisonRow
     from pipesim.studies.comparison import compare as compare
+    from pipesim.studies.jobs import Job as Job
+    from pipesim.studies.jobs import simulate_jobs as simulate_jobs
     from pipesim.studies.loading import load_cluster as load_cluster
     from pipesim.studies.loading import load_plan as load_plan
     from pipesim.studies.loading import load_scenario as load_scenario
@@ -108,6 +109,7 @@ _PUBLIC = {
     "Cluster": "pipesim.core.cluster:Cluster",
     "Costs": "pipesim.core.costs:Costs",
     "Device": "pipesim.core.cluster:Device",
+    "Job": "pipesim.studies.jobs:Job",
     "Link": "pipesim.core.cluster:Link",
     "Model": "pipesim.core.model:Model",
     "Options": "pipesim.lowering:Options",
@@ -145,6 +147,7 @@ _PUBLIC = {
     "run": "pipesim.engines.by_name:run",
     "run_sweep": "pipesim.studies.sweep:run",
     "simulate": "pipesim.studies.results:simulate",
+    "simulate_jobs": "pipesim.studies.jobs:simulate_jobs",
     "summary": "pipesim.analysis.metrics:summary",
     "sweep_rows": "pipesim.studies.sweep:rows",
 }

@@ -70,14 +70,17 @@ def load_steps(timeline: Timeline, medium: int) -> tuple[Ints, Floats]:
     return _loads(timeline, medium)[medium]
 
 
-def load_curves(timeline: Timeline) -> Steps[np.float64]:
-    """`load_steps` of all media at once: one row per medium."""
-    return _loads(timeline, None)
+def load_curves(timeline: Timeline, tasks: NDArray[np.bool_] | None = None) -> Steps[np.float64]:
+    """`load_steps` of all media at once, one row per medium; if given, of these tasks only."""
+    return _loads(timeline, None, tasks)
 
 
-def _loads(timeline: Timeline, medium: int | None) -> Steps[np.float64]:
+def _loads(timeline: Timeline, medium: int | None, tasks: NDArray[np.bool_] | None = None) -> Steps[np.float64]:
     route = timeline.program.route
     task, begin, end, rate = _pieces(timeline)
+    if tasks is not None:
+        chosen = tasks[task]
+        task, begin, end, rate = task[chosen], begin[chosen], end[chosen], rate[chosen]
     lengths = route.lengths[task]
     piece = np.repeat(np.arange(len(task)), lengths)
     hop = np.arange(len(piece)) - np.repeat(np.cumsum(lengths) - lengths, lengths)

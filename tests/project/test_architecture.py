@@ -31,8 +31,8 @@ importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* execution_traces* json_data*
 studies: simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit setups remedies
-      certified replay performance results calibration comparison whatif equal_stages rebuilding run_replay store
-      sweep_options sweep
+      certified replay performance results job_options jobs calibration comparison whatif equal_stages rebuilding
+      run_replay store sweep_options sweep
 cli
 """
 

@@ -58,6 +58,16 @@ def test_bounds_of_the_suite_come_out_again(model, cluster):
     assert plan_bound(costs, devices, 4) == pytest.approx(float(row["bound_s"]), rel=1e-9)
 
 
+@pytest.mark.parametrize("number", [4, 16, 20, 25])
+def test_rows_of_the_shared_spine_come_out_again(number):
+    spine = script(FOLDER / "shared-spine" / "run.py")
+    with (FOLDER / "shared-spine" / "expected.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert spine.row(*spine.cases()[number]) == rows[number]
+    page = (FOLDER / "shared-spine" / "README.md").read_text(encoding="utf-8")
+    assert spine.tables(rows) in page
+
+
 def kept(*suffixes):
     """The files of these suffixes that git keeps."""
     if not (ROOT / ".git").exists() or not shutil.which("git"):

@@ -6,16 +6,20 @@ import click
 
 from pipesim.cli import failures, options, setting_options
 from pipesim.cli.commands.timeline_outputs import TimelineOutputs
+from pipesim.studies.job_options import JobOptions
 from pipesim.studies.simulation import Simulation
 
 if TYPE_CHECKING:
     from pipesim.studies.results import SimulationResult
 
 FEW = 16  # devices; above, a Gantt chart in text shows little
+OF_JOBS = ("devices", "share_devices", "job_iterations")
+OF_ONE = ("iterations", "seed", "jitter", "draw", "bound", "ledger", "require_fit")  # what is of one simulation
 
 
 @click.command(cls=setting_options.GroupedCommand)
 @options.simulation()
+@setting_options.options(JobOptions, "jobs")
 @setting_options.options(TimelineOutputs, "outputs")
 @click.option("--verify", is_flag=True, help="Check the timeline from scratch against the rules of the simulation.")
 @click.option(
@@ -26,6 +30,7 @@ FEW = 16  # devices; above, a Gantt chart in text shows little
 @options.as_json
 def simulate(
     simulation: Simulation,
+    jobs: JobOptions,
     outputs: TimelineOutputs,
     *,
     verify: bool,
@@ -45,8 +50,14 @@ def simulate(
       pipesim simulate bert-large dgx1_v100 --scenario slow.toml --output trace.json
       pipesim simulate llama3-70b 'hgx_h100(8)' --tp 8 --pp 4 --microbatches 16 --ledger
       pipesim simulate bert-large dgx1_v100 --background load.csv --links-plot links.png
+      pipesim simulate bert-large 'hgx_h100(4)' --devices 'node[01].*' --with other.toml --links-plot links.png
     """
     outputs.check()
+    options.check_given("without --with", is_there=bool(jobs.beside), without=OF_JOBS)
+    if jobs.beside:
+        options.check_given("beside --with", is_there=False, without=(*OF_ONE, "critical"))
+        _simulate_jobs(simulation, jobs, outputs, verify=verify, as_json=as_json)
+        return
     setup = options.make_setup(simulation, quiet=as_json)
     result = options.simulate(setup, simulation, quiet=as_json, verify=verify)
     if bound:
@@ -62,6 +73,28 @@ def simulate(
         _print(result, bound=bound, ledger=ledger, verified=verify)
     if require_fit:
         failures.check_fit(result)
+
+
+def _simulate_jobs(
+    simulation: Simulation, jobs: JobOptions, outputs: TimelineOutputs, *, verify: bool, as_json: bool
+) -> None:
+    """Several jobs on the cluster of the first."""
+    from pipesim.display import figures, text
+    from pipesim.studies.jobs import of_options, simulate_jobs
+    from pipesim.studies.sources import cluster_of
+
+    every, more = of_options(simulation, jobs)
+    with options.busy("simulating", quiet=as_json):
+        result = simulate_jobs(every, cluster_of(simulation), **more)
+    if verify:
+        result.timeline.verify()
+    outputs.write(result.timeline, figures.TaskGroups(result.merged.job, result.names), quiet=as_json)
+    if as_json:
+        options.echo_json(result.as_data())
+        return
+    click.echo(text.jobs(result.as_data()))
+    if verify:
+        click.echo("\nverified: the timeline obeys every rule of the simulation")
 
 
 def _print(result: "SimulationResult", *, bound: bool, ledger: bool, verified: bool) -> None:

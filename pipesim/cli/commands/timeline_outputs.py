@@ -8,6 +8,7 @@ from pipesim.cli import options
 
 if TYPE_CHECKING:
     from pipesim.core.timeline import Timeline
+    from pipesim.display.figures import TaskGroups
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,8 @@ class TimelineOutputs:
         options.check_given("without --gantt", is_there=bool(self.gantt), without=("links", "critical"))
         options.check_outputs(pictures=[self.gantt, self.memory_plot, self.links_plot], exports=self.output)
 
-    def write(self, timeline: "Timeline", *, quiet: bool) -> None:
-        """Draw and write what was asked for."""
+    def write(self, timeline: "Timeline", groups: "TaskGroups | None" = None, *, quiet: bool) -> None:
+        """Draw and write what was asked for; tasks in the colours of their groups, where there are any."""
         if not (self.gantt or self.memory_plot or self.links_plot or self.output):
             return
         from pipesim.analysis import metrics
@@ -37,13 +38,13 @@ class TimelineOutputs:
 
         if self.gantt:
             critical = metrics.critical_path(timeline).tasks if self.critical else None
-            figures.gantt(timeline, self.gantt, links=self.links, critical=critical)
+            figures.gantt(timeline, self.gantt, links=self.links, critical=critical, groups=groups)
             options.wrote(self.gantt, "Gantt chart", quiet=quiet)
         if self.memory_plot:
             figures.memory(timeline, self.memory_plot)
             options.wrote(self.memory_plot, "memory over time", quiet=quiet)
         if self.links_plot:
-            figures.link_load(timeline, self.links_plot)
+            figures.link_load(timeline, self.links_plot, groups=groups)
             options.wrote(self.links_plot, "load of links", quiet=quiet)
         if self.output:
             timeline_files.export(timeline, self.output)

@@ -21,9 +21,11 @@ from pipesim.display.figures.load_chart import link_load
 from pipesim.display.figures.memory_chart import memory
 from pipesim.display.figures.paper import check_path
 from pipesim.display.figures.run_map import run_map
+from pipesim.display.figures.task_groups import TaskGroups
 
 __all__ = [
     "Chart",
+    "TaskGroups",
     "chart",
     "check_path",
     "cluster",

@@ -14,6 +14,7 @@ from pipesim.core.timeline import Simulated, Timeline, timeline_of
 from pipesim.display.figures import paper
 from pipesim.display.figures.gantt_spans import GanttData, fill, outline
 from pipesim.display.figures.layout import lay_out
+from pipesim.display.figures.task_groups import TaskGroups
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -55,19 +56,23 @@ def gantt(
     title: str | None = None,
     width: float = paper.WIDTH,
     labels: bool = True,
+    groups: TaskGroups | None = None,
 ) -> "Figure":
     """A Gantt chart of one iteration: the tasks of every device, with the microbatch in each box that has room for it.
 
     `links` adds a row per medium with transfers. The tasks of `critical` (their numbers in the program) are outlined;
     without rows for media, critical transfers are lines from device to device. On devices with several chunks, later
-    chunks are lighter. `width` is in inches; the height follows the number of rows.
+    chunks are lighter. `width` is in inches; the height follows the number of rows. With `groups`, such as the jobs of
+    a cluster, colours are those of groups, backwards darker.
 
     >>> result = ps.simulate("bert-large", 'flat(2, bandwidth="1GB/s")', microbatches=4)
     >>> figure = ps.gantt(result.timeline, "gantt.pdf", width=3.4)
     """
     made = timeline_of(timeline)
     chosen = _checked_tasks(made, critical)
-    return paper.drawn(path, lambda: _gantt(made, chosen, title, width, links=links, labels=labels))
+    if groups is not None:
+        groups.check(len(made.program))
+    return paper.drawn(path, lambda: _gantt(made, chosen, title, width, groups, links=links, labels=labels))
 
 
 def gantt_grid(
@@ -91,9 +96,16 @@ def _checked_tasks(timeline: Timeline, critical: Sequence[int] | Ints | None) ->
 
 
 def _gantt(
-    timeline: Timeline, critical: Ints, title: str | None, width: float, *, links: bool, labels: bool
+    timeline: Timeline,
+    critical: Ints,
+    title: str | None,
+    width: float,
+    groups: TaskGroups | None,
+    *,
+    links: bool,
+    labels: bool,
 ) -> "Figure":
-    chart = _chart(timeline, timeline.makespan, links=links)
+    chart = _chart(timeline, timeline.makespan, groups, links=links)
     rows = chart.layout.height
     height = min(_TALLEST, rows * _ROW)
     figure = paper.sheet(width, height + (1.1 if title else 0.9))
@@ -163,9 +175,11 @@ def _chunks(timeline: Timeline) -> float:
     return len(np.unique(timeline.program.stage)) / len(timeline.program.devices)
 
 
-def _chart(timeline: Timeline, horizon: int, *, links: bool) -> GanttData:
+def _chart(timeline: Timeline, horizon: int, groups: TaskGroups | None = None, *, links: bool) -> GanttData:
     layout = lay_out(timeline, links=links)
     scale = paper.time_unit(horizon)[1]
+    if groups is not None:
+        return GanttData(timeline, layout, max(1, horizon), scale, groups.palette, groups)
     palette = [_shaded(_COLORS[kind], shade, layout.shades) for kind in KINDS for shade in range(layout.shades)]
     return GanttData(timeline, layout, max(1, horizon), scale, np.array(palette))
 
@@ -204,9 +218,12 @@ def _frame(axes: "Axes", chart: GanttData, row: float) -> None:
 def _handles(charts: Sequence[GanttData], *, critical: bool) -> list["Artist"]:
     """A legend of the kinds of tasks in any of the charts."""
     kinds = np.unique(np.concatenate([c.timeline.program.kind[c.layout.task] for c in charts])).tolist()
-    handles = [paper.patch(_COLORS[KINDS[kind]], _WORDS.get(KINDS[kind], KINDS[kind])) for kind in kinds]
-    shades = max(chart.layout.shades for chart in charts)
-    if shades > 1:
+    groups, shades = charts[0].groups, max(chart.layout.shades for chart in charts)
+    if groups is not None:
+        handles = [paper.patch(groups.color(number), name) for number, name in enumerate(groups.names)]
+    else:
+        handles = [paper.patch(_COLORS[KINDS[kind]], _WORDS.get(KINDS[kind], KINDS[kind])) for kind in kinds]
+    if shades > 1 and groups is None:
         ends = [(0, "first chunk"), (shades - 1, "last chunk")]
         handles += [paper.patch(_shaded("#808080", shade, shades), label) for shade, label in ends]
     if any(chart.is_idle for chart in charts):

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
+from pipesim.core.program import KINDS
 from pipesim.core.timeline import Timeline
 from pipesim.display.figures import painting, paper
 from pipesim.display.figures.layout import Layout
 from pipesim.display.figures.painting import Spans
+from pipesim.display.figures.task_groups import TaskGroups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,11 +32,15 @@ class GanttData:
     layout: Layout
     horizon: int  # ns at the end of the time axis
     scale: float  # ns of its unit
-    palette: Floats  # kind * shades + shade -> red, green, blue
+    palette: Floats  # kind * shades + shade -> red, green, blue; with groups as they have it
+    groups: TaskGroups | None = None
 
     @property
     def color(self) -> Ints:
         """Per span, a position in the palette."""
+        if self.groups is not None:
+            task = self.layout.task
+            return (self.groups.of_task[task] + 1) * len(KINDS) + self.timeline.program.kind[task]
         return self.timeline.program.kind[self.layout.task] * self.layout.shades + self.layout.shade
 
     @property

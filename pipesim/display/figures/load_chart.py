@@ -11,6 +11,7 @@ from pipesim.base.errors import InputError
 from pipesim.core.timeline import Simulated, Timeline, timeline_of
 from pipesim.display.figures import panels, paper
 from pipesim.display.figures.panels import StepPanel
+from pipesim.display.figures.task_groups import TaskGroups
 
 if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
@@ -23,15 +24,22 @@ _ROW, _TALLEST = 0.2, 7.5  # inches of a row of the heat map, and of all
 _FULL = 1 + 1e-6  # a load above this exceeds the capacity
 
 
-def link_load(timeline: Timeline | Simulated, path: Path | str | None = None) -> "Figure":
+def link_load(
+    timeline: Timeline | Simulated, path: Path | str | None = None, *, groups: TaskGroups | None = None
+) -> "Figure":
     """Load of every medium with transfers: a panel each, or a heat map if there are more than six.
 
-    With sharing "none", transfers do not share links, and their sum may exceed the capacity.
+    With `groups`, such as the jobs of a cluster, panels in their colours: of more than six media those that most groups
+    use, and of these the busiest. With sharing "none", transfers do not share links, and their sum may be more than the
+    capacity.
     """
     made = timeline_of(timeline)
     used = np.flatnonzero(made.moved > 0)
     if not len(used):
         raise InputError("this timeline has no transfers over links, so there is no load to draw")
+    if groups is not None:
+        groups.check(len(made.program))
+        return paper.drawn(path, lambda: _grouped(made, used, groups))
     return paper.drawn(path, lambda: _load(made, used))
 
 
@@ -55,6 +63,35 @@ def _panels(names: list[str], shares: list[tuple[Ints, Floats]], horizon: int) -
         for axes in grid:
             axes.axhline(100, color=paper.INK, linestyle="--", linewidth=0.9)
         paper.legend_above(figure, [paper.line(paper.INK, "capacity", linestyle="--", linewidth=0.9)])
+    paper.settle(figure)
+    return figure
+
+
+def _grouped(timeline: Timeline, used: Ints, groups: TaskGroups) -> "Figure":
+    """A panel for each medium, with the loads of the groups on top of each other."""
+    program, names = timeline.program, groups.names
+    loads = [curves.load_curves(timeline, groups.of_task == number) for number in range(len(names))]
+    edges = np.linspace(0, max(1, timeline.makespan), _COLUMNS + 1)
+    part = np.array([[curves.averages(*load[m], edges) / program.capacity[m] for load in loads] for m in used.tolist()])
+    mean = part.mean(axis=2)
+    chosen = np.lexsort((-mean.sum(axis=1), -(mean > 0).sum(axis=1)))[:_MOST_PANELS]
+    rows = []
+    for row in chosen.tolist():
+        share = 100 * part[row].sum(axis=0)
+        name = program.media[used[row]].replace("<->", "↔").replace("->", "→")
+        rows.append(StepPanel(name, f"mean {mean[row].sum():.0%}", edges[:-1].astype(np.int64), share))
+    top = max(105.0, 1.05 * max(float(panel.value.max()) for panel in rows))
+    figure, grid = panels.stack(rows, timeline.makespan, top, "load (% of capacity)")
+    scale = paper.time_unit(timeline.makespan)[1]
+    for axes, row in zip(grid, chosen.tolist(), strict=True):
+        below = np.zeros(_COLUMNS + 1)
+        for number in range(len(names)):
+            above = below + 100 * np.append(part[row, number], 0.0)
+            axes.fill_between(
+                edges / scale, below, above, step="post", color=groups.color(number), linewidth=0, zorder=3
+            )
+            below = above
+    paper.legend_above(figure, [paper.patch(groups.color(number), name) for number, name in enumerate(names)])
     paper.settle(figure)
     return figure
 

@@ -8,6 +8,7 @@
     statistics                         many iterations with varying times
     comparison, gaps                   planners and schedulers side by side, and beside certified bounds
     gains                              what faster hardware would save
+    jobs                               several jobs on one cluster
     ledger                             what an iteration consists of, by cause
     rebuilt                            a recorded iteration beside its simulation
     recorded_run, replayed_run         many recorded steps, and beside their simulations
@@ -30,6 +31,7 @@ from pipesim.display.text.comparison_text import comparison, gaps
 from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table
 from pipesim.display.text.gains_text import gains
 from pipesim.display.text.gantt_text import gantt
+from pipesim.display.text.jobs_text import jobs
 from pipesim.display.text.ledger_text import ledger
 from pipesim.display.text.links_text import recorded_links
 from pipesim.display.text.model_text import model
@@ -59,6 +61,7 @@ __all__ = [
     "gaps",
     "headline",
     "imported_run",
+    "jobs",
     "ledger",
     "members",
     "model",

@@ -42,7 +42,6 @@ from pipesim.core.sharing import Sharing, sharing_rule
 from pipesim.core.teams import label
 from pipesim.importers.chakra.collectives import edges
 from pipesim.importers.chakra.graph import Collective, Graph, in_order, load, named
-from pipesim.importers.chakra.lane_order import lane_order
 from pipesim.importers.chakra.node_messages import (
     BYTES,
     COLLECTIVE,
@@ -58,6 +57,7 @@ from pipesim.importers.chakra.node_messages import (
 )  # fmt: skip
 from pipesim.importers.chakra.node_times import durations
 from pipesim.importers.chakra.phases import NAMES, Phase, layer_phases
+from pipesim.lowering.lane_order import lane_order
 from pipesim.lowering.messages import Alone, alone
 
 _KINDS: dict[Phase, int] = {"forward": FORWARD, "backward": BACKWARD, "input": INPUT, "weight": WEIGHT}

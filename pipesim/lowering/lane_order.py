@@ -1,7 +1,7 @@
 """The order of the tasks on each lane: that of a simulation without contention between transfers.
 
-A free lane starts the ready task with the smallest key. Since the simulation ends, lanes that keep this order cannot
-deadlock, whatever the transfers take.
+A free lane starts the ready task with the smallest key; without keys, that which was ready first. Since the simulation
+ends, lanes that keep this order cannot deadlock, whatever the transfers take.
 """
 
 import heapq
@@ -17,7 +17,7 @@ class _Simulation:
 
     lane: Sequence[int]
     duration: Sequence[int]
-    key: Sequence[Key]
+    key: Sequence[Key] | None
     order: list[list[int]]
     waiting: list[list[tuple[Key, int]]]
     free: list[bool]
@@ -29,7 +29,7 @@ class _Simulation:
         if lane < 0:
             heapq.heappush(self.ends, (now + self.duration[task], task))
         else:
-            heapq.heappush(self.waiting[lane], (self.key[task], task))
+            heapq.heappush(self.waiting[lane], ((now, task) if self.key is None else self.key[task], task))
         return lane
 
     def begin(self, lane: int, now: int) -> None:
@@ -42,7 +42,7 @@ class _Simulation:
 
 
 def lane_order(
-    lane: Sequence[int], duration: Sequence[int], key: Sequence[Key], needs: Sequence[Sequence[int]], lanes: int
+    lane: Sequence[int], duration: Sequence[int], key: Sequence[Key] | None, needs: Sequence[Sequence[int]], lanes: int
 ) -> list[list[int]]:
     """Lane -> its tasks; `lane` is -1 for tasks that hold none."""
     readers: list[list[int]] = [[] for _ in needs]
