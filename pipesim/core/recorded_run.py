@@ -98,7 +98,7 @@ class ClockQuality:
     kind: Clock
     doubt: Ints  # per rank, the possible remaining error in ns, the median of the steps; 0 where not known
     drift: Floats  # per rank, seconds per second that its clock was faster than that of rank 0; NaN where not known
-    early: int = 0  # receives that end before their send starts, or computations before their input, as recorded
+    early: int = 0  # computations (or, without any, receives) that were recorded before what they wait for
     worst_early: int = 0  # by how many ns at most
 
     def __post_init__(self) -> None:

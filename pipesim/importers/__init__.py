@@ -24,4 +24,5 @@ PROGRAMS = {
 RUNS = {
     "table": "pipesim.importers.operations.operation_table:operation_table",
     "pipeline_dump": "pipesim.importers.operations.pipeline_dumps:pipeline_dump",
+    "kineto": "pipesim.importers.kineto.pipelined:kineto_run",
 }

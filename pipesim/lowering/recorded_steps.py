@@ -25,7 +25,8 @@ from pipesim.core.program import Program
 from pipesim.core.recorded_run import RecordedRun
 from pipesim.lowering.tasks import Tasks
 
-# Operations that overlap by less are one after the other: a record's times are rounded, and read on several threads.
+# Operations that overlap by less, and by less than half of them, are one after the other: a record's times are rounded,
+# and read on several threads.
 ROUNDING = 50_000  # ns
 _BACKWARDS = (runs.BACKWARD, runs.INPUT)
 _SELDOM = 0.02  # the part of its operations that may overlap a computation by chance
@@ -84,9 +85,17 @@ def asynchronous(run: RecordedRun) -> Bools:
         overlap = np.maximum(overlap, np.where(lane[neighbours] == lane[moves], shared, 0))
     sort = run.name[moves] * len(runs.KINDS) + run.kind[moves]
     names = len(run.names) * len(runs.KINDS)
-    often = np.bincount(sort[overlap > ROUNDING], minlength=names) > _SELDOM * np.bincount(sort, minlength=names)
+    often = np.bincount(sort[overlap > _tolerance(run)[moves]], minlength=names) > _SELDOM * np.bincount(
+        sort, minlength=names
+    )
     found = np.zeros(len(run), bool)
     found[moves] = often[sort]
+    return found
+
+
+def _tolerance(run: RecordedRun) -> Ints:
+    """Per operation how much it may overlap another that it follows, or that follows it."""
+    found: Ints = np.minimum((run.end - run.start) // 2, ROUNDING)
     return found
 
 
@@ -173,7 +182,7 @@ def _add_batches(tasks: Tasks, step: RecordedRun, post: Ints, overlaps: Bools) -
     apart = (int(step.end.max()) + ROUNDING + 1) * rank  # ranks one after the other on one axis
     begin, reach = step.start[rows] + apart, np.maximum.accumulate(step.end[rows] + apart)
     fresh = np.ones(len(rows), bool)
-    fresh[1:] = (np.diff(rank) != 0) | (begin[1:] >= reach[:-1] - ROUNDING)
+    fresh[1:] = (np.diff(rank) != 0) | (begin[1:] >= reach[:-1] - _tolerance(step)[rows[1:]])
     fresh[1:] |= ~(step.is_communication[rows[1:]] | step.is_communication[rows[:-1]])
     batch = np.cumsum(fresh) - 1
     ends = tasks.add(
@@ -188,7 +197,12 @@ def _add_batches(tasks: Tasks, step: RecordedRun, post: Ints, overlaps: Bools) -
         end_of_batch = np.full(int(batch[-1]) + 1, -1, np.int64)
         np.maximum.at(end_of_batch, batch, step.end[rows] + apart)
         apart = (int(step.end.max()) + ROUNDING + 1) * step.rank[later]
-        at = np.searchsorted(np.maximum.accumulate(end_of_batch), step.start[later] + apart + ROUNDING, "right") - 1
+        at = (
+            np.searchsorted(
+                np.maximum.accumulate(end_of_batch), step.start[later] + apart + _tolerance(step)[later], "right"
+            )
+            - 1
+        )
         same = (at >= 0) & (rank[fresh][np.maximum(at, 0)] == step.rank[later])
         tasks.needs.append((post[later[same]], ends[at[same]]))
 
@@ -206,11 +220,11 @@ def _add_inputs(tasks: Tasks, step: RecordedRun, post: Ints, overlaps: Bools) ->
     _add_unrecorded_messages(tasks, step)
     gradients = np.flatnonzero((step.kind == runs.COLLECTIVE) & overlaps)
     reduced, steps = _joined(gradients, (step.rank,), np.flatnonzero(step.kind == runs.OPTIMIZER), (step.rank,))
-    before = step.end[reduced] <= step.start[steps] + ROUNDING
+    before = step.end[reduced] <= step.start[steps] + _tolerance(step)[steps]
     tasks.needs.append((steps[before], reduced[before]))
     rows = np.flatnonzero(overlaps)
     order = rows[np.lexsort((step.start[rows], step.name[rows], step.kind[rows], step.rank[rows]))]
-    same = step.end[order[:-1]] <= step.start[order[1:]] + ROUNDING
+    same = step.end[order[:-1]] <= step.start[order[1:]] + _tolerance(step)[order[1:]]
     for column in (step.name, step.kind, step.rank):
         same &= np.diff(column[order]) == 0
     tasks.needs.append((post[order[1:][same]], order[:-1][same]))

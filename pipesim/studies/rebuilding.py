@@ -194,7 +194,7 @@ def spent(timeline: Timeline) -> dict[str, dict[str, float]]:
 
 
 def comparison(made: Rebuilt) -> dict[str, Any]:
-    """Recorded against replayed, as `pipesim replay --json` prints it."""
+    """Recorded against replayed, as `pipesim rebuild --json` prints it."""
     recording = made.recording
     recorded, replayed = (metrics.iteration_time(timeline) for timeline in (made.recorded, made.simulated))
     before, after = spent(made.recorded), spent(made.simulated)

@@ -15,7 +15,8 @@ from pipesim.cli.commands.recorded_runs import RunReading
 from pipesim.studies.simulation import Simulation, with_defaults
 
 if TYPE_CHECKING:
-    from pipesim.core.recording import Recording
+    from pipesim.core.recording import Clocks, Recording
+    from pipesim.importers.kineto.pipelined import Profiled
     from pipesim.studies.rebuilding import Rebuilt
 
 # Options that have an effect for one sort of files only.
@@ -23,7 +24,7 @@ _OF_PROFILES = (
     "actions", "number", "iteration_name", "layers", "depth", "microbatch_size", "cluster", "sharing", "transfers",
     "output", "save_plan", "save_cluster",
 )  # fmt: skip
-_OF_RUNS = ("run_name", "dp", "tp", "step", "save_run")
+_OF_RUNS = ("columns", "run_name", "dp", "tp", "step")
 FEW = 16  # ranks; above, Gantt charts in text say little
 
 
@@ -50,22 +51,25 @@ class Reading:
     depth: int | None = setting(None, int, "Open so many levels of nested ranges or modules.")
     microbatch_size: int = setting(1, int, "Samples in a microbatch.")
 
-    def read(self, paths: Sequence[Path]) -> "Recording":
-        """The recording in these files."""
+    def read(self, paths: Sequence[Path]) -> "Profiled":
+        """What the profiles of all ranks hold."""
         from pipesim.importers.kineto.layer_ranges import ITERATION
-        from pipesim.importers.kineto.pipelined import recording
-        from pipesim.importers.kineto.stages import TimedFor
+        from pipesim.importers.kineto.pipelined import profiled
 
-        return recording(
+        return profiled(
             paths[0] if len(paths) == 1 else paths,
             actions=self.actions,
             layers=self.layers,
             depth=self.depth,
             iteration=self.iteration_name or ITERATION,
-            number=self.number,
-            clocks=self.clocks,  # type: ignore[arg-type]  # checked by click
-            timed_for=TimedFor(self.microbatch_size),
         )
+
+    def recording(self, found: "Profiled") -> "Recording":
+        """The iteration that is rebuilt."""
+        from pipesim.importers.kineto.stages import TimedFor
+
+        clocks: Clocks = self.clocks  # type: ignore[assignment]  # checked by click
+        return found.recording(self.number, clocks, TimedFor(self.microbatch_size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +184,13 @@ def rebuild(
     options.check_given("with --layers stages", is_there=reading.layers != "stages", without=("depth",))
     on = loading.load_cluster(cluster) if cluster else None
     with options.busy("reading", quiet=as_json):
-        found = reading.read(paths)
+        profiles = reading.read(paths)
+        found = reading.recording(profiles)
     chosen = with_defaults(simulation)
     lowering = Options(chosen.sharing, chosen.transfers)  # type: ignore[arg-type]  # checked by click
     made = rebuilding.rebuilt(found, on, lowering, simulation.engine)
     saved.write(made, quiet=as_json)
-    data = rebuilding.comparison(made)
+    data = rebuilding.comparison(made) | recorded_runs.steps_of(profiles, reading.clocks, saved.save_run, quiet=as_json)
     if as_json:
         options.echo_json(data)
         return

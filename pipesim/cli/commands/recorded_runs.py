@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from pipesim.cli import options
 
 if TYPE_CHECKING:
     from pipesim.core.recorded_run import RecordedRun
+    from pipesim.importers.kineto.pipelined import Profiled
 
 FEW = 16  # ranks; above, a Gantt chart of all has rows too thin to read
 TABLES = (".csv", ".parquet")
@@ -78,9 +79,7 @@ def replay(  # noqa: PLR0917 - what was asked for
     *, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate every step with its own operations, and print both."""
-    from pipesim.base import tables
     from pipesim.display import text
-    from pipesim.importers.operations.operation_table import table_of_run
     from pipesim.studies import run_replay
 
     position = position_of(run, step)
@@ -95,13 +94,38 @@ def replay(  # noqa: PLR0917 - what was asked for
         made.order.save(schedule)
         options.wrote(schedule, "schedule", quiet=as_json)
     if table:
-        tables.write(Path(table), table_of_run(run))
-        options.wrote(table, "run", quiet=as_json)
+        save(run, table, quiet=as_json)
     if gantt:
         from pipesim.display import figures
 
         figures.gantt_grid(run_replay.timelines(run, position, engine), gantt)
         options.wrote(gantt, f"Gantt charts of step {run.steps[position]}", quiet=as_json)
+
+
+def steps_of(profiles: "Profiled", clocks: str, table: str | None, *, quiet: bool) -> dict[str, Any]:
+    """Every iteration of profiles simulated with its own operations, where they are of a whole pipeline."""
+    from pipesim.importers.operations.operation_columns import RunFacts
+    from pipesim.studies import run_replay
+
+    try:
+        run = profiles.run(RunFacts(clocks=clocks))  # type: ignore[arg-type]  # checked by click
+    except InputError as error:
+        if table:
+            raise
+        return {"steps": [], "no_steps": str(error)}
+    if table:
+        save(run, table, quiet=quiet)
+    made = run_replay.comparison(run_replay.replayed(run))
+    return {name: made[name] for name in ("steps", "errors", "clock", "missing", "notes")}
+
+
+def save(run: "RecordedRun", table: str, *, quiet: bool) -> None:
+    """Write a run as a table of operations."""
+    from pipesim.base import tables
+    from pipesim.importers.operations.operation_table import table_of_run
+
+    tables.write(Path(table), table_of_run(run))
+    options.wrote(table, "run", quiet=quiet)
 
 
 def show(run: "RecordedRun", plot: str | None, output: str | None, step: int | None, *, as_json: bool) -> None:

@@ -14,6 +14,10 @@ def rebuilt(data: Mapping[str, Any]) -> str:
         ("iteration", f"{seconds(data['recorded_s'])} recorded, {seconds(data['replayed_s'])} replayed ({error})"),
         ("links", f"{data['cluster']}, {data['engine']} engine"),
     ]
+    if data.get("steps"):
+        own, without = (100 * data["errors"][name]["mean_absolute"] for name in ("error", "error_without_gaps"))
+        text = f"{len(data['steps'])} iterations, mean absolute error {own:.2f} %; without launch gaps {without:.2f} %"
+        head.append(("own operations", text))
     moved = [row for row in data["ranks"] if row["clock_shift_s"]]
     if moved:
         shifts = (f"rank {row['rank']} {row['clock_shift_s'] * 1e3:+.3f} ms" for row in moved)

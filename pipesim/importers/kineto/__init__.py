@@ -6,8 +6,10 @@ The package reads a profile in two ways, which share the upper row:
 
     profile to trace       `kineto`: the layers of an ordinary training run, with samples from its iterations
                            numbering, data_operators, layer_measurements, assembly ──> Trace
-    run to recording       `pipelined.recording`: which rank ran which action (0F3) when, for `pipesim replay`
+    run to recording       `pipelined.recording`: which rank ran which action (0F3) when, for `pipesim rebuild`
                            action_names, action_times, stages, pipelined ──> Recording, which contains a Trace
+    run to recorded run    `pipelined.kineto_run`: all iterations, with messages, collectives and the optimizer
+                           profiled_runs ──> RecordedRun
 
 Record with `profile(record_shapes=True, profile_memory=True)` over several steps, with ranges around the layers
 (`with record_function("block3"): ...`) or with `with_modules=True`.
@@ -73,7 +75,7 @@ def kineto(
             if layers == AUTO and have_actions(events):
                 raise InputError(
                     "was recorded in a pipelined run (it has ranges such as PP:0F3): rebuild it from the files of all "
-                    "ranks, with pipesim replay FILES -o TRACE, or define the layers (option layers)"
+                    "ranks, with pipesim rebuild FILES -o TRACE, or define the layers (option layers)"
                 )
             found.append(measure_layers(events, choice))
             seen += communications(events, rank)

@@ -62,7 +62,7 @@ def rank_actions(events: Events, rank: int, rows: Ints, named: list[NamedAction]
     alone = len(steps[0]) == 1
     iteration = _repeats(cells) if alone else number
     step = np.zeros(int(iteration.max()) + 1, np.int64) if alone else steps[1] - steps[0]
-    start, end = _at_work(events, rows)
+    start, end = at_work(events, rows)
     order = np.lexsort((end, start))
     stage, kind, microbatch = np.array(cells, np.int64)[order].T
     start, end = start[order], end[order]
@@ -84,7 +84,7 @@ def _repeats(cells: list[tuple[int, int, int]]) -> Ints:
     return np.array(found, np.int64)
 
 
-def _at_work(events: Events, rows: Ints) -> tuple[Ints, Ints]:
+def at_work(events: Events, rows: Ints) -> tuple[Ints, Ints]:
     """The first and the last instant at which each of these ranges works."""
     work = all_work(events, Owners({}))
     order = np.argsort(work.caused, kind="stable")

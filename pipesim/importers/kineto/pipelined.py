@@ -1,7 +1,8 @@
 """From the profiles of all ranks of a pipelined run to a Recording of one of its iterations."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,18 @@ import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError, within
+from pipesim.core.recorded_run import RecordedRun
 from pipesim.core.recording import Clocks, Recording, on_one_clock
 from pipesim.core.schedule import FORWARD
 from pipesim.importers.kineto.action_names import actions_in, pattern_of
 from pipesim.importers.kineto.action_times import RankActions, rank_actions
 from pipesim.importers.kineto.layer_ranges import ITERATION
 from pipesim.importers.kineto.process_groups import P2P, Communication, communications, transfer_table
+from pipesim.importers.kineto.profiled_runs import Spans, optimizer_spans, run_of
 from pipesim.importers.kineto.ranks import events_by_rank, title
 from pipesim.importers.kineto.stages import STAGES, StageLayers, TimedFor, stage_layers, trace_of_stages
+from pipesim.importers.operations.operation_columns import RunFacts
+from pipesim.importers.operations.run_assembly import NO_FACTS
 
 ANY_DEVICE = TimedFor()
 
@@ -39,21 +44,66 @@ def recording(
     trace: `stages`, or as for `kineto`, inside the forwards. `number` selects an iteration, from 0; by default the one
     of median length. `depth` and `iteration` are as for `kineto`, `clocks` as for `on_one_clock`.
     """
+    return profiled(path, actions=actions, layers=layers, depth=depth, iteration=iteration).recording(
+        number, clocks, timed_for
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """What the files of all ranks hold, each read once."""
+
+    source: str
+    actions: tuple[RankActions, ...]  # by rank
+    communications: tuple[Communication, ...]
+    layers: tuple[StageLayers, ...]
+    optimizer: Mapping[int, Spans]  # rank -> when it worked in steps of the optimizer
+
+    def recording(
+        self, number: int | None = None, clocks: Clocks = "auto", timed_for: TimedFor = ANY_DEVICE
+    ) -> Recording:
+        """One iteration."""
+        cut_bytes = _cut_bytes(self.actions, self.communications)
+        table = transfer_table(self.communications)
+        trace, stops = trace_of_stages(self.source, list(self.layers), cut_bytes, table, timed_for)
+        columns = _columns(self.actions, _chosen(self.actions, number))
+        return on_one_clock(Recording(**columns, cut_bytes=cut_bytes, trace=trace, stops=stops), clocks)
+
+    def run(self, facts: RunFacts = NO_FACTS) -> RecordedRun:
+        """All iterations, with communications."""
+        return run_of(self.actions, self.communications, self.optimizer, self.source, facts)
+
+
+def profiled(
+    path: Path | Sequence[Path],
+    *,
+    actions: str | None = None,
+    layers: str = STAGES,
+    depth: int | None = None,
+    iteration: str = ITERATION,
+) -> Profiled:
+    """Read the files of all ranks; the options are those of `recording`."""
     pattern = pattern_of(actions)
     actions_of_ranks: list[RankActions] = []
     seen: list[Communication] = []
     found: list[StageLayers] = []
+    optimizer: dict[int, Spans] = {}
     for rank, events in events_by_rank(path):
         with within(events.path):
             rows, named = actions_in(events, rank, pattern)
             actions_of_ranks.append(rank_actions(events, rank, rows, named, iteration))
             seen += communications(events, rank)
             found += stage_layers(events, actions_of_ranks[-1], layers, depth)
+            optimizer[rank] = optimizer_spans(events)
     actions_of_ranks.sort(key=lambda one: one.rank)
-    cut_bytes = _cut_bytes(actions_of_ranks, seen)
-    trace, stops = trace_of_stages(title(path), found, cut_bytes, transfer_table(seen), timed_for)
-    columns = _columns(actions_of_ranks, _chosen(actions_of_ranks, number))
-    return on_one_clock(Recording(**columns, cut_bytes=cut_bytes, trace=trace, stops=stops), clocks)
+    return Profiled(title(path), tuple(actions_of_ranks), tuple(seen), tuple(found), optimizer)
+
+
+def kineto_run(
+    path: Path | Sequence[Path], *, actions: str | None = None, iteration: str = ITERATION, facts: RunFacts = NO_FACTS
+) -> RecordedRun:
+    """The run in the profiles of all ranks: every iteration; `actions` and `iteration` are as for `recording`."""
+    return profiled(path, actions=actions, iteration=iteration).run(facts)
 
 
 def _columns(actions_of_ranks: Sequence[RankActions], iteration: int) -> dict[str, Any]:

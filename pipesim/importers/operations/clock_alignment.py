@@ -40,16 +40,16 @@ def aligned_clocks(
 
     The shape is the number of steps and of ranks.
     """
-    cause, effect, slack = _messages(found, match)
-    if not len(cause):
-        cause, effect, slack = _inputs(found)
+    inputs, messages = _inputs(found), _messages(found, match)
+    # Whether clocks are impossible is decided by computations: a profiler's ranges of sends and receives are less sure.
+    cause, effect, slack = inputs if len(inputs[0]) else messages
     early, worst = int((slack < 0).sum()), max(-int(slack.min(initial=0)), 0)
     shift, doubt = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     if facts.clocks == "recorded" or (facts.clocks == "auto" and not facts.separate_clocks and worst < _NOTICED):
         kind: Clock = "separate" if facts.separate_clocks else "shared"
         return shift, ClockQuality(kind, doubt[0], np.full(shape[1], np.nan), early, worst), ()
     cause, effect, slack = (
-        np.concatenate(both) for both in zip((cause, effect, slack), _members(found, match), strict=True)
+        np.concatenate(columns) for columns in zip(inputs, messages, _members(found, match), strict=True)
     )
     apart = found.rank[cause] != found.rank[effect]
     cause, effect, slack = cause[apart], effect[apart], slack[apart]
