@@ -95,6 +95,8 @@ class _Network:
         self.rate: dict[int, float] = {}
         self.route: dict[int, list[int]] = {}
         self.crossing: list[set[int]] = [set() for _ in program.media]
+        crossings = zip(program.route.row_of_value().tolist(), program.route.values.tolist(), strict=True)
+        self.alike = dict(zip(crossings, program.alike.tolist(), strict=True)) if len(program.alike) else {}
 
     def set_rate(self, task: int, rate: float) -> Iterable[int]:
         if task not in self.route:
@@ -123,7 +125,7 @@ class _Network:
             affected |= self.crossing[medium]
         for medium in sorted({medium for task in affected for medium in self.route[task]}):
             rates = [self.rate[task] for task in self.crossing[medium]]
-            load, capacity = sum(rates), self.capacity[medium]
+            load, capacity = self._load(medium), self.capacity[medium]
             if load > capacity * (1 + SLACK):
                 raise CorruptTimelineError(
                     f"link {self.program.media[medium]} carries {load * units.NS_PER_S:.6g} bytes/s at {now} ns; "
@@ -133,6 +135,12 @@ class _Network:
                 fastest[medium] = max(rates)
         for task in sorted(affected):
             self._check_flow(task, fastest, now)
+
+    def _load(self, medium: int) -> float:
+        flows = self.crossing[medium]
+        if not self.alike:
+            return sum(self.rate[task] for task in flows)
+        return float(sum(self.rate[task] * self.alike[task, medium] for task in flows))
 
     def _check_flow(self, task: int, fastest: dict[int, float], now: int) -> None:
         rate, limit = self.rate[task], float(self.program.limit[task])

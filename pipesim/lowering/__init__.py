@@ -9,6 +9,7 @@
 A task's index settles ties: compute first, then transfers by microbatch, gradients before activations.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,19 +24,23 @@ from pipesim.core import program as programs
 from pipesim.core.cluster import Device
 from pipesim.core.devices import device_kind
 from pipesim.core.program import Program
+from pipesim.core.rates import Rates
 from pipesim.core.scenario import STEADY, Speeds
 from pipesim.core.sharing import SHARING_RULES
 from pipesim.core.teams import label
+from pipesim.core.timeline import Timeline
 from pipesim.lowering.compute import add_compute, add_optimizer, add_own_needs
 from pipesim.lowering.draws import DRAWS, Draw, redraw
+from pipesim.lowering.folding import fold_of, folded
 from pipesim.lowering.memory import state_factor, static_memory
 from pipesim.lowering.reductions import add_exchanges
-from pipesim.lowering.setup import DEFAULTS, Options, Setup
+from pipesim.lowering.setup import DEFAULTS, Fold, Options, Setup
 from pipesim.lowering.tasks import RingTasks, Tasks
 from pipesim.lowering.transfers import add_transfers
 
 __all__ = [
-    "DEFAULTS", "DRAWS", "Draw", "Ends", "Options", "Setup", "lower", "lower_with_ends", "redraw", "state_factor",
+    "DEFAULTS", "DRAWS", "Draw", "Ends", "Fold", "Options", "Setup", "expanded", "fold_of", "lower", "lower_folded",
+    "lower_with_ends", "redraw", "state_factor",
 ]  # fmt: skip
 
 
@@ -64,11 +69,45 @@ def lower_with_ends(setup: Setup) -> tuple[Program, Ends]:
     return _assemble(tasks, setup), _ends(tasks)
 
 
+def lower_folded(setup: Setup, fold: Fold) -> Program:
+    """The tasks of ranks and streams that represent others; `expanded` has the times of all."""
+    _check(setup)
+    few = folded(setup, fold)
+    return _assemble(_passes(few), few)
+
+
+def expanded(setup: Setup, fold: Fold, timeline: Timeline) -> Timeline:
+    """The timeline of all tasks from that of a folded program."""
+    every = replace(setup, fold=replace(fold, expanded=True))
+    tasks = _passes(every)
+    program = _assemble(tasks, every)
+    names, known = (np.concatenate(x.classes) for x in (tasks, _passes(folded(setup, fold))))
+    sizes = np.maximum(names.max(axis=0, initial=0), known.max(axis=0, initial=0)) + 1
+    code, known_code = (np.ravel_multi_index(tuple(x.T), tuple(sizes.tolist())) for x in (names, known))
+    order = np.argsort(known_code)
+    represented_by = order[np.searchsorted(known_code, code, sorter=order)]
+    rates = timeline.rates
+    if rates is not None:
+        copies = Ragged.of_pairs(len(known), represented_by, np.arange(len(names))).take(rates.task)
+        row = copies.row_of_value()
+        place = np.lexsort((copies.values, rates.time[row]))
+        rates = Rates(copies.values[place], rates.time[row][place], rates.rate[row][place])
+    return Timeline(program, timeline.start[represented_by], timeline.end[represented_by], timeline.engine, rates)
+
+
 def _tasks(setup: Setup) -> Tasks:
     """The tasks of all passes."""
+    _check(setup)
+    return _passes(setup)
+
+
+def _check(setup: Setup) -> None:
     plans.check_fits(setup.plan, setup.costs.model, setup.cluster)
     legality.check(setup.schedule, setup.plan)
     setup.scenario.check_devices(setup.cluster)
+
+
+def _passes(setup: Setup) -> Tasks:
     tasks = Tasks()
     add_compute(tasks, setup)
     add_own_needs(tasks, setup)
@@ -113,6 +152,7 @@ def _assemble(tasks: Tasks, setup: Setup) -> Program:
         peak_flops=_peak_flops(setup),
         lane_speeds=_changing(dict(enumerate(map(setup.scenario.of_team, map(setup.plan.team, setup.plan.devices))))),
         media_speeds=_media_speeds(setup),
+        alike=np.concatenate([np.zeros(0, np.int64), *tasks.alike]),
     )
     programs.check(program)
     return program

@@ -43,6 +43,9 @@ def add_compute(tasks: Tasks, setup: Setup) -> None:
         memory_start=memory_start,
         memory_end=memory_end,
     )
+    if setup.fold is not None:
+        position = np.arange(len(schedule.rank)) - schedule.starts[schedule.rank]
+        tasks.name_classes(0, setup.fold.ranks[schedule.rank], position)
 
 
 def paired_ns(duration: Ints, schedule: Schedule, options: Options) -> Ints:
@@ -110,6 +113,8 @@ def add_optimizer(tasks: Tasks, setup: Setup) -> None:
         return
     made = [step_bytes(setup, n) for n in range(len(setup.plan.stages))]
     for slot, (stage, rank) in sorted(enumerate(setup.slots), key=lambda item: (item[1][1], -item[1][0])):
+        if setup.fold is not None and not setup.fold.has_rank(np.array(rank)):
+            continue
         seconds = setup.parameter_bytes(stage) * setup.options.optimizer_s_per_byte / shards(setup, stage)
         index = tasks.add(
             1,
@@ -122,4 +127,6 @@ def add_optimizer(tasks: Tasks, setup: Setup) -> None:
             memory_start=made[stage],
             memory_end=-sum(made[n] for n in setup.plan.chunks[rank]) if stage == setup.plan.chunks[rank][0] else 0,
         )
+        if setup.fold is not None:
+            tasks.name_classes(1, int(setup.fold.slots[slot]))
         tasks.optimizer_of[slot] = int(index[0])

@@ -27,11 +27,9 @@ from pipesim.base.arrays import Ints, Ragged
 from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster
 from pipesim.core.program import ALL_GATHER, ALL_REDUCE, BACKWARD, FORWARD, INPUT, WEIGHT
-from pipesim.lowering.messages import Alone, alone
-from pipesim.lowering.setup import Setup
+from pipesim.lowering.messages import alone
+from pipesim.lowering.setup import Groups, Setup
 from pipesim.lowering.tasks import RingTasks, Sort, Tasks
-
-Edges = list[tuple[str, str]]
 
 BUCKET = 40e6
 """Parameters in a bucket, as Megatron-LM's default."""
@@ -41,7 +39,7 @@ NOTHING: Ints = np.zeros(0, np.int64)
 class RingGroups(NamedTuple):
     """A collective of each of some groups: bytes on each GPU, and how often they go round (an all-reduce: twice)."""
 
-    groups: Sequence[Sequence[str]]
+    groups: Groups
     rounds: int
     size: float
     kind: int = ALL_REDUCE
@@ -123,7 +121,7 @@ def _add_reduction(tasks: Tasks, setup: Setup, exchange: Exchange) -> Ints:
         return _reduce(tasks, setup, exchange, 1.0, last)
     # The first bucket is full when the last backwards have begun and have done their part for it.
     first_ready = int(_duration(tasks, last).min() * last_part)
-    begun = _add_pause(tasks, exchange.stage, first_ready, _awaited(tasks, setup, last))
+    begun = _add_pause(tasks, setup, exchange.stage, first_ready, _awaited(tasks, setup, last))
     early = _reduce(tasks, setup, exchange, 1 - last_part, begun)
     late = _reduce(tasks, setup, exchange, last_part, last)
     tasks.needs.append((np.repeat(late, len(early)), np.tile(early, len(late))))
@@ -137,10 +135,13 @@ def _awaited(tasks: Tasks, setup: Setup, actions: Ints) -> Ints:
     return np.unique(np.concatenate([before, awaited[np.isin(waiting, actions)]]))
 
 
-def _add_pause(tasks: Tasks, stage: int, lasts: int, needs: Ints) -> Ints:
+def _add_pause(tasks: Tasks, setup: Setup, stage: int, lasts: int, needs: Ints) -> Ints:
     """A task without bytes and links, that lasts so many ns after all these have ended."""
     index = tasks.add(1, kind=ALL_REDUCE, stage=stage, source=0, target=0, duration=lasts, delay=lasts)
-    tasks.routes.append(Ragged.of([()]))
+    tasks.add_routes(Ragged.of([()]), None, NOTHING)
+    tasks.collectives += 1
+    if setup.fold is not None:
+        tasks.name_classes(5, tasks.collectives)
     tasks.needs.append((np.repeat(index, len(needs)), needs))
     return index
 
@@ -201,10 +202,16 @@ def _add_tied(tasks: Tasks, setup: Setup, ends: list[Ints]) -> None:
         return
     factor = 1.0 if setup.options.gradient_bytes is None else setup.options.gradient_bytes
     done = np.concatenate([ends[first], ends[last]])
-    pairs = zip(setup.plan.stages[first].devices, setup.plan.stages[last].devices, strict=False)
-    groups = [pair for one, other in pairs for pair in zip(setup.plan.team(one), setup.plan.team(other), strict=False)]
-    both = _add_rings(tasks, setup, first, RingGroups(groups, 2, size * factor), done)
+    both = _add_rings(tasks, setup, first, RingGroups(_tied_groups(setup), 2, size * factor), done)
     ends[first], ends[last] = np.concatenate([ends[first], both]), np.concatenate([ends[last], both])
+
+
+def _tied_groups(setup: Setup) -> Groups:
+    """GPUs of the first and of the last stage that hold the same part of the embedding."""
+    plan = setup.plan
+    pairs = zip(plan.stages[0].devices, plan.stages[-1].devices, strict=False)
+    both = (pair for one, other in pairs for pair in zip(plan.team(one), plan.team(other), strict=False))
+    return tuple((one, other) for one, other in both if one != other)
 
 
 def tied_bytes(setup: Setup) -> float:
@@ -219,7 +226,7 @@ def _add_norm(tasks: Tasks, setup: Setup, ends: list[Ints]) -> Ints:
     """A number that all devices sum: a task without bytes that needs all of them, as long as a tree's latencies."""
     gpus = setup.plan.gpus
     delay = setup.cluster.route(gpus[0], gpus[-1]).delay * 2 * np.ceil(np.log2(len(gpus)))
-    summed = _add_pause(tasks, 0, units.ns_of(delay), np.unique(np.concatenate(ends)))
+    summed = _add_pause(tasks, setup, 0, units.ns_of(delay), np.unique(np.concatenate(ends)))
     tasks.norm = int(summed[0])
     return summed
 
@@ -274,46 +281,91 @@ def _add_gathers(tasks: Tasks, setup: Setup, exchange: Exchange) -> None:
             _add_needs(tasks, setup, actions, _add_rings(tasks, setup, exchange.stage, gathered, ahead))
 
 
-def _add_rings(tasks: Tasks, setup: Setup, stage: int, collective: RingGroups, needs: Ints) -> Ints:
-    """A ring for each group, or several where they can use several NICs: edges with rounds x (k-1) messages each."""
-    groups, rounds, size, kind = collective
-    edges: Edges = []
-    messages: list[Alone] = []
-    sizes: list[tuple[int, float]] = []  # of each ring: GPUs, and bytes of a message
+class RingEdge(NamedTuple):
+    """From one GPU to the next of a ring; how many GPUs are in the ring, and how many rings its group has."""
+
+    source: str
+    target: str
+    length: int
+    rings: int
+
+
+def ring_edges(setup: Setup, groups: Groups) -> list[RingEdge]:
+    """A ring for each group, or several where they can use several NICs."""
+    found: list[RingEdge] = []
     for group in groups:
-        rings = rings_of(group, setup.cluster) if setup.options.rings == "all" else [in_ring(group, setup.cluster)]
-        k, part = len(group), size / len(group) / len(rings)
-        if not setup.sharing_rule.has_links:  # all at the pace of the worst pair inside the group, on no link
-            worst = max(alone(setup.cluster, a, b, part, rounds * (k - 1)) for a in group for b in group if a != b)
-            edges.append((rings[0][0], rings[0][1]))
-            messages.append(worst._replace(limit=np.inf, media=()))
-            continue
+        rings = _rings_of(setup, group)
         for ring in rings:
-            around = [*pairwise(ring), (ring[-1], ring[0])]
-            edges += around
-            sizes.append((k, part))
-            messages += [alone(setup.cluster, a, b, part, rounds * (k - 1)) for a, b in around]
+            found += [RingEdge(a, b, len(ring), len(rings)) for a, b in pairwise((*ring, ring[0]))]
+    return found
+
+
+def _rings_of(setup: Setup, group: Sequence[str]) -> list[list[str]]:
+    return rings_of(group, setup.cluster) if setup.options.rings == "all" else [in_ring(group, setup.cluster)]
+
+
+def collectives_of(setup: Setup) -> Iterable[Groups]:
+    """The groups of all collectives that a program on links may have."""
+    for n in range(len(setup.plan.stages)):
+        exchange = exchange_of(setup, n)
+        inner, outer = _divided(exchange) if exchange.shards > 1 else (exchange.groups, ())
+        yield from (groups for groups in (inner, outer) if groups and len(groups[0]) > 1)
+    yield _tied_groups(setup)
+
+
+def _add_rings(tasks: Tasks, setup: Setup, stage: int, collective: RingGroups, needs: Ints) -> Ints:
+    """The edges of rings, with rounds x (k-1) messages each; all of them wait for all of `needs`."""
+    groups, rounds, size, kind = collective
+    edges, streams = ring_edges(setup, groups), NOTHING
+    tasks.collectives += 1
+    if setup.fold is not None:
+        streams = setup.fold.rings[groups] + np.arange(len(edges))
+        kept = np.flatnonzero(setup.fold.keeps(streams))
+        edges, streams = [edges[n] for n in kept.tolist()], streams[kept]
+    if setup.sharing_rule.has_links:
+        messages = [alone(setup.cluster, a, b, size / k / n, rounds * (k - 1)) for a, b, k, n in edges]
+    else:
+        edges, messages = [], []
+        for group in groups:  # all at the pace of the worst pair inside the group, on no link
+            rings, k = _rings_of(setup, group), len(group)
+            part = size / k / len(rings)
+            worst = max(alone(setup.cluster, a, b, part, rounds * (k - 1)) for a in group for b in group if a != b)
+            edges.append(RingEdge(rings[0][0], rings[0][1], k, len(rings)))
+            messages.append(worst._replace(limit=np.inf, media=()))
     index = tasks.add(
         len(edges),
         kind=kind,
         stage=stage,
-        source=np.array([setup.rank_of_gpu[a] for a, _ in edges]),
-        target=np.array([setup.rank_of_gpu[b] for _, b in edges]),
+        source=np.array([setup.rank_of_gpu[edge.source] for edge in edges]),
+        target=np.array([setup.rank_of_gpu[edge.target] for edge in edges]),
         duration=np.array([message.duration for message in messages]),
         delay=np.array([message.delay for message in messages]),
         size=np.array([message.size for message in messages]),
         limit=np.array([message.limit for message in messages]),
     )
-    tasks.routes.append(Ragged.of([message.media for message in messages]))
+    tasks.add_routes(Ragged.of([message.media for message in messages]), setup.fold, streams)
     tasks.needs.append((np.repeat(index, len(needs)), np.tile(needs, len(index))))
-    if setup.sharing_rule.has_links:
-        place = setup.cluster.index
-        source, target = np.array([(place[a], place[b]) for a, b in edges]).T
-        tasks.ends.append((index, source, target))
-        length, parts = np.array([k for k, _ in sizes]), np.array([part for _, part in sizes])
-        sort: Sort = "all_reduce" if rounds == 2 else "all_gather" if kind == ALL_GATHER else "reduce_scatter"
-        tasks.rings.append(RingTasks(sort, index[0] + np.cumsum(length) - length, length, parts))
+    if setup.fold is not None:
+        tasks.name_classes(4, setup.fold.streams[streams], tasks.collectives)
+    elif setup.sharing_rule.has_links:
+        _record_rings(tasks, setup, index, edges, collective)
     return index
+
+
+def _record_rings(tasks: Tasks, setup: Setup, index: Ints, edges: list[RingEdge], collective: RingGroups) -> None:
+    """Between which GPUs a collective is."""
+    place = setup.cluster.index
+    source, target = np.array([(place[edge.source], place[edge.target]) for edge in edges]).T
+    tasks.ends.append((index, source, target))
+    firsts, at = [], 0
+    while at < len(edges):
+        firsts.append(at)
+        at += edges[at].length
+    length = np.array([edges[first].length for first in firsts])
+    parts = np.array([collective.size / edges[first].length / edges[first].rings for first in firsts])
+    whole: Sort = "all_gather" if collective.kind == ALL_GATHER else "reduce_scatter"
+    sort: Sort = "all_reduce" if collective.rounds == 2 else whole
+    tasks.rings.append(RingTasks(sort, index[0] + np.array(firsts), length, parts))
 
 
 def in_ring(devices: Sequence[str], cluster: Cluster) -> list[str]:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from pipesim.base.arrays import Floats, Ints
+from pipesim.base.arrays import Bools, Floats, Ints, Ragged
 from pipesim.base.checks import check_at_least, check_not_negative, check_one_of
 from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster
@@ -28,6 +28,8 @@ GRANULARITIES: tuple[Granularity, ...] = ("block", "layer")
 Rings = Literal["one", "all"]
 RINGS: tuple[Rings, ...] = ("one", "all")
 Value = TypeVar("Value")
+Groups = tuple[tuple[str, ...], ...]
+"""GPUs that exchange with each other, of each of several groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,47 @@ def _check_share(name: str, value: float) -> None:
 DEFAULTS = Options()
 
 
+class StreamCodes(NamedTuple):
+    """Streams by a code of their ends; the codes rise, and the first of these streams has the number `first`."""
+
+    codes: Ints
+    first: int
+
+    def find(self, codes: Ints) -> Ints:
+        """The streams of these codes."""
+        found: Ints = np.searchsorted(self.codes, codes) + self.first
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Which rank, stream and medium represents each, and how many streams that are alike cross a medium.
+
+    A stream is all messages from one GPU to another with the same part in what is done; `lowering.folding` finds them.
+    """
+
+    ranks: Ints  # rank -> the rank that represents it
+    slots: Ints
+    streams: Ints
+    media: Ints
+    route: Ragged  # stream -> the media that represent those of its route, each once
+    alike: Ragged  # stream -> beside each of these, how many streams of its class cross it
+    pairs: StreamCodes  # streams of messages between stages
+    gathers: StreamCodes
+    rings: dict[Groups, int]  # the first stream of each collective's edges
+    expanded: bool = False  # whether all tasks are made, and this it only names those that are alike
+
+    def keeps(self, streams: Ints) -> Bools:
+        """Which of these streams have tasks."""
+        found: Bools = (self.streams[streams] == streams) | self.expanded
+        return found
+
+    def has_rank(self, rank: Ints) -> Bools:
+        """Which of these ranks have tasks."""
+        found: Bools = (self.ranks[rank] == rank) | self.expanded
+        return found
+
+
 @dataclass(frozen=True)
 class Setup:
     """A plan and a schedule for it, with the costs and the cluster they were made for; and its slots, by index.
@@ -131,6 +174,8 @@ class Setup:
     scenario: Scenario = CALM
     notes: tuple[str, ...] = ()
     """What was changed or assumed beside what the costs say, in sentences: shown beside the result."""
+    fold: Fold | None = None
+    """If given, only ranks and streams that represent others get tasks."""
 
     @property
     def sharing_rule(self) -> SharingRule:
@@ -180,7 +225,8 @@ class Setup:
 
     def action_at(self, side: int | Ints, slot: Ints, microbatch: Ints) -> Ints:
         """The forward (0) or backward (1) of a microbatch on a slot that it passes through."""
-        place = self._first_place[slot] + microbatch // self._step[slot]
+        at = slot if self.fold is None or self.fold.expanded else self.fold.slots[slot]
+        place = self._first_place[at] + microbatch // self._step[slot]
         return self._actions[side, place]  # type: ignore[no-any-return]  # an array of int
 
     @cached_property
@@ -214,6 +260,31 @@ class Setup:
         rows = np.flatnonzero((schedule.kind == BACKWARD) | (schedule.kind == WEIGHT))
         np.maximum.at(last, self.slot_of[schedule.stage[rows], schedule.rank[rows]], rows)
         return last
+
+    @cached_property
+    def most_messages(self) -> int:
+        """No tensor is more messages, and no team has more edges in a gather."""
+        return max(len(self.plan.team(device)) for device in self.plan.devices) ** 2
+
+    def stream_codes(self, source: Ints, target: Ints, part: Ints) -> Ints:
+        """Codes of messages between slots: by the ranks of both, and which of the messages of a tensor they are."""
+        rank = self.rank_of_slot
+        return (rank[source] * len(self.plan.devices) + rank[target]) * self.most_messages + part
+
+    @cached_property
+    def rank_of_slot(self) -> Ints:
+        """The rank of each slot."""
+        return np.array([rank for _, rank in self.slots], np.int64)
+
+    @cached_property
+    def stage_of_slot(self) -> Ints:
+        """The stage of each slot."""
+        return np.array([stage for stage, _ in self.slots], np.int64)
+
+    def ordinal(self, slot: Ints, microbatch: Ints) -> Ints:
+        """Which of the microbatches of its slot each is: the first, the second, ..."""
+        found: Ints = microbatch // self._step[slot]
+        return found
 
     def costs_at(self, stage: int) -> Costs:
         """The costs at the widths of a stage's teams; experts are divided as the costs have it."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base.arrays import Floats, Ints, Ragged
+from pipesim.lowering.setup import Fold
 
 Column = NDArray[Any]
 
@@ -38,6 +39,9 @@ class Tasks:
     )  # (message, its source, its target): GPUs by index
     rings: list[RingTasks] = field(default_factory=list)
     norm: int | None = None  # the task with which all GPUs sum the norm of the gradients
+    alike: list[Ints] = field(default_factory=list)  # beside the media of `routes`, in a folded program
+    classes: list[Ints] = field(default_factory=list)  # [task, 4]: what tasks that are alike have in common
+    collectives: int = 0  # how many have been added
     count: int = 0
 
     def add(self, count: int, **columns: Column | float) -> Ints:
@@ -48,6 +52,22 @@ class Tasks:
             self.columns.setdefault(name, []).append(column)
         self.count += count
         return np.arange(self.count - count, self.count)
+
+    def add_routes(self, routes: Ragged, fold: Fold | None, streams: Ints) -> None:
+        """The media of the transfers just added; in a folded program those that represent those of these streams."""
+        if fold is None or fold.expanded:
+            self.routes.append(routes)
+        else:
+            self.routes.append(fold.route.take(streams))
+            self.alike.append(fold.alike.take(streams).values)
+
+    def name_classes(self, sort: int, *columns: Ints | int) -> None:
+        """State by up to three numbers which of the tasks just added are alike, among those of a sort."""
+        count = len(self.columns["kind"][-1])
+        named = np.zeros((count, 4), np.int64)
+        for n, column in enumerate((sort, *columns)):
+            named[:, n] = column
+        self.classes.append(named)
 
 
 _BLANK: dict[str, Column | float] = {

@@ -46,20 +46,28 @@ class Pairs(NamedTuple):
         return setup.cell_end[made], setup.cell_start[used]
 
 
-def add_transfers(tasks: Tasks, setup: Setup) -> None:
-    """What one stage hands to the next; on one device the tensor is there already."""
+def all_pairs(setup: Setup) -> Pairs:
+    """What every stage hands to its neighbours, of all microbatches."""
     cuts = range(len(setup.plan.stages) - 1)
     blocks = [block for n in cuts for block in (_pairs(setup, n, n + 1, ACTIVATION), _pairs(setup, n + 1, n, GRADIENT))]
     if not blocks:
+        return Pairs(*[NOTHING] * len(Pairs._fields))
+    return Pairs(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
+
+
+def add_transfers(tasks: Tasks, setup: Setup) -> None:
+    """What one stage hands to the next; on one device the tensor is there already."""
+    pairs, rank = all_pairs(setup), setup.rank_of_slot
+    if setup.fold is not None:
+        pairs = pairs.rows(setup.fold.has_rank(rank[pairs.source]))
+    if not len(pairs.kind):
         return
-    pairs = Pairs(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
-    rank = np.array([rank for _, rank in setup.slots])
     near = rank[pairs.source] == rank[pairs.target]
     made, used = pairs.rows(near).ends(setup)
     tasks.needs.append((used, made))
     add = _add_pair_transfers if setup.sharing_rule.has_links else _add_channel_transfers
     if not near.all():
-        add(tasks, setup, _between_gpus(setup, pairs.rows(~near)))
+        add(tasks, setup, between_gpus(setup, pairs.rows(~near)))
 
 
 class Message(NamedTuple):
@@ -71,6 +79,7 @@ class Message(NamedTuple):
 
 
 WHOLE = Message(0, 0, 1.0)
+NOTHING: Ints = np.zeros(0, np.int64)
 
 
 @functools.cache
@@ -109,9 +118,9 @@ def _messages(setup: Setup, stage: int, other: int) -> tuple[Message, ...]:
     return messages_between(setup.plan.widths(stage), setup.plan.widths(other), scattered=scattered)
 
 
-def _between_gpus(setup: Setup, pairs: Pairs) -> Pairs:
+def between_gpus(setup: Setup, pairs: Pairs) -> Pairs:
     """The pairs with each message between two teams a row of its own."""
-    if not setup.has_teams:
+    if not setup.has_teams or not len(pairs.kind):
         return pairs
     stage_of = np.array(setup.slots)[:, 0]
     code = stage_of[pairs.source] * len(setup.plan.stages) + stage_of[pairs.target]
@@ -139,27 +148,74 @@ def _pairs(setup: Setup, sender: int, receiver: int, kind: int) -> Pairs:
 
 def _add_pair_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
     """One task per message; sorted by microbatch, gradients first: the order in which ties are settled."""
-    pairs = pairs.rows(np.lexsort((pairs.part, pairs.target, pairs.source, pairs.kind == ACTIVATION, pairs.microbatch)))
-    stage_of, rank_of = np.array(setup.slots).T
+    every = pairs.rows(np.lexsort((pairs.part, pairs.target, pairs.source, pairs.kind == ACTIVATION, pairs.microbatch)))
+    pairs, streams, message = _simulated(setup, every)
     timing = Timing.of(setup, pairs)
     index = tasks.add(
         len(pairs.kind),
         kind=pairs.kind,
-        stage=stage_of[pairs.source],
+        stage=setup.stage_of_slot[pairs.source],
         microbatch=pairs.microbatch,
-        source=rank_of[pairs.source],
-        target=rank_of[pairs.target],
+        source=setup.rank_of_slot[pairs.source],
+        target=setup.rank_of_slot[pairs.target],
         duration=timing.duration,
         delay=timing.delay,
         size=timing.size,
         limit=timing.limit,
     )
-    tasks.routes.append(timing.routes)
+    tasks.add_routes(timing.routes, setup.fold, streams)
     tasks.ends.append((index, timing.source, timing.target))
-    made, used = pairs.ends(setup)
-    connect(tasks, setup, index, made, used, pairs.kind)
-    if setup.options.scatter_sends and setup.has_teams and not setup.costs.model.sequence_parallel:
-        _add_team_gathers(tasks, setup, pairs, index, used)
+    if setup.fold is not None:
+        tasks.name_classes(2, *_class_of(setup, pairs, setup.fold.streams[streams]))
+    index = index[message]
+    made, used = every.ends(setup)
+    connect(tasks, setup, index, made, used, every.kind)
+    if gathers_messages(setup):
+        _add_team_gathers(tasks, setup, every, index, used)
+
+
+def _simulated(setup: Setup, pairs: Pairs) -> tuple[Pairs, Ints, Ints]:
+    """The messages that get a task, the streams that they are of, and for each message which of those represents it."""
+    fold = setup.fold
+    if fold is None:
+        return pairs, NOTHING, np.arange(len(pairs.kind))
+    streams = fold.pairs.find(setup.stream_codes(pairs.source, pairs.target, pairs.part))
+    if fold.expanded:
+        return pairs, streams, np.arange(len(pairs.kind))
+    kept = fold.keeps(streams)
+    names = np.stack(_class_of(setup, pairs, fold.streams[streams]), axis=1)
+    _, number = np.unique(names, axis=0, return_inverse=True)
+    represented_by = np.full(int(number.max(initial=-1)) + 1, -1, np.int64)
+    represented_by[number[kept]] = np.arange(int(kept.sum()))
+    return pairs.rows(kept), streams[kept], represented_by[number]
+
+
+def _class_of(setup: Setup, pairs: Pairs, streams: Ints) -> tuple[Ints, Ints, Ints]:
+    """What messages of a class have in common: the stream, what is sent by which stage, and of which microbatch."""
+    sent = pairs.kind * len(setup.plan.stages) + setup.stage_of_slot[pairs.source]
+    return streams, sent, setup.ordinal(pairs.source, pairs.microbatch)
+
+
+def gathers_messages(setup: Setup) -> bool:
+    """Whether teams receive tensors in parts and must gather them."""
+    return setup.options.scatter_sends and setup.has_teams and not setup.costs.model.sequence_parallel
+
+
+def gather_edges(setup: Setup, rank: int) -> list[tuple[str, str]]:
+    """The edges of the rings in which a team gathers a tensor: of all GPUs that have the same part of a sequence."""
+    team, width = setup.members(rank), setup.plan.widths(setup.plan.chunks[rank][0]).tensor
+    rings = [team[i : i + width] for i in range(0, len(team), width) if width > 1]
+    return [edge for ring in rings for edge in zip(ring, (*ring[1:], ring[0]), strict=True)]
+
+
+def ends_of_messages(setup: Setup, pairs: Pairs) -> list[tuple[str, str, float]]:
+    """From which GPU to which each message goes, and what part of the tensor it is."""
+    found = []
+    for source, target, part in zip(pairs.source.tolist(), pairs.target.tolist(), pairs.part.tolist(), strict=True):
+        (n, rank), (n2, rank2) = setup.slots[source], setup.slots[target]
+        message = _messages(setup, n, n2)[part] if setup.has_teams else WHOLE
+        found.append((setup.members(rank)[message.source], setup.members(rank2)[message.target], message.part))
+    return found
 
 
 def _add_team_gathers(tasks: Tasks, setup: Setup, pairs: Pairs, index: Ints, used: Ints) -> None:
@@ -177,21 +233,24 @@ def _add_team_gathers(tasks: Tasks, setup: Setup, pairs: Pairs, index: Ints, use
         (stage, _), (other, rank) = setup.slots[n], setup.slots[slot]
         width = setup.plan.widths(other).tensor
         if (n, slot) not in known:
-            team = setup.members(rank)
-            part = _cut_bytes(setup, stage, other) / len(team)
-            rings = [team[i : i + width] for i in range(0, len(team), width) if width > 1]
-            around = [edge for ring in rings for edge in zip(ring, (*ring[1:], ring[0]), strict=True)]
+            part = _cut_bytes(setup, stage, other) / len(setup.members(rank))
             place = setup.cluster.index
             known[n, slot] = [
-                _Edge(alone(setup.cluster, a, b, part, width - 1), place[a], place[b], part) for a, b in around
+                _Edge(alone(setup.cluster, a, b, part, width - 1), place[a], place[b], part)
+                for a, b in gather_edges(setup, rank)
             ]
         edges.append(known[n, slot])
         widths.append(width)
     tensor = np.repeat(np.arange(len(tensors)), [len(ring) for ring in edges])
     if not len(tensor):
         return
-    rows, messages = first[tensor], [edge.message for ring in edges for edge in ring]
-    stage_of, rank_of = np.array(setup.slots).T
+    messages, streams = [edge.message for ring in edges for edge in ring], NOTHING
+    if setup.fold is not None:
+        rows, number = first[tensor], np.arange(len(tensor)) - np.searchsorted(tensor, tensor)
+        streams = setup.fold.gathers.find(setup.stream_codes(pairs.source[rows], pairs.target[rows], number))
+        kept = np.flatnonzero(setup.fold.keeps(streams))
+        streams, tensor, messages = streams[kept], tensor[kept], [messages[n] for n in kept.tolist()]
+    rows, stage_of, rank_of = first[tensor], setup.stage_of_slot, setup.rank_of_slot
     gathered = tasks.add(
         len(rows),
         kind=pairs.kind[rows],
@@ -204,8 +263,11 @@ def _add_team_gathers(tasks: Tasks, setup: Setup, pairs: Pairs, index: Ints, use
         size=np.array([edge.size for edge in messages]),
         limit=np.array([edge.limit for edge in messages]),
     )
-    tasks.routes.append(Ragged.of([edge.media for edge in messages]))
-    _record_gathers(tasks, gathered, edges, np.array(widths)[tensor])
+    tasks.add_routes(Ragged.of([edge.media for edge in messages]), setup.fold, streams)
+    if setup.fold is None:
+        _record_gathers(tasks, gathered, edges, np.array(widths)[tensor])
+    else:
+        tasks.name_classes(3, *_class_of(setup, pairs.rows(rows), setup.fold.streams[streams]))
     tasks.needs.append((used[rows], gathered))
     # Each edge waits for all messages of its tensor.
     starts = np.searchsorted(tensor, np.arange(len(tensors) + 1))
