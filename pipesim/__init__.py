@@ -18,7 +18,8 @@ module imports only those that stand before it.
                 schedule scenario background progress completion legality recording recorded_run
                 sequence_lengths program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
-    analysis    metrics curves channels spread trace_diff run_summary ledger joint_samples bounds
+    analysis    metrics curves channels spread trace_diff run_summary ledger joint_samples run_variance
+                straggler_metrics bounds
     importers*  recorders*  architectures*  topologies*      producers of inputs
     planners*  schedulers*                                   decisions
     engines*    program to timeline
@@ -26,7 +27,7 @@ module imports only those that stand before it.
     display     text figures timeline_files execution_traces json_data
     studies     simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit setups
                 remedies certified replay performance results job_options jobs calibration comparison whatif
-                equal_stages rebuilding run_replay store sweep_options sweep
+                equal_stages rebuilding run_replay run_prediction store sweep_options sweep
     cli
 
 Words:

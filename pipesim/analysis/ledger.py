@@ -3,6 +3,7 @@
 Causes are removed from a program one after the other, in the order below, and what is left is simulated after each: the
 line of a cause is by how much the step becomes shorter. What is left at the end is the line `ideal_compute`.
 
+    launch_gaps       of recorded steps only: nothing waits for the host, or for what is not in the record
     optimizer         the steps of optimizers take no time
     replicas          all replicas take the time of one: the mean of the steps with each of them in place of all
     slow_devices      devices have their own speed throughout
@@ -43,10 +44,12 @@ from pipesim.core.program import (
     Program,
 )
 from pipesim.core.scenario import Speeds
+from pipesim.lowering.recorded_steps import RecordedStep
 
 Makespan = Callable[[Program], int]
 
 IDEAL = "ideal_compute"
+GAPS = "launch_gaps"
 STRAGGLERS = {KINDS[kind]: kind for kind in (FORWARD, BACKWARD, INPUT, WEIGHT)}
 _SORTS = {"parameters": (ALL_GATHER,), "gradients": (ALL_REDUCE,), "p2p": (ACTIVATION, GRADIENT)}
 CAUSES = (
@@ -124,6 +127,18 @@ def ledger(program: Program, makespan: Makespan) -> Ledger:
         lines.append(Line(cause, before - after, removal.time([cause], makespan)))
         before = after
     return Ledger(step, (*lines, Line(IDEAL, before, before)), removal.stragglers(makespan))
+
+
+def recorded_ledger(step: RecordedStep, makespan: Makespan) -> Ledger:
+    """The ledger of a recorded step: that of its program without launch gaps, and what these add to it.
+
+    What the step is without another cause has the same launch gaps added.
+    """
+    recorded, found = makespan(step.program), ledger(step.without_gaps(), makespan)
+    gaps = recorded - found.step_ns
+    lines = [replace(line, without_ns=line.without_ns + gaps) for line in found.lines[:-1]]
+    stragglers = tuple(replace(one, without_ns=one.without_ns + gaps) for one in found.stragglers)
+    return Ledger(recorded, (Line(GAPS, gaps, found.step_ns), *lines, found.lines[-1]), stragglers)
 
 
 class Removal:

@@ -7,14 +7,18 @@ import numpy as np
 import pytest
 
 from fuzz import ledgers
-from helpers import small_programs
+from helpers import recorded_runs, small_programs
 from helpers.networks import chain, pipeline_trace
-from pipesim.analysis.ledger import CAUSES, IDEAL, Ledger, Line, Removal, ledger
+from helpers.places import DATA, needs_data
+from pipesim.analysis.ledger import CAUSES, IDEAL, Ledger, Line, Removal, ledger, recorded_ledger
 from pipesim.base.errors import InputError
 from pipesim.core.program import BACKWARD, FORWARD, WEIGHT
+from pipesim.core.recorded_run import RunLayout
 from pipesim.core.scenario import Scenario, Slow
 from pipesim.engines import compiled
+from pipesim.importers.run_opening import open_run
 from pipesim.lowering import lower
+from pipesim.lowering.recorded_steps import recorded_step
 from pipesim.studies import results
 
 
@@ -138,3 +142,25 @@ def test_a_line_that_takes_too_much_would_be_found():
     program = pipeline()
     with pytest.raises(AssertionError):
         ledgers.judge(program, lambda program: makespan(program) + 1, random.Random(0))
+
+
+def test_the_ledger_of_a_recorded_step_sums_to_it_launch_gaps_included():
+    run = recorded_runs.pipelined(RunLayout(2, 2), microbatches=3, steps=2)
+    for position in range(2):
+        found = recorded_ledger(recorded_step(run, position), makespan)
+        assert found.step_ns == run.step_ns[position]
+        assert sum(line.ns for line in found.lines) == found.step_ns
+        assert found.lines[0].cause == "launch_gaps"
+        assert {"optimizer", "gradients", "p2p", "fill_and_drain"} <= {line.cause for line in found.lines}
+
+
+def test_ledgers_of_published_jobs_sum_to_their_steps():
+    """The job with uneven sequences waits for the slowest of its replicas; all of its steps are in experiments/."""
+    pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
+    run = open_run([needs_data(DATA / "measured" / "straggler" / "trace-SE.parquet")])
+    found = recorded_ledger(recorded_step(run, 20), makespan)
+    lines = {line.cause: line for line in found.lines}
+    assert found.step_ns == pytest.approx(run.step_ns[20], rel=1e-4)
+    assert sum(line.ns for line in found.lines) == found.step_ns
+    assert lines["replicas"].ns > 0.1 * found.step_ns
+    assert lines["replicas"].without_ns == pytest.approx(found.step_ns - lines["replicas"].ns, rel=0.1)

@@ -26,13 +26,14 @@ core: sharing calibrations devices cluster teams trace work model widths costs p
       limits schedule scenario background progress completion legality recording recorded_run sequence_lengths
       program rates timeline
 lowering
-analysis: metrics curves channels spread trace_diff run_summary ledger joint_samples bounds
+analysis: metrics curves channels spread trace_diff run_summary ledger joint_samples run_variance
+      straggler_metrics bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* execution_traces* json_data*
 studies: simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit setups remedies
       certified replay performance results job_options jobs calibration comparison whatif equal_stages rebuilding
-      run_replay store sweep_options sweep
+      run_replay run_prediction store sweep_options sweep
 cli
 """
 

@@ -17,6 +17,7 @@ _NAMES = {
     "slow_devices": "devices slower for a time",
     "replicas": "waiting for other replicas",
     "optimizer": "optimizer steps",
+    "launch_gaps": "launch gaps",
 }
 
 
