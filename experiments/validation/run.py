@@ -7,6 +7,7 @@
 """
 
 import argparse
+import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -19,8 +20,8 @@ import simulating
 from describe import OTHERS, SOURCES, Description, is_shown, shown_bytes
 from report import Line
 from simulating import Outcome
-from standing import MAIN, all_rows, largest, smallest, standing
-from tables import Row, number, read
+from standing import LARGEST, MAIN, all_rows, largest, smallest, standing
+from tables import Row, number, read, whole
 
 HERE = Path(__file__).resolve().parent
 # A row or two of each source that take no time; the tests of the project simulate them again.
@@ -31,6 +32,7 @@ QUICK = {
     "vtrain": ("multi_2",),
     "simumax": ("llama3_70b_l12_tp1_pp2_dp4_mbc4_cef",),
 }
+MOST_BYTES = 7 * 2**30  # of memory for a simulation
 MARKS = "<!-- tables: begin -->", "<!-- tables: end -->"
 Choice = Mapping[str, Any]
 RULE: Choice = {}
@@ -41,9 +43,13 @@ def described(source: str, row: Row, choice: Choice = RULE) -> Description:
     """The description of a row; of mlperf with the efficiency of its round."""
     made = SOURCES[source](row, **choice)
     if source == "mlperf":
-        base = (largest if choice.get("calibrated") == "largest" else smallest)(row["round"])
-        made["efficiency"] = calibrated(base)
+        made["efficiency"] = calibrated(base_of(row, choice))
     return made
+
+
+def base_of(row: Row, choice: Choice) -> str:
+    """The row of mlperf on which a round is calibrated."""
+    return (largest if choice.get("calibrated") == "largest" else smallest)(row["round"])
 
 
 @cache
@@ -64,7 +70,12 @@ def calibrated(base: str) -> str:
 def line_of(source: str, row: Row, choice: Choice = RULE) -> Line:
     """A row simulated and put beside its measurement."""
     about = standing(source, row)
-    outcome = Outcome(refused=about.left_out) if about.left_out else simulating.simulate(described(source, row, choice))
+    left_out = about.left_out
+    if source == "mlperf" and whole(row, "gpus") > LARGEST:
+        left_out = f"not simulated: more than {LARGEST:,} GPUs, which takes many minutes and gigabytes"
+    elif source == "mlperf" and row["id"] == base_of(row, choice):
+        left_out = "calibrates its round"
+    outcome = Outcome(refused=left_out) if left_out else simulating.simulate(described(source, row, choice))
     seconds = outcome.seconds
     if "post-validation" in row.get("flags", ""):  # stages begin the next iteration without waiting for others
         seconds = outcome.longest_stage
@@ -102,8 +113,12 @@ def quick() -> list[tuple[str, ...]]:
 def lines_of(sources: Sequence[str], choice: Choice = RULE) -> list[Line]:
     """All rows of some sources that are scored."""
     work = [(source, row) for source, row, about in all_rows() if source in sources and not about.left_out]
-    with ProcessPoolExecutor() as pool:
-        return list(pool.map(partial(_line, choice), work, chunksize=4))
+    with ProcessPoolExecutor(initializer=_limit_memory) as pool:
+        return list(pool.map(partial(_line, choice), work))
+
+
+def _limit_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
 
 
 def _line(choice: Choice, work: tuple[str, Row]) -> Line:
