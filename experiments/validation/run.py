@@ -110,11 +110,21 @@ def quick() -> list[tuple[str, ...]]:
     return found
 
 
-def lines_of(sources: Sequence[str], choice: Choice = RULE) -> list[Line]:
-    """All rows of some sources that are scored."""
+def lines_of(sources: Sequence[str], choice: Choice = RULE, base: Sequence[Line] = ()) -> list[Line]:
+    """All rows of some sources that are scored; those that a choice leaves as they are come from `base`."""
     work = [(source, row) for source, row, about in all_rows() if source in sources and not about.left_out]
+    known = {(line.source, line.id): line for line in base}
+    new = [(source, row) for source, row in work if (source, row["id"]) not in known or _differs(source, row, choice)]
     with ProcessPoolExecutor(initializer=_limit_memory) as pool:
-        return list(pool.map(partial(_line, choice), work))
+        made = {(line.source, line.id): line for line in pool.map(partial(_line, choice), new)}
+    return [made.get((source, row["id"])) or known[source, row["id"]] for source, row in work]
+
+
+def _differs(source: str, row: Row, choice: Choice) -> bool:
+    """Whether a choice changes the description of a row, as far as text and numbers show it."""
+    chosen, by_rule = SOURCES[source](row, **choice), SOURCES[source](row)
+    plain = all(isinstance(value, str | int | float) for value in chosen.values())
+    return source == "mlperf" or not plain or chosen != by_rule
 
 
 def _limit_memory() -> None:
@@ -132,7 +142,7 @@ def others(sources: Sequence[str], base: Sequence[Line]) -> list[tuple[str, ...]
         mine = [line for line in base if line.source == source]
         rows += _of_choice(source, "by the rules", mine)
         for name, choice in OTHERS[source].items():
-            rows += _of_choice(source, name, lines_of([source], choice))
+            rows += _of_choice(source, name, lines_of([source], choice, mine))
     return rows
 
 
