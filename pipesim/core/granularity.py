@@ -85,6 +85,8 @@ def _merged(model: Model, bounds: Ints) -> Model:
             stash_bytes=sum(layer.stash_bytes for layer in inside),
             kind=BLOCK if block >= 0 else inside[0].kind,
             forward_flops=sum(flops) if len(flops) == len(inside) else None,
+            frozen_bytes=sum(layer.frozen_bytes for layer in inside),
+            has_gradient=inside[-1].has_gradient,
         )
         units.append(unit)
     return replace(model, layers=tuple(units))

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -37,9 +38,15 @@ class Layer:
     work: LayerWork | None = field(default=None, compare=False)
     core_stash_bytes: float = field(default=0, metadata=_RARE)
     """The part of the stash that selective recomputation frees: the core of attention, as in Megatron-LM."""
+    frozen_bytes: float = field(default=0, metadata=_RARE)
+    """The part of the parameters that is not trained: it has no gradient and no optimizer state."""
+    has_gradient: bool = field(default=True, metadata=_RARE)
+    """Whether a gradient of its output is needed: where it, or a layer that it depends on, is trained."""
+    backward_flops: float | None = field(default=None, metadata=_RARE)
+    """Where that is not twice the forward's: where parameters are frozen."""
 
     def __post_init__(self) -> None:
-        for name in ("output_bytes", "parameter_bytes", "stash_bytes", "core_stash_bytes"):
+        for name in ("output_bytes", "parameter_bytes", "stash_bytes", "core_stash_bytes", "frozen_bytes"):
             value = getattr(self, name)
             if not 0 <= value < np.inf:
                 raise InputError(
@@ -94,6 +101,22 @@ class Model:
 
         An output read several layers later is relayed: it counts once at each cut it crosses.
         """
+        return self._crossing([layer.output_bytes for layer in self.layers])
+
+    @cached_property
+    def gradient_bytes(self) -> Floats:
+        """Bytes of gradients across the cut after each layer: of the activations that need one."""
+        if not self.is_partly_frozen:
+            return self.cut_bytes
+        return self._crossing([layer.output_bytes * layer.has_gradient for layer in self.layers])
+
+    @property
+    def is_partly_frozen(self) -> bool:
+        """Whether any layer has parameters that are not trained."""
+        return any(layer.frozen_bytes or not layer.has_gradient for layer in self.layers)
+
+    def _crossing(self, sizes: Sequence[float]) -> Floats:
+        """The sum of the sizes of what crosses the cut after each layer."""
         last_reader = list(range(len(self.layers)))
         for layer in range(len(self.layers)):
             for source in self.inputs(layer):
@@ -101,7 +124,7 @@ class Model:
         # In exact arithmetic: with floats, a cut that no activation crosses would keep a rounding error.
         change = [Fraction(0)] * len(self.layers)
         for layer, reader in enumerate(last_reader):
-            size = Fraction(self.layers[layer].output_bytes)
+            size = Fraction(sizes[layer])
             change[layer] += size
             change[reader] -= size
         return np.array([float(crossing) for crossing in itertools.accumulate(change)], np.float64)
@@ -110,6 +133,11 @@ class Model:
     def parameter_bytes(self) -> Floats:
         """Bytes of parameters of each layer."""
         return np.array([layer.parameter_bytes for layer in self.layers], np.float64)
+
+    @cached_property
+    def trained_bytes(self) -> Floats:
+        """Bytes of the parameters of each layer that are trained."""
+        return self.parameter_bytes - np.array([layer.frozen_bytes for layer in self.layers], np.float64)
 
     @cached_property
     def kept_bytes(self) -> Floats:
@@ -131,6 +159,16 @@ class Model:
     def has_bytes(self) -> bool:
         """Whether bytes of parameters and of activations are known, without which memory is not."""
         return bool(self.parameter_bytes.any() and self.stash_bytes.any())
+
+    def flops_of(self, start: int, stop: int) -> float | None:
+        """FLOPs of the forward and the backward of these layers; None if those of any are unknown."""
+        found = 0.0
+        for layer in self.layers[start:stop]:
+            if layer.forward_flops is None:
+                return None
+            again = 2 * layer.forward_flops if layer.backward_flops is None else layer.backward_flops
+            found += layer.forward_flops + again
+        return found
 
     @cached_property
     def forward_flops(self) -> float | None:

@@ -160,16 +160,15 @@ def _assemble(tasks: Tasks, setup: Setup) -> Program:
 
 def _flops(setup: Setup) -> float | None:
     """FLOPs of an iteration on all devices, forward and backward."""
-    found, whole = 0.0, setup.costs.model.forward_flops
+    found, whole = 0.0, setup.costs.model.flops_of(0, len(setup.costs.model))
     if not setup.has_teams:
-        return None if whole is None else 3 * whole * setup.plan.microbatches
+        return None if whole is None else whole * setup.plan.microbatches
     for n, stage in enumerate(setup.plan.stages):
-        widths = setup.plan.widths(n)
-        layers = setup.costs_at(n).model.layers[stage.start : stage.stop]
-        if any(layer.forward_flops is None for layer in layers):
+        flops = setup.costs_at(n).model.flops_of(stage.start, stage.stop)
+        if flops is None:
             return None
-        found += widths.gpus * float(sum(layer.forward_flops or 0.0 for layer in layers))
-    return 3 * found * setup.plan.microbatches
+        found += setup.plan.widths(n).gpus * flops
+    return found * setup.plan.microbatches
 
 
 def _peak_flops(setup: Setup) -> float | None:

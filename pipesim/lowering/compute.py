@@ -115,7 +115,8 @@ def add_optimizer(tasks: Tasks, setup: Setup) -> None:
     for slot, (stage, rank) in sorted(enumerate(setup.slots), key=lambda item: (item[1][1], -item[1][0])):
         if setup.fold is not None and not setup.fold.has_rank(np.array(rank)):
             continue
-        seconds = setup.parameter_bytes(stage) * setup.options.optimizer_s_per_byte / shards(setup, stage)
+        trained = setup.parameter_bytes(stage) - setup.frozen_bytes(stage)
+        seconds = trained * setup.options.optimizer_s_per_byte / shards(setup, stage)
         index = tasks.add(
             1,
             kind=OPTIMIZER,

@@ -12,7 +12,7 @@ from pipesim.base.arrays import Ints, Ragged
 from pipesim.core.program import BACKWARD, FORWARD, INPUT, WEIGHT
 from pipesim.core.schedule import RELEASED_BY_INPUT
 from pipesim.lowering.recompute import recomputation_of
-from pipesim.lowering.reductions import shards, tied_bytes
+from pipesim.lowering.reductions import shards
 from pipesim.lowering.setup import SHARDINGS, Setup
 
 # Bytes of optimizer state per byte of parameters, for Adam: two moments. Parameters of 16 bits have a master copy
@@ -29,20 +29,24 @@ def static_memory(setup: Setup) -> Ints:
 
 def stage_bytes(setup: Setup, stage: int) -> float:
     """Bytes of a stage on one GPU, what replicas divide among them divided."""
+    held, trained = byte_factors(setup, stage)
+    return setup.parameter_bytes(stage) * held - setup.frozen_bytes(stage) * trained
+
+
+def byte_factors(setup: Setup, stage: int) -> tuple[float, float]:
+    """Bytes held per byte of trained parameters, and those of them that frozen parameters do not have."""
     options, parts = setup.options, shards(setup, stage)
-    parameters = setup.parameter_bytes(stage)
-    if options.tied_all_reduce and stage == len(setup.plan.stages) - 1 > 0:
-        parameters += tied_bytes(setup)
     gradients = 1.0 if options.gradient_bytes is None else options.gradient_bytes
     state = state_factor(setup.costs.model.precision, options.optimizer_state) - 2
     level = SHARDINGS.index(options.sharding)
-    factor = (1.0 / parts if level >= 3 else 1.0) + (gradients / parts if level >= 2 else gradients) + state / parts
-    return parameters * factor
+    own, trained = (1.0 / parts if level >= 3 else 1.0), (gradients / parts if level >= 2 else gradients)
+    return own + trained + state / parts, trained + state / parts
 
 
 def step_bytes(setup: Setup, stage: int) -> int:
     """Bytes that the optimizer's step of a stage makes on one GPU, and frees when it has ended."""
-    return round(setup.parameter_bytes(stage) * setup.options.step_bytes / shards(setup, stage))
+    trained = setup.parameter_bytes(stage) - setup.frozen_bytes(stage)
+    return round(trained * setup.options.step_bytes / shards(setup, stage))
 
 
 def state_factor(precision: str, optimizer_state: float | None = None) -> float:

@@ -47,7 +47,10 @@ class RingGroups(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What one stage exchanges: its groups of GPUs, and bytes of gradients and of parameters on each GPU."""
+    """What one stage exchanges: its groups of GPUs, and bytes of gradients and of parameters on each GPU.
+
+    Parameters that are not trained have no gradient, and are gathered only where they are divided (zero3).
+    """
 
     stage: int
     groups: tuple[tuple[str, ...], ...]
@@ -69,7 +72,9 @@ def exchange_of(setup: Setup, stage: int) -> Exchange:
     groups = tuple(tuple(team[part * tensor + i] for team in teams for part in range(context)) for i in range(tensor))
     held = setup.parameter_bytes(stage)
     factor = 1.0 if options.gradient_bytes is None else options.gradient_bytes
-    return Exchange(stage, groups, held * factor, held, shards(setup, stage))
+    trained = held - setup.frozen_bytes(stage)
+    gathered = held if options.sharding == "zero3" else trained
+    return Exchange(stage, groups, trained * factor, gathered, shards(setup, stage))
 
 
 def shards(setup: Setup, stage: int) -> int:
@@ -197,8 +202,8 @@ def _divided(exchange: Exchange) -> tuple[tuple[tuple[str, ...], ...], tuple[tup
 
 def _add_tied(tasks: Tasks, setup: Setup, ends: list[Ints]) -> None:
     """The embedding's gradient is summed between the first stage and the one with the head that uses its matrix."""
-    size, first, last = tied_bytes(setup), 0, len(setup.plan.stages) - 1
-    if not size or set(setup.plan.stages[first].devices) == set(setup.plan.stages[last].devices):
+    size, first, last = setup.tied_bytes, 0, len(setup.plan.stages) - 1
+    if not size:
         return
     factor = 1.0 if setup.options.gradient_bytes is None else setup.options.gradient_bytes
     done = np.concatenate([ends[first], ends[last]])
@@ -212,14 +217,6 @@ def _tied_groups(setup: Setup) -> Groups:
     pairs = zip(plan.stages[0].devices, plan.stages[-1].devices, strict=False)
     both = (pair for one, other in pairs for pair in zip(plan.team(one), plan.team(other), strict=False))
     return tuple((one, other) for one, other in both if one != other)
-
-
-def tied_bytes(setup: Setup) -> float:
-    """Bytes of the embedding's matrix that a head at the other end of the pipeline uses; 0 where there is none."""
-    model = setup.costs_at(0).model
-    if not any(layer.kind == "tied_head" for layer in model.layers):
-        return 0.0
-    return float(next((layer.parameter_bytes for layer in model.layers if layer.kind == "embedding"), 0))
 
 
 def _add_norm(tasks: Tasks, setup: Setup, ends: list[Ints]) -> Ints:

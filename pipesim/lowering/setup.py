@@ -12,6 +12,7 @@ from pipesim.base.checks import check_at_least, check_not_negative, check_one_of
 from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.model import Layer
 from pipesim.core.plan import Plan
 from pipesim.core.program import BACKWARD, FORWARD, INPUT, TRANSFERS, WEIGHT, Transfers
 from pipesim.core.scenario import CALM, Scenario
@@ -315,6 +316,35 @@ class Setup:
         return self.cluster.device(self.plan.devices[rank]).kind
 
     def parameter_bytes(self, stage: int) -> float:
-        """Bytes of a stage's parameters, on each GPU of a replica."""
+        """Bytes of a stage's parameters, on each GPU of a replica, with its own copy of a tied embedding."""
         part = self.plan.stages[stage]
-        return float(self.costs_at(stage).model.parameter_bytes[part.start : part.stop].sum())
+        own = float(self.costs_at(stage).model.parameter_bytes[part.start : part.stop].sum())
+        return own + (self._tied.parameter_bytes if self._has_copy(stage) and self._tied else 0)
+
+    def frozen_bytes(self, stage: int) -> float:
+        """The part of them that is not trained."""
+        part, model = self.plan.stages[stage], self.costs_at(stage).model
+        if not model.is_partly_frozen:
+            return 0.0
+        own = sum(layer.frozen_bytes for layer in model.layers[part.start : part.stop])
+        return own + (self._tied.frozen_bytes if self._has_copy(stage) and self._tied else 0)
+
+    @property
+    def tied_bytes(self) -> float:
+        """Bytes of a tied embedding whose gradients the first and the last stage sum; 0 where there is none."""
+        copied = self._tied and self._has_copy(len(self.plan.stages) - 1)
+        return float(self._tied.parameter_bytes - self._tied.frozen_bytes) if self._tied and copied else 0.0
+
+    @cached_property
+    def _tied(self) -> Layer | None:
+        """The embedding whose matrix the head uses, too."""
+        layers = self.costs_at(0).model.layers
+        if not any(layer.kind == "tied_head" for layer in layers):
+            return None
+        return next((layer for layer in layers if layer.kind == "embedding"), None)
+
+    def _has_copy(self, stage: int) -> bool:
+        """Whether a stage holds its own copy of a tied embedding: the last, on other devices than the first."""
+        stages = self.plan.stages
+        apart = set(stages[0].devices) != set(stages[-1].devices)
+        return self.options.tied_all_reduce and stage == len(stages) - 1 and apart

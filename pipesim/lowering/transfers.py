@@ -47,9 +47,12 @@ class Pairs(NamedTuple):
 
 
 def all_pairs(setup: Setup) -> Pairs:
-    """What every stage hands to its neighbours, of all microbatches."""
-    cuts = range(len(setup.plan.stages) - 1)
-    blocks = [block for n in cuts for block in (_pairs(setup, n, n + 1, ACTIVATION), _pairs(setup, n + 1, n, GRADIENT))]
+    """What every stage hands to its neighbours, of all microbatches; gradients only where one is needed."""
+    model, blocks = setup.costs.model, []
+    for n, stage in enumerate(setup.plan.stages[:-1]):
+        blocks.append(_pairs(setup, n, n + 1, ACTIVATION))
+        if not model.is_partly_frozen or model.gradient_bytes[stage.stop - 1]:
+            blocks.append(_pairs(setup, n + 1, n, GRADIENT))
     if not blocks:
         return Pairs(*[NOTHING] * len(Pairs._fields))
     return Pairs(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
@@ -369,4 +372,5 @@ class Timing(NamedTuple):
 def _cut_bytes(setup: Setup, stage: int, other: int) -> float:
     """Bytes from one replica of a stage to one of the next: 1/(k k') of the cut when microbatches are split."""
     cut = setup.plan.stages[min(stage, other)].stop - 1
-    return float(setup.costs.model.cut_bytes[cut]) * setup.plan.share(stage) * setup.plan.share(other)
+    crossing = setup.costs.model.cut_bytes if stage < other else setup.costs.model.gradient_bytes
+    return float(crossing[cut]) * setup.plan.share(stage) * setup.plan.share(other)

@@ -115,7 +115,7 @@ def _problem(
     meshes: list[tuple[int, int]], order: list[int], cluster: Cluster, costs: Costs, microbatches: int
 ) -> _Problem:
     """The seconds of a microbatch on each submesh; equal submeshes share them."""
-    between, parameters = worst_bandwidths(cluster), prefix(costs.model.parameter_bytes)
+    between, parameters = worst_bandwidths(cluster), prefix(costs.model.trained_bytes)
     number: dict[tuple[frozenset[str], int, float], int] = {}
     latency: list[Floats] = []
     alike: list[int] = []

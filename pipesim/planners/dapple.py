@@ -142,7 +142,7 @@ def problem_of(
     across = float(between[~together].min(initial=np.inf))
     problem = Problem(
         seconds=layer_seconds(costs, kinds_of(cluster, range(len(between))), 1.0),
-        parameters=prefix(costs.model.parameter_bytes),
+        parameters=prefix(costs.model.trained_bytes),
         cut=cut_bytes(costs),
         microbatches=microbatches,
         sizes=tuple(len(machine) for machine in machines),

@@ -29,7 +29,7 @@ def data_parallel(model: Model, cluster: Cluster, costs: Costs, microbatches: in
     devices = np.arange(len(cluster.devices)).tolist()
     share, kinds = 1 / len(devices), kinds_of(cluster, devices)
     seconds = max(float(prefix(costs.forward(kind, share) + costs.backward(kind, share))[-1]) for kind in kinds)
-    all_reduce = model.parameter_bytes.sum() * ring(worst_bandwidths(cluster), devices)
+    all_reduce = model.trained_bytes.sum() * ring(worst_bandwidths(cluster), devices)
     return Plan(
         model=model.name,
         layers=len(model),

@@ -131,7 +131,7 @@ def _layouts(devices: int, layers: int, pipeline: int | None, data: int | None, 
 def _seconds(layout: _Layout, order: list[int], cluster: Cluster, costs: Costs, microbatches: int) -> float:
     """The analytic time of one iteration."""
     bounds = np.array(layout.bounds(costs.model))
-    parameters = np.diff(prefix(costs.model.parameter_bytes)[bounds])
+    parameters = np.diff(prefix(costs.model.trained_bytes)[bounds])
     between = worst_bandwidths(cluster)
     block = position = reduce = 0.0
     for n, group in enumerate(layout.groups(order)):

@@ -44,7 +44,7 @@ def pipedream(model: Model, cluster: Cluster, costs: Costs, microbatches: int) -
     nodes, levels = levels_of(cluster)
     everything = kinds_of(cluster, range(len(cluster.devices)))
     seconds = layer_seconds(costs, everything, 1.0)
-    solved = solve(seconds, prefix(model.parameter_bytes), cut_bytes(costs), levels)
+    solved = solve(seconds, prefix(model.trained_bytes), cut_bytes(costs), levels)
     names = [[cluster.devices[i].name for i in node] for node in nodes]
     return Plan(
         model=model.name,

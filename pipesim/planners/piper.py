@@ -81,7 +81,8 @@ class _Memory(NamedTuple):
     def of(cls, cluster: Cluster, order: list[int], model: Model, microbatches: int, factor: float) -> "_Memory":
         known = [float(cluster.devices[i].memory) for i in order]
         capacity = np.array([size if size > 0 else np.inf for size in known])
-        return cls(prefix(model.parameter_bytes * factor), prefix(model.stash_bytes), capacity, microbatches)
+        static = model.parameter_bytes + model.trained_bytes * (factor - 1)
+        return cls(prefix(static), prefix(model.stash_bytes), capacity, microbatches)
 
     def without_limit(self) -> "_Memory":
         """The same without a limit on any device."""
@@ -100,7 +101,7 @@ class _Clock:
         self.cluster, self.order, self.costs = cluster, order, costs
         self.between = worst_bandwidths(cluster)[np.ix_(order, order)]
         self.sent = 2 * cut_bytes(costs)
-        self.synchronised = prefix(costs.model.parameter_bytes) / microbatches
+        self.synchronised = prefix(costs.model.trained_bytes) / microbatches
 
     def stage(self, held: range) -> Floats:
         """[a, b]: seconds of layers a .. b-1; infinite unless a < b."""

@@ -30,6 +30,8 @@ def bound(setup: Setup) -> float:
     in_step = setup.scenario == CALM and setup.options.transfers == "eager" and not exchanges_beside(setup.options)
     plan, schedule, cluster = setup.plan, setup.schedule, setup.cluster
     costs = setup.costs if reduces_in_one_ring(setup.options) else _without_exchanges(setup.costs)
+    if setup.costs.model.is_partly_frozen:
+        costs = _without_messages(setup.costs)
     return bounds.bound_for(
         plan, schedule, costs, cluster, setup.options.sharing, in_step=in_step, part=_least_part(setup)
     )
@@ -54,7 +56,15 @@ def reduces_in_one_ring(options: Options) -> bool:
 def _without_exchanges(costs: Costs) -> Costs:
     """The costs of layers without parameters, for which replicas exchange nothing."""
     model = costs.model
-    layers = tuple(replace(layer, parameter_bytes=0) for layer in model.layers)
+    layers = tuple(replace(layer, parameter_bytes=0, frozen_bytes=0) for layer in model.layers)
+    return replace(costs, model=replace(model, layers=layers))
+
+
+@lru_cache(maxsize=64)
+def _without_messages(costs: Costs) -> Costs:
+    """The same without activations between stages, of which some have no gradient that comes back."""
+    model = _without_exchanges(costs).model
+    layers = tuple(replace(layer, output_bytes=0) for layer in model.layers)
     return replace(costs, model=replace(model, layers=layers))
 
 
@@ -62,7 +72,8 @@ def schedule_bound(setup: Setup) -> float | None:
     """Seconds that no schedule of this plan can beat which leaves backwards whole; None if this one splits them."""
     if splits_backwards(setup):
         return None
-    return bounds.schedule_bound(setup.plan, setup.costs, setup.cluster, _least_part(setup))
+    costs = _without_messages(setup.costs) if setup.costs.model.is_partly_frozen else setup.costs
+    return bounds.schedule_bound(setup.plan, costs, setup.cluster, _least_part(setup))
 
 
 def _least_part(setup: Setup) -> LeastPart:

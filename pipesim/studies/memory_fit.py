@@ -19,7 +19,7 @@ from pipesim.core import legality
 from pipesim.core.members import Refit
 from pipesim.core.plan import Plan, Stage
 from pipesim.lowering import Setup
-from pipesim.lowering.memory import excess, held_at_peak, most_kept, stage_bytes
+from pipesim.lowering.memory import byte_factors, excess, held_at_peak, most_kept
 from pipesim.lowering.recompute import recomputation_of
 
 _ROUNDS = 6  # of cuts, until capacities are right for the order that they lead to
@@ -183,9 +183,8 @@ def _seconds(setup: Setup) -> list[Floats]:
 
 def _static(setup: Setup, stage: int) -> Floats:
     """Bytes that every layer would hold all the time in this stage."""
-    parameters = setup.parameter_bytes(stage)
-    factor = stage_bytes(setup, stage) / parameters if parameters else 1.0
-    return setup.costs_at(stage).model.parameter_bytes * factor
+    model, (held, trained) = setup.costs_at(stage).model, byte_factors(setup, stage)
+    return model.parameter_bytes * held - (model.parameter_bytes - model.trained_bytes) * trained
 
 
 def _kept(setup: Setup) -> list[Floats]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import pipesim as ps
 from helpers.networks import pipeline, pipeline_trace
 from helpers.small_programs import replicated, star
 from helpers.strategies import at_widths, for_drawn, team_jobs
@@ -16,7 +17,7 @@ from pipesim.core.program import ALL_GATHER, ALL_REDUCE, COLLECTIVES, OPTIMIZER
 from pipesim.core.schedule import parse
 from pipesim.engines.event import run
 from pipesim.lowering import Options, Setup, lower
-from pipesim.lowering.reductions import BUCKET, in_ring
+from pipesim.lowering.reductions import BUCKET, exchange_of, in_ring
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 from pipesim.studies.loading import load_cluster
 
@@ -284,6 +285,24 @@ def test_steps_of_the_stages_that_hold_a_tied_embedding_wait_for_its_sum():
     timeline = run(tied(["embedding", "tied_head"], [(0, 1, ("g0",)), (1, 2, ("g1",))], optimizer_s_per_byte=1e-9))
     kind = timeline.program.kind
     assert timeline.start[kind == OPTIMIZER].min() == timeline.end[kind == ALL_REDUCE].max()
+
+
+@pytest.mark.parametrize("sharding", ["none", "zero1"])
+def test_the_last_stage_reduces_steps_on_and_gathers_its_own_copy_of_a_tied_embedding(sharding):
+    trace = pipeline_trace([10] * 2, [20] * 2, [5], 900)
+    trace = replace(trace, layers=trace.layers | {"kind": np.array(["embedding", "tied_head"], object)})
+    given = {"sharding": sharding, "optimizer_s_per_byte": 1e-9, "fit": False, "microbatches": 2}
+    cluster = 'flat(4, bandwidth="1GB/s", device="any", memory="1GB")'
+    made = ps.make_setup(trace, cluster, pipeline=2, data=2, tied_all_reduce=True, **given)
+    assert [exchange_of(made, n).gradients for n in (0, 1)] == [900, 1800]
+    program = lower(made)
+    shards = 1 if sharding == "none" else 2
+    steps = program.kind == OPTIMIZER
+    assert program.duration[steps & (program.stage == 1)].tolist() == [1800 / shards] * 2
+    assert program.duration[steps & (program.stage == 0)].tolist() == [900 / shards] * 2
+    moved = [program.size[(program.stage == n) & np.isin(program.kind, [ALL_REDUCE, ALL_GATHER])].sum() for n in (0, 1)]
+    tied = 2 * 2 * 900  # a ring of two for each pair of replicas, counted with the first stage
+    assert moved == [2 * 900 + tied, 2 * 1800]
 
 
 def test_no_step_begins_before_all_gradients_of_all_stages_are_reduced():

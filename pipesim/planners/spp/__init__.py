@@ -95,7 +95,8 @@ def memory_limit(costs: Costs, cluster: Cluster, order: list[int], microbatches:
     depth = np.minimum(positions, microbatches) if schedule == "one_f_one_b" else np.full_like(positions, microbatches)
     memory = np.array([cluster.devices[i].memory or np.inf for i in order], np.float64)
     model = costs.model
-    return MemoryLimit(model.parameter_bytes * state_factor(model.precision), model.stash_bytes, memory, depth)
+    static = model.parameter_bytes + model.trained_bytes * (state_factor(model.precision) - 1)
+    return MemoryLimit(static, model.stash_bytes, memory, depth)
 
 
 def _nothing_fits(  # noqa: PLR0917 - the parts of the problem

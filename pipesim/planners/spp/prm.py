@@ -122,7 +122,7 @@ def tables_of(
         seconds=seconds,
         kinds=present,
         reduce=np.maximum(ring, 0)[None, :] / inside,
-        parameters=prefix(model.parameter_bytes),
+        parameters=prefix(model.trained_bytes),
         cut=np.concatenate([[0.0], 2 * microbatches * model.cut_bytes]),
         channel=_channels(between),
         static=nothing if memory is None else prefix(memory.static),
