@@ -25,9 +25,9 @@ module imports only those that stand before it.
     engines*    program to timeline
     frameworks  files of training frameworks: models of Hugging Face
     display     text figures timeline_files execution_traces json_data
-    studies     simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit setups
-                remedies certified replay performance results job_options jobs calibration comparison whatif
-                equal_stages rebuilding run_replay run_prediction store sweep_options sweep
+    studies     simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit
+                trained_parameters setups remedies certified replay performance results job_options jobs calibration
+                comparison whatif equal_stages rebuilding run_replay run_prediction store sweep_options sweep
     cli
 
 Words:

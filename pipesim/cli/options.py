@@ -35,7 +35,8 @@ PLANNING = (
     "architecture", "efficiency", "device", "planner", "microbatches", "microbatch_size", "global_batch", "sequence",
     "precision", "tensor", "pipeline", "data", "interleave", "context", "expert", "scale_widths", "sequence_parallel",
     "tensor_overlap", "framework", "sharding", "sharding_size", "gradient_precision", "optimizer", "optimizer_state",
-    "recompute", "recompute_blocks", "reserve", "fit", "granularity", "scaling", "weight_share", "host_memory",
+    "recompute", "recompute_blocks", "frozen", "lora_rank", "lora_targets", "reserve", "fit", "granularity",
+    "scaling", "weight_share", "host_memory",
 )  # fmt: skip
 
 force = click.option("--force", is_flag=True, help="Replace what exists already.")

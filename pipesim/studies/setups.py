@@ -39,6 +39,7 @@ from pipesim.studies.origins import origin_of
 from pipesim.studies.pricing import prices
 from pipesim.studies.simulation import FIELDS, FP32_GRADIENTS, LAYOUT, STEP_COPIES, UNSTATED, Simulation, with_defaults
 from pipesim.studies.sources import cluster_of, trace_of, widths_of
+from pipesim.studies.trained_parameters import trained_part
 
 Planner = Callable[..., Plan]
 BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1}  # of a number
@@ -129,7 +130,7 @@ def costs_in(simulation: Simulation, trace: Trace) -> Costs:
         weight_share=simulation.weight_share,
         scaling=simulation.scaling,  # type: ignore[arg-type]  # one of the choices, checked there
     )
-    return replace(costs, origin=origin_of(simulation, trace))
+    return trained_part(replace(costs, origin=origin_of(simulation, trace)), trace, simulation)
 
 
 def options_of(simulation: Simulation, trace: Trace) -> Options:

@@ -343,6 +343,17 @@ class Simulation:
         parse=size_of,
         group="memory",
     )
+    frozen: str | None = setting(
+        None, str, "Layers that are not trained, by name or glob: 'embedding;block[0-9].*'.", metavar="NAMES",
+        group="training",
+    )  # fmt: skip
+    lora_rank: int | None = setting(
+        None, int, "Train low-rank adapters of this rank, and nothing else.", group="training"
+    )
+    lora_targets: str | None = setting(
+        None, str, "Matrices with adapters, as PEFT or Megatron-LM names them: 'q_proj;v_proj' (the default), "
+        "'linear_qkv;linear_fc1', all-linear.", metavar="NAMES", group="training",
+    )  # fmt: skip
     pair_overlap: float = setting(
         0.0,
         float,
@@ -414,6 +425,10 @@ class Simulation:
             raise InputError("packed has no effect without lengths")
         if "lengths" in given and self.architecture is not None:
             raise InputError("lengths and architecture found; lengths need a model that is named as the trace")
+        if "lora_targets" in given and "lora_rank" not in given:
+            raise InputError("lora_targets has no effect without lora_rank")
+        if self.lora_rank is not None and self.lora_rank < 1:
+            raise InputError(f"lora_rank = {self.lora_rank} found; 1 or more was expected")
         if "seed" in given and "iterations" not in given:
             raise InputError("seed has no effect without iterations")
 
@@ -488,6 +503,7 @@ def check_together(names: "set[str] | frozenset[str]", where: str = "", traces: 
         *(("plan", name) for name in LAYOUT),
         ("optimizer", "optimizer_s_per_byte"),
         ("optimizer", "optimizer_state"),
+        ("frozen", "lora_rank"),
     )
     for one, other in exclusive:
         if {one, other} <= names:

@@ -55,6 +55,9 @@ VALUES = {
     "interleave": 2,
     "context": 2,
     "expert": 2,
+    "frozen": "conv*",
+    "lora_rank": 8,
+    "lora_targets": "all-linear",
     "scale_widths": True,
     "sequence_parallel": True,
     "tensor_overlap": 0.5,
@@ -86,6 +89,7 @@ NEEDS = {
     "lengths": "sequence",
     "packed": "lengths",
     "recompute_blocks": "recompute",
+    "lora_targets": "lora_rank",
 }
 FIXED = {"trace": "bert-large", "cluster": 'flat(2, bandwidth="1GB/s")'}
 

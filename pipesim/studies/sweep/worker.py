@@ -43,7 +43,7 @@ UNPLANNED: dict[str, Any] = {
     }
 }  # fmt: skip
 # What the trace of a point depends on, where it is recorded, and where it may be computed for the cluster.
-_RECORDED = ("trace", "microbatch_size", "tensor", "context", "expert")
+_RECORDED = ("trace", "microbatch_size", "tensor", "context", "expert", "frozen", "lora_rank", "lora_targets")
 _COMPUTED = (*_RECORDED, "architecture", "efficiency", "cluster", "device", "sequence", "lengths", "packed",
              "precision", "sequence_parallel", "tensor_overlap", "framework", "scale_widths")  # fmt: skip
 _READ = ("trace", "plan", "scheduler", "scenario", "background", "lengths")  # fields whose files were read before
