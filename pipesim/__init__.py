@@ -19,7 +19,7 @@ module imports only those that stand before it.
                 sequence_lengths program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
     analysis    metrics curves channels spread trace_diff run_summary ledger joint_samples run_variance
-                straggler_metrics bounds
+                straggler_metrics run_trace bounds
     importers*  recorders*  architectures*  topologies*      producers of inputs
     planners*  schedulers*                                   decisions
     engines*    program to timeline

@@ -19,7 +19,7 @@ line of a cause is by how much the step becomes shorter. What is left at the end
 A line may be negative: with less work, tasks that wait for each other can come in a worse order.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -139,6 +139,36 @@ def recorded_ledger(step: RecordedStep, makespan: Makespan) -> Ledger:
     lines = [replace(line, without_ns=line.without_ns + gaps) for line in found.lines[:-1]]
     stragglers = tuple(replace(one, without_ns=one.without_ns + gaps) for one in found.stragglers)
     return Ledger(recorded, (Line(GAPS, gaps, found.step_ns), *lines, found.lines[-1]), stragglers)
+
+
+def mean_data(ledgers: Sequence[Ledger]) -> dict[str, Any]:
+    """The mean of ledgers as plain numbers: a line for each cause that any of them has.
+
+    Where a ledger lacks a cause, it takes no time, and the step without it is the step.
+    """
+    count = len(ledgers)
+    step = units.to_s(sum(one.step_ns for one in ledgers)) / count
+    known = [{line.cause: line for line in one.lines} for one in ledgers]
+    lines = []
+    for cause in (GAPS, *CAUSES, IDEAL):
+        if any(cause in each for each in known):
+            pairs = list(zip(known, ledgers, strict=True))
+            part = units.to_s(sum(each[cause].ns for each in known if cause in each)) / count
+            without = sum(each[cause].without_ns if cause in each else one.step_ns for each, one in pairs)
+            lines.append({
+                "cause": cause, "seconds": part, "share": part / step, "step_without_s": units.to_s(without) / count,
+            })  # fmt: skip
+    totals: dict[tuple[str, int], int] = {}
+    for one in ledgers:
+        for each in one.stragglers:
+            key = each.what, each.number
+            totals[key] = totals.get(key, 0) + each.without_ns - one.step_ns
+    stragglers = [
+        {"what": what, "number": number, "step_without_s": step + units.to_s(saved) / count}
+        for (what, number), saved in sorted(totals.items(), key=lambda item: item[1])
+    ]
+    ideal = lines[-1]["seconds"]
+    return {"step_s": step, "lines": lines, "without_all_s": ideal, "stragglers": stragglers}
 
 
 class Removal:

@@ -40,11 +40,28 @@ def test_rebuild_simulates_every_step_and_compares(run, table, tmp_path):
     assert (tmp_path / "again.csv").read_text() == table.read_text()
 
 
+def test_a_run_is_asked_for_its_ledger_stragglers_new_steps_and_a_trace(run, table, tmp_path):
+    words = ["rebuild", table, "--ledger", "--stragglers", "--iterations", "6"]
+    code, out, _ = run(*words, "-o", tmp_path / "trace")
+    assert code == 0
+    assert "what the iteration consists of" in out
+    assert "slowdown by stragglers" in out
+    assert "steps drawn from the run" in out
+    assert (tmp_path / "trace" / "trace.toml").exists()
+    data = json.loads(run(*words, "--draw", "microbatch", "--json")[1])
+    for step, one in zip(data["steps"], data["ledgers"], strict=True):
+        assert sum(line["ns"] for line in one["lines"]) == round(step["recorded_s"] * 1e9)
+    assert sum(line["share"] for line in data["ledger"]["lines"]) == pytest.approx(1)
+    assert data["prediction"]["draw"] == "microbatch"
+    assert data["straggler_metrics"]["slowdown"] >= 1
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--step", "9"], "step = 9 found; one of the recorded steps was expected: 1, 2, 3"),
         (["--layers", "modules"], "--layers has no effect for recorded runs of many steps"),
+        (["--draw", "step"], "--draw has no effect without --iterations"),
         (["--iteration", "1"], "--iteration has no effect for recorded runs of many steps"),
         (["--save-run", "x.json"], "x.json: cannot be written; a file name ending in .csv or .parquet"),
         (["--columns", "wrong"], "columns = 'wrong' found"),

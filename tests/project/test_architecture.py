@@ -27,7 +27,7 @@ core: sharing calibrations devices cluster teams trace work model widths costs p
       program rates timeline
 lowering
 analysis: metrics curves channels spread trace_diff run_summary ledger joint_samples run_variance
-      straggler_metrics bounds
+      straggler_metrics run_trace bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* execution_traces* json_data*

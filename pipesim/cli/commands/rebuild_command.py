@@ -12,6 +12,7 @@ from pipesim.base.settings import setting
 from pipesim.cli import options, setting_options
 from pipesim.cli.commands import recorded_runs
 from pipesim.cli.commands.recorded_runs import RunReading
+from pipesim.cli.commands.run_questions import RunQuestions
 from pipesim.studies.simulation import Simulation, with_defaults
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 # Options that have an effect for one sort of files only.
 _OF_PROFILES = (
     "actions", "number", "iteration_name", "layers", "depth", "microbatch_size", "cluster", "sharing", "transfers",
-    "output", "save_plan", "save_cluster",
+    "save_plan", "save_cluster",
 )  # fmt: skip
-_OF_RUNS = ("columns", "run_name", "dp", "tp", "step")
+_OF_RUNS = ("columns", "run_name", "dp", "tp", "step", "ledger", "stragglers", "iterations", "draw", "seed")
 FEW = 16  # ranks; above, Gantt charts in text say little
 
 
@@ -132,6 +133,7 @@ class Saved:
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILES...")
 @setting_options.options(Reading, "reading")
 @setting_options.options(RunReading, "recorded")
+@setting_options.options(RunQuestions, "questions")
 @click.option("--cluster", help="Simulate on this cluster; default: links inferred from the recording.")
 @setting_options.options(Simulation, "simulation", fields=("sharing", "transfers", "engine"))
 @setting_options.options(Saved, "saved")
@@ -141,6 +143,7 @@ def rebuild(
     *,
     reading: Reading,
     recorded: RunReading,
+    questions: RunQuestions,
     cluster: str | None,
     simulation: Simulation,
     saved: Saved,
@@ -149,7 +152,8 @@ def rebuild(
     """Rebuild a recorded run of a pipeline, simulate it, and compare both.
 
     FILES are a recorded run of many steps: tables of operations (.parquet, .csv; --columns), or a folder of dumps of a
-    pipeline (pp_rank_0.json, ...). Each step is simulated with its own durations and dependencies.
+    pipeline (pp_rank_0.json, ...). Each step is simulated with its own durations and dependencies. The trace of
+    --output has a layer for each stage and a sample for each microbatch, to simulate other schedules.
 
     Or they are what PyTorch's profiler wrote on every rank of one pipeline (.json, .json.gz), or a folder of them: one
     iteration is rebuilt as plan, schedule, costs and links. Ranges name what each rank ran: PP:0F3
@@ -158,6 +162,7 @@ def rebuild(
     \b
     Examples:
       pipesim rebuild operations.parquet --gantt gantt.png
+      pipesim rebuild operations.parquet --ledger --stragglers --iterations 1000
       pipesim rebuild operations.csv --columns columns.toml --json
       pipesim rebuild rank0.json rank1.json --gantt gantt.png
       pipesim rebuild run/ --actions 'st(?P<stage>\\d+) (?P<kind>fwd|bwd) (?P<microbatch>\\d+)'
@@ -174,9 +179,13 @@ def rebuild(
         options.check_given("for recorded runs of many steps", is_there=False, without=_OF_PROFILES)
         with options.busy("reading", quiet=as_json):
             run = recorded.read(paths, reading.clocks)
+        found = questions.answers(run, quiet=as_json)
         recorded_runs.replay(
-            run, simulation.engine, saved.gantt, recorded.step, saved.save_schedule, saved.save_run, as_json=as_json
-        )
+            run, simulation.engine, saved.gantt, recorded.step, saved.save_schedule, saved.save_run,
+            more=found, as_json=as_json,
+        )  # fmt: skip
+        if saved.output:
+            recorded_runs.save_trace(run, saved.output, quiet=as_json)
         return
     options.check_given("for profiles", is_there=False, without=_OF_RUNS)
     saves_layers = bool(saved.output or saved.save_plan)
@@ -185,10 +194,10 @@ def rebuild(
     on = loading.load_cluster(cluster) if cluster else None
     with options.busy("reading", quiet=as_json):
         profiles = reading.read(paths)
-        found = reading.recording(profiles)
+        recording = reading.recording(profiles)
     chosen = with_defaults(simulation)
     lowering = Options(chosen.sharing, chosen.transfers)  # type: ignore[arg-type]  # checked by click
-    made = rebuilding.rebuilt(found, on, lowering, simulation.engine)
+    made = rebuilding.rebuilt(recording, on, lowering, simulation.engine)
     saved.write(made, quiet=as_json)
     data = rebuilding.comparison(made) | recorded_runs.steps_of(profiles, reading.clocks, saved.save_run, quiet=as_json)
     if as_json:

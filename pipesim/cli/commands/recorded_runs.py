@@ -1,6 +1,6 @@
 """What `pipesim rebuild` and `pipesim show` do with a recorded run of many steps."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ import click
 from pipesim.base.errors import InputError
 from pipesim.base.settings import setting
 from pipesim.cli import options
+from pipesim.cli.commands import run_questions
 
 if TYPE_CHECKING:
     from pipesim.core.recorded_run import RecordedRun
@@ -76,20 +77,20 @@ def check_table(path: str | None) -> None:
 
 def replay(  # noqa: PLR0917 - what was asked for
     run: "RecordedRun", engine: str, gantt: str | None, step: int | None, schedule: str | None, table: str | None,
-    *, as_json: bool,
+    *, more: Mapping[str, Any], as_json: bool,
 ) -> None:  # fmt: skip
-    """Simulate every step with its own operations, and print both."""
+    """Simulate every step with its own operations, and print both; and `more` that was asked of the run."""
     from pipesim.display import text
     from pipesim.studies import run_replay
 
     position = position_of(run, step)
     with options.busy("replaying", quiet=as_json):
         made = run_replay.replayed(run, engine)
-    data = run_replay.comparison(made)
+    data = run_replay.comparison(made) | dict(more)
     if as_json:
         options.echo_json(data)
     else:
-        click.echo(text.replayed_run(data))
+        click.echo("\n\n".join(filter(None, [text.replayed_run(data), run_questions.shown(more)])))
     if schedule:
         made.order.save(schedule)
         options.wrote(schedule, "schedule", quiet=as_json)
@@ -100,6 +101,14 @@ def replay(  # noqa: PLR0917 - what was asked for
 
         figures.gantt_grid(run_replay.timelines(run, position, engine), gantt)
         options.wrote(gantt, f"Gantt charts of step {run.steps[position]}", quiet=as_json)
+
+
+def save_trace(run: "RecordedRun", folder: str, *, quiet: bool) -> None:
+    """Save the times of stages as a trace."""
+    from pipesim.analysis.run_trace import trace_of_run
+
+    trace_of_run(run, Path(folder).name).save(folder)
+    options.wrote(folder, "trace", quiet=quiet)
 
 
 def steps_of(profiles: "Profiled", clocks: str, table: str | None, *, quiet: bool) -> dict[str, Any]:

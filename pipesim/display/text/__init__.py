@@ -12,6 +12,7 @@
     ledger                             what an iteration consists of, by cause
     rebuilt                            a recorded iteration beside its simulation
     recorded_run, replayed_run         many recorded steps, and beside their simulations
+    stragglers, prediction             of a recorded run: its slowdowns, and steps drawn from it
     exploration, schedule_rows         a schedule without a trace; its text form
     gallery, gantt                     all schedules in a table; a timeline as a Gantt chart
     cluster, trace, difference         a cluster, a trace, the differences of two traces
@@ -39,6 +40,7 @@ from pipesim.display.text.plan_text import headline, plan, plan_against
 from pipesim.display.text.rebuilt_text import rebuilt
 from pipesim.display.text.recording_text import recording
 from pipesim.display.text.roofline_text import roofline_trace
+from pipesim.display.text.run_statistics_text import prediction, stragglers
 from pipesim.display.text.run_text import recorded_run, replayed_run
 from pipesim.display.text.schedule_text import exploration, gallery, schedule_rows
 from pipesim.display.text.simulation_text import imported_run, simulation, statistics
@@ -69,6 +71,7 @@ __all__ = [
     "percent",
     "plan",
     "plan_against",
+    "prediction",
     "rate",
     "rebuilt",
     "recorded_links",
@@ -81,6 +84,7 @@ __all__ = [
     "simulation",
     "size",
     "statistics",
+    "stragglers",
     "sweep_points",
     "sweep_rows",
     "sweep_status",

@@ -168,7 +168,7 @@ def _percentile(data: Mapping[str, Any], name: str) -> str:
 
 def _drawn(data: Mapping[str, Any]) -> str:
     """What tasks share of a draw, and what was found of the samples."""
-    if "draw" not in data:
+    if "joint_samples" not in data:
         return ""
     how = "each task apart" if data["draw"] == "independent" else f"one for each {data['draw']}"
     found = data["joint_samples"]
