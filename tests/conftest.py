@@ -31,6 +31,7 @@ def pytest_collection_finish():
     """All cases stay to the end: the garbage collector need not look through them each time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 20)
 
 
 def pytest_terminal_summary(terminalreporter):

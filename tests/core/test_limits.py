@@ -1,5 +1,6 @@
 """What does not fit into this machine is refused in advance, by an estimate that is compared with measured peaks."""
 
+import functools
 import json
 import os
 import re
@@ -53,8 +54,8 @@ def test_schedulers_declare_whether_they_do_backwards_in_two_parts(name):
     assert limits.tasks_of(made.plan, parts=parts) >= len(lower(made))
 
 
-PEAKS = """
-import gc, json, os, re, sys
+FORKS = """
+import contextlib, gc, io, json, os, re, resource, signal, sys
 from pathlib import Path
 import numba
 import numpy as np
@@ -63,7 +64,7 @@ from pipesim.cli import main
 from pipesim.core.costs import costs_of
 from helpers.strategies import even_trace
 
-def resident(name):
+def status(name):
     return 1024 * int(re.search(name + r":\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 
 def work(size, what, *arguments):
@@ -77,53 +78,72 @@ def work(size, what, *arguments):
         main([what, *arguments, "-m", str(size)])
 
 def peak(size, *arguments):
-    work(max(size // 4, 8), *arguments)
-    gc.collect()
-    before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins again
-    work(size, *arguments)
-    return resident("VmHWM") - before
+    with contextlib.redirect_stdout(io.StringIO()):
+        work(max(size // 4, 8), *arguments)
+        gc.collect()
+        before = status("VmRSS")
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins again
+        work(size, *arguments)
+        return status("VmHWM") - before
 
-answers = os.fdopen(os.dup(1), "w")
-os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what commands print
+def limited(folder, size, *arguments):
+    os.chdir(folder)
+    resource.setrlimit(resource.RLIMIT_AS, (status("VmSize") + size,) * 2)
+    code, printed = 0, io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            main(list(arguments))
+        except SystemExit as stop:
+            code = stop.code or 0
+    return code, printed.getvalue()
+
 for line in sys.stdin:
+    name, *arguments = json.loads(line)
     if child := os.fork():
-        os.waitpid(child, 0)
+        if os.waitpid(child, 0)[1]:
+            print("null", flush=True)
     else:
-        print(peak(*json.loads(line)), file=answers, flush=True)
+        signal.alarm(60)
+        print(json.dumps(globals()[name](*arguments)), flush=True)
         os._exit(0)
 """
 
 
 @pytest.fixture(scope="module")
-def peak_of():
-    """Bytes beyond what is resident after a quarter of the same, measured in a process of its own.
+def forked():
+    """The answer of a function of FORKS in a process of its own, None if that was killed or failed.
 
-    Processes are forked from one that has imported everything: importing takes longer than most measurements.
+    Processes are forked from one that has imported everything: importing takes longer than most of what they do.
     """
-    if not os.access("/proc/self/clear_refs", os.W_OK):
-        pytest.skip("this system does not report peaks of memory")
     # Verifying a timeline takes memory of its own.
     plain = {**os.environ, "PIPESIM_VERIFY": "0", "PYTHONPATH": str(TESTS)}
     with subprocess.Popen(
-        [sys.executable, "-c", PEAKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=plain
+        [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=plain
     ) as parent:
 
-        def measure(size, *arguments):
-            parent.stdin.write(json.dumps([size, *arguments]) + "\n")
+        def answer(*call):
+            parent.stdin.write(json.dumps(call) + "\n")
             parent.stdin.flush()
-            return int(parent.stdout.readline())
+            return json.loads(parent.stdout.readline())
 
-        yield measure
+        yield answer
         parent.stdin.close()
+
+
+@pytest.fixture
+def peak_of(forked):
+    """Bytes beyond what is resident after a quarter of the same."""
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        pytest.skip("this system does not report peaks of memory")
+    return functools.partial(forked, "peak")
 
 
 @pytest.mark.parametrize(
     ("arguments", "microbatches"),
     [
-        (["simulate", "bert-large", 'flat(8, bandwidth="1GB/s")', "--json", "--bound"], 3_000),
-        (["simulate", "bert-large", 'flat(8, bandwidth="1GB/s")', "--json", "--bound", "-s", "zb_h1"], 3_000),
-        (["simulate", "bert-large", 'flat(4, bandwidth="9GB/s")', "--json", "--bound", "-p", "data_parallel"], 15_000),
+        (["simulate", "bert-large", 'flat(8, bandwidth="1GB/s")', "--json", "--bound"], 1_500),
+        (["simulate", "bert-large", 'flat(8, bandwidth="1GB/s")', "--json", "--bound", "-s", "zb_h1"], 1_500),
+        (["simulate", "bert-large", 'flat(4, bandwidth="9GB/s")', "--json", "--bound", "-p", "data_parallel"], 7_500),
         (["schedule", "one_f_one_b", "--stages", "64", "--json"], 600),
     ],
     ids=["one_f_one_b", "zb_h1", "replicas", "schedule"],
@@ -224,14 +244,8 @@ def test_a_limit_is_stated_as_other_sizes_are():
 
 # --- refused at once -------------------------------------------------------------------------------------------------
 
-# Refused within 2 GB of address space beyond what importing takes, where each took at least 4 GB or never ended.
-COMMAND = """
-import resource, sys
-from pipesim.cli import main
-import pipesim.studies.results
-resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000,) * 2)
-main(sys.argv[1:])
-"""
+# Within this much address space beyond what importing takes, where each took at least 4 GB or never ended.
+REFUSED_WITHIN = 2_000_000_000
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit address space so")
@@ -260,15 +274,11 @@ main(sys.argv[1:])
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )
-def test_what_does_not_fit_is_refused_with_the_figure_and_the_option(command, message, tmp_path):
-    command = [*command, "--host-memory", "2GB"]
-    done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *command], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path
-    )
-    text = done.stderr + done.stdout
+def test_what_does_not_fit_is_refused_with_the_figure_and_the_option(command, message, tmp_path, forked):
+    code, text = forked("limited", str(tmp_path), REFUSED_WITHIN, *command, "--host-memory", "2GB")
     assert message in text
     assert "Traceback" not in text
-    assert done.returncode == (0 if command[0] == "gallery" else 2)  # a gallery shows what of it there is
+    assert code == (0 if command[0] == "gallery" else 2)  # a gallery shows what of it there is
     assert TOO_LARGE in text or "the model has" in text or "the limit is 2 GB (--host-memory): " in text
 
 

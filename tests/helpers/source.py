@@ -1,6 +1,7 @@
 """What the package's source holds, read without importing it: functions, classes, registries and test files."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -33,12 +34,22 @@ def name_of(path: Path) -> str:
     return ".".join(part for part in parts if part != "__init__")
 
 
-def functions() -> Iterator[Function]:
-    """All functions and methods, inner ones too."""
+class Definitions(NamedTuple):
+    functions: list[Function]  # and methods, inner ones too
+    classes: dict[str, list[str]]  # name -> the modules that have one of this name
+
+
+@functools.cache
+def definitions() -> Definitions:
+    """All functions and classes of the package; each file is parsed once for all tests."""
+    found = Definitions([], {})
     for path in files():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield Function(f"{name_of(path)}:{node.name}", _lines(node), _parameters(node.args))
+                found.functions.append(Function(f"{name_of(path)}:{node.name}", _lines(node), _parameters(node.args)))
+            elif isinstance(node, ast.ClassDef):
+                found.classes.setdefault(node.name, []).append(name_of(path))
+    return found
 
 
 def _lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -64,16 +75,6 @@ def complex_functions(most: int) -> list[str]:
         f"{name_of(ROOT / path)}:{name}"
         for path, name in re.findall(r"^(.*?\.py):\d+:\d+: C901 `(\w+)`", found, re.MULTILINE)
     ]
-
-
-def classes() -> dict[str, list[str]]:
-    """Name of a class -> the modules that have one of this name."""
-    found: dict[str, list[str]] = {}
-    for path in files():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, []).append(name_of(path))
-    return found
 
 
 def stems() -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,11 +80,8 @@ class Import(NamedTuple):
 
 def imports_of(source: str, module: str) -> list[Import]:
     """All that a module imports. `from pipesim import a, b` is pipesim.a and pipesim.b."""
-    tree = ast.parse(source)
-    later = {id(inner) for node in ast.walk(tree) if _is_later(node) for inner in ast.walk(node)}
     found = []
-    for node in ast.walk(tree):
-        top = id(node) not in later
+    for node, top in _statements(ast.parse(source), at_top=True):
         if isinstance(node, ast.Import):
             found += [Import(node.lineno, alias.name, top) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -95,6 +93,15 @@ def imports_of(source: str, module: str) -> list[Import]:
             else:
                 found.append(Import(node.lineno, base, top))
     return found
+
+
+def _statements(node: ast.AST, *, at_top: bool) -> Iterator[tuple[ast.stmt, bool]]:
+    """The statements inside of this node, and whether each is run on import."""
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.stmt):
+            yield inner, at_top
+        if not isinstance(inner, ast.expr):
+            yield from _statements(inner, at_top=at_top and not _is_later(inner))
 
 
 def _is_later(node: ast.AST) -> bool:
@@ -265,7 +272,7 @@ def test_functions_are_short_and_take_few_parameters():
         if family in NAMED_IN_EXPRESSIONS
         for member in registered
     }
-    functions = list(source.functions())
+    functions = source.definitions().functions
     assert len(functions) > 1000
     large = {
         f.name: f"{f.lines} lines, {f.parameters} parameters"
@@ -290,7 +297,7 @@ def test_no_two_classes_and_no_two_files_have_the_same_name():
     members = [{member.partition(":")[0] for member in family} for family in source.members().values()]
     twice = {name: places for name, places in source.stems().items() if len(places) > 1}
     files = {name for name, places in twice.items() if not all(any(p in family for family in members) for p in places)}
-    classes = {name for name, places in source.classes().items() if len(places) > 1}
+    classes = {name for name, places in source.definitions().classes.items() if len(places) > 1}
     assert not files, "rename one of the files of each name"
     assert not classes, "rename one of the classes of each name"
 

@@ -53,11 +53,12 @@ def names(text):
 
 def uses(text, phrases, *, is_code):
     """Where phrases are used, as (line, phrase)."""
-    found = []
+    found, lower = [], text.lower()
     for phrase in phrases:
-        if not phrase.startswith("`"):
+        # Few texts have the first word, and searching for a pattern takes long.
+        if not phrase.startswith("`") and phrase.partition(" ")[0].lower() in lower:
             found += [(text.count("\n", 0, hit.start()) + 1, phrase) for hit in pattern(phrase).finditer(text)]
-    if is_code:
+    if is_code and any(phrase.strip("`") in text for phrase in phrases if phrase.startswith("`")):
         found += [(line, f"`{name}`") for name, line in names(text) if f"`{name}`" in phrases]
     return found
 
