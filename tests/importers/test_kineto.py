@@ -531,9 +531,9 @@ def test_a_folder_of_files_is_a_trace_and_so_is_a_file_whether_compressed_or_not
         importer_for(folder)
 
 
-def test_a_pipelined_run_is_referred_to_replay(imported):
+def test_a_pipelined_run_is_referred_to_rebuild(imported):
     files, _ = profiles.pipelined("0F0,0B0\n1F0,1B0")
-    with pytest.raises(InputError, match=r"pipelined run .* pipesim replay FILES -o TRACE"):
+    with pytest.raises(InputError, match=r"pipelined run .* pipesim rebuild FILES -o TRACE"):
         imported(*files)
 
 

@@ -66,7 +66,7 @@ GUESTS = {
     "networkx": {"core.cluster", "topologies", "analysis.bounds", "display.figures"},
     "dask": {"studies.sweep"},
     "distributed": {"studies.sweep"},
-    "sqlite3": {"studies.store"},
+    "sqlite3": {"studies.store", "importers"},
 }
 # Libraries that take long to import: only functions that use them import them.
 LAZY = {"dask", "distributed", "numba", "pandas", "pyarrow", "torch"}

@@ -1,5 +1,7 @@
 """PyTorch's profiler (Kineto): one file per rank, .json or .json.gz, as `export_chrome_trace` writes them.
 
+Exports of Nsight Systems (.sqlite) are read as the same events (`nsight`): ranges of NVTX, launches and kernels.
+
 The package reads a profile in two ways, which share the upper row:
 
     files ── ranks, parsing, reading ──> Events ── nesting, layer_ranges, work_pieces, layer_sizes, process_groups

@@ -3,25 +3,27 @@
 import re
 from pathlib import Path
 
-from pipesim.importers.compressed import beginning, inflated_beginning
+from pipesim.base import files
+from pipesim.importers.compressed import inflated_beginning
 from pipesim.importers.detect import BEGINNING
+from pipesim.importers.kineto.nsight import is_nsight
 
 # How a profile begins: with its header, or with the events themselves.
 _START = re.compile(r'\s*(\{\s*"(schemaVersion|deviceProperties|distributedInfo|traceEvents)"|\[\s*\{[^{}]*"ph"\s*:)')
-SUFFIXES = (".json", ".json.gz")
+SUFFIXES = (".json", ".json.gz", ".sqlite")
 
 
 def is_profile(data: bytes, _: str) -> bool:
-    """Whether a file begins as a profile of PyTorch does."""
-    return _START.match(inflated_beginning(data, BEGINNING)) is not None
+    """Whether a file begins as a profile of PyTorch does, or as an export of Nsight Systems."""
+    return is_nsight(data) or _START.match(inflated_beginning(data, BEGINNING)) is not None
 
 
 def is_folder_of_profiles(path: Path) -> bool:
-    """Whether a folder has .json files, and only such as are profiles."""
+    """Whether a folder has .json or .sqlite files, and only such as are profiles."""
     if not path.is_dir():
         return False
     found = profiles_in(path)
-    return bool(found) and all(_START.match(beginning(file, BEGINNING)) for file in found)
+    return bool(found) and all(is_profile(files.read_bytes(file, BEGINNING), "") for file in found)
 
 
 def profiles_in(folder: Path) -> list[Path]:

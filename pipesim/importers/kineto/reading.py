@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipesim.base import files
 from pipesim.base.arrays import Ints
 from pipesim.base.errors import FormatError, shown, within
 from pipesim.importers.compressed import read_inflated
@@ -26,6 +27,7 @@ from pipesim.importers.kineto.events import (
     Events,
     MemoryEvents,
 )
+from pipesim.importers.kineto.nsight import MAGIC, is_nsight, nsight_events
 from pipesim.importers.kineto.parsing import EXPECTED, no_garbage_collection, parse
 
 # The names of each category in all versions of the profiler.
@@ -82,7 +84,9 @@ class _Columns:
 
 
 def read(path: Path) -> Events:
-    """The events of one file."""
+    """The events of one file, also of an export of Nsight Systems."""
+    if is_nsight(files.read_bytes(path, len(MAGIC))):
+        return nsight_events(path)
     text = read_inflated(path).removeprefix(b"\xef\xbb\xbf")
     with within(str(path)), no_garbage_collection():
         data = parse(text)
