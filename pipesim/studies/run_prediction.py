@@ -125,7 +125,13 @@ class Prediction:
 
 
 def predicted(
-    model: RunModel, iterations: int, seed: int = 0, level: str = "found", *, slowest_of: int = 20
+    model: RunModel,
+    iterations: int,
+    seed: int = 0,
+    level: str = "found",
+    *,
+    slowest_of: int = 20,
+    usual_only: bool = True,
 ) -> Prediction:
     """So many drawn steps of a run; iteration i depends on the seed and on i.
 
@@ -135,7 +141,8 @@ def predicted(
     check_one_of("level", level, LEVELS)
     if iterations < 1:
         raise InputError(f"iterations = {iterations} found; at least 1 was expected")
-    usual = np.setdiff1d(np.arange(len(model.steps)), model.unusual)
+    left_out = model.unusual if usual_only else model.unusual[:0]
+    usual = np.setdiff1d(np.arange(len(model.steps)), left_out)
     found, waits = np.zeros(iterations), []
     for number in range(iterations):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
@@ -144,7 +151,7 @@ def predicted(
         found[number] = units.to_s(model.step_ns(position, computing))
         if number < slowest_of and model.run.layout.dp > 1:
             waits.append(_waiting(model, position, computing) / found[number])
-    names = tuple(model.run.steps[n] for n in model.unusual.tolist())
+    names = tuple(model.run.steps[n] for n in left_out.tolist())
     return Prediction(found, model.variance, names, float(np.mean(waits)) if waits else None)
 
 

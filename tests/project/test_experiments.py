@@ -163,3 +163,20 @@ def test_recorded_steps_replayed_with_their_own_operations_come_out_again(monkey
     kept = list(csv.DictReader(own.EXPECTED.read_text().splitlines()))
     assert own.rows_of("ST") == [row for row in kept if row["job"] == "ST"]
     assert own.table(kept) in (FOLDER / "recorded_runs" / "README.md").read_text()
+
+
+def test_held_out_steps_of_recorded_jobs_are_predicted_as_the_page_has_it(monkeypatch):
+    needs_data(DATA / "measured" / "straggler" / "trace-ST.parquet")
+    held_out = script(FOLDER / "recorded_runs" / "held_out_steps.py")
+    monkeypatch.setattr(held_out, "DATA", DATA / "measured")
+    kept = list(csv.DictReader(held_out.EXPECTED.read_text().splitlines()))
+    page = (FOLDER / "recorded_runs" / "README.md").read_text()
+    assert held_out.table(kept) in page
+    assert held_out.given(kept) in page
+    errors = {row["prediction"]: row for row in kept if row["job"] == "ST"}["draws share as found"]
+    assert abs(float(errors["mean"])) < 0.01
+    assert abs(float(errors["p95"])) < 0.03
+    monkeypatch.setattr(held_out, "DRAWS", {"found": "as found"})
+    monkeypatch.setattr(held_out, "ITERATIONS", 2000)
+    again = held_out.rows_of("ST")
+    assert [row for row in again if row["prediction"] == "draws share as found"] == [errors]
