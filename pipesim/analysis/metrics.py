@@ -35,7 +35,8 @@ def busy(timeline: Timeline) -> Ints:
     program = timeline.program
     compute = program.is_compute
     worked = (timeline.end - timeline.start)[compute]
-    return np.bincount(program.lane[compute], worked, minlength=len(program.devices)).astype(np.int64)
+    found = np.bincount(program.lane[compute], worked, minlength=len(program.devices)).astype(np.int64)
+    return program.of_lanes(found)
 
 
 def longest_stage(timeline: Timeline) -> int:
@@ -59,10 +60,8 @@ def peak_memory(timeline: Timeline) -> Ints:
     """Peak bytes of each device: parameters, gradients, optimizer state, and activations kept for the backward."""
     program = timeline.program
     # Tasks of a lane do not overlap, so the order of their starts and ends is that of the schedule.
-    return program.static_memory + np.array(
-        [_peak(np.stack([program.memory_start[lane], program.memory_end[lane]], axis=1)) for lane in program.order],
-        np.int64,
-    )
+    kept = [_peak(np.stack([program.memory_start[lane], program.memory_end[lane]], axis=1)) for lane in program.order]
+    return program.static_memory + program.of_lanes(np.array(kept, np.int64))
 
 
 def in_flight(timeline: Timeline) -> Ints:
@@ -72,7 +71,7 @@ def in_flight(timeline: Timeline) -> Ints:
     """
     program = timeline.program
     change = np.select([program.kind == FORWARD, np.isin(program.kind, [BACKWARD, WEIGHT])], [1, -1], 0)
-    return np.array([_peak(change[lane]) for lane in program.order], np.int64)
+    return program.of_lanes(np.array([_peak(change[lane]) for lane in program.order], np.int64))
 
 
 def _peak(changes: Ints) -> int:
@@ -86,13 +85,9 @@ def link_busy(timeline: Timeline) -> Ints:
     """Nanoseconds during which at least one transfer is under way on each medium."""
     route = timeline.program.route
     task, medium = route.row_of_value(), route.values
-    return np.array(
-        [
-            covered(timeline.start[task[rows]], timeline.end[task[rows]])
-            for rows in _groups(medium, len(timeline.program.media))
-        ],
-        np.int64,
-    )
+    groups = _groups(medium, len(timeline.program.media))
+    found = [covered(timeline.start[task[rows]], timeline.end[task[rows]]) for rows in groups]
+    return timeline.program.of_media(np.array(found, np.int64))
 
 
 def _groups(key: Ints, count: int) -> list[Ints]:
@@ -122,22 +117,32 @@ def exposed_communication(timeline: Timeline) -> Ints:
     need = last_need(timeline)[task]
     transfer = (need >= 0) & (program.lane[need] < 0) & ~np.isin(program.kind[need], COLLECTIVES)
     waited = np.where(transfer, timeline.start[task] - np.maximum(free, timeline.ready[need]), 0)
-    return np.bincount(lane, np.maximum(waited, 0), minlength=len(program.devices)).astype(np.int64)
+    found = np.bincount(lane, np.maximum(waited, 0), minlength=len(program.devices)).astype(np.int64)
+    return program.of_lanes(found)
 
 
 def exposed_all_reduce(timeline: Timeline) -> Ints:
     """Nanoseconds that each device is idle while the gradients of one of its stages are reduced."""
     program = timeline.program
     reducing = np.isin(program.kind, COLLECTIVES)
+    ring = np.flatnonzero(reducing & (program.size > 0))
+    joins = np.concatenate([program.lane[program.order.values], program.source[ring], program.target[ring]])
+    stage = np.concatenate([program.stage[program.order.values], program.stage[ring], program.stage[ring]])
+    pairs = np.unique(np.stack([joins, stage], axis=1), axis=0)
+    stages_of = np.split(pairs[:, 1], np.searchsorted(pairs[:, 0], np.arange(1, len(program.devices))))
+    known: dict[bytes, tuple[Ints, Ints]] = {}
     exposed = np.zeros(len(program.devices), np.int64)
-    for device, lane in enumerate(program.order):
-        ring = reducing & ((program.source == device) | (program.target == device))
-        stages = np.concatenate([program.stage[lane], program.stage[ring]])
-        rows = np.flatnonzero(reducing & np.isin(program.stage, stages))
-        start, end = union(timeline.start[rows], timeline.end[rows])
+    for device, (lane, stages) in enumerate(zip(program.order, stages_of, strict=True)):
+        if program.folded is not None and program.folded.lanes[device] != device:
+            continue
+        key = stages.tobytes()
+        if key not in known:
+            rows = np.flatnonzero(reducing & np.isin(program.stage, stages))
+            known[key] = union(timeline.start[rows], timeline.end[rows])
+        start, end = known[key]
         working = _work_before(timeline, lane, end) - _work_before(timeline, lane, start)
         exposed[device] = int((end - start - working).sum())
-    return exposed
+    return program.of_lanes(exposed)
 
 
 def _work_before(timeline: Timeline, lane: Ints, time: Ints) -> Ints:
@@ -230,7 +235,7 @@ def _summary(timeline: Timeline) -> dict[str, Any]:
         "sharing": program.sharing,
         "transfers": program.transfers,
         "microbatches": program.microbatches,
-        "tasks": len(program),
+        "tasks": program.represented,
         "throughput_samples_per_s": throughput(timeline),
         "flops_utilisation": flops_utilisation(timeline),
         "bubble": bubble(timeline),

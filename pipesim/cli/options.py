@@ -111,17 +111,20 @@ def make_setup(simulation: Simulation, *, quiet: bool) -> "Setup":
 
 def simulate(setup: "Setup", simulation: Simulation, *, quiet: bool, verify: bool = False) -> "SimulationResult":
     """The result of a setup, with progress bars for what takes long."""
-    from pipesim.lowering import lower
     from pipesim.studies import results
 
     times = results.drawn_times(setup, simulation)  # refused before anything is simulated
-    timeline = run(lower(setup), simulation.engine, quiet=quiet)
-    if verify:
-        timeline.verify()
+
+    def checked(program: "Program") -> "Timeline":
+        timeline = run(program, simulation.engine, quiet=quiet)
+        if verify:
+            timeline.verify()
+        return timeline
+
     if times is None or simulation.iterations is None:
-        return results.simulated(setup, simulation, timeline)
+        return results.simulated(setup, simulation, run=checked)
     with progress(times, simulation.iterations, "replaying", quiet=quiet) as shown:
-        return results.simulated(setup, simulation, timeline, shown)
+        return results.simulated(setup, simulation, shown, checked)
 
 
 def check_given(needed: str, *, is_there: bool, without: tuple[str, ...]) -> None:

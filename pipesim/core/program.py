@@ -19,7 +19,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import orjson
@@ -32,6 +32,7 @@ from pipesim.base.errors import InputError, shown, within
 from pipesim.core.scenario import STEADY, Speeds, finish_time
 from pipesim.core.sharing import SHARING_RULES, SHARINGS, Sharing, SharingRule
 
+Value = TypeVar("Value", Ints, Floats)
 Transfers = Literal["eager", "rendezvous", "blocking", "paired", "sequential"]
 TRANSFERS: tuple[Transfers, ...] = ("eager", "rendezvous", "blocking", "paired", "sequential")
 
@@ -41,6 +42,15 @@ LETTERS = "FBIWO><AG"
 _ROUNDING = 1e-9
 FORWARD, BACKWARD, INPUT, WEIGHT, OPTIMIZER, ACTIVATION, GRADIENT, ALL_REDUCE, ALL_GATHER = range(9)
 COLLECTIVES = (ALL_REDUCE, ALL_GATHER)
+
+
+class Folded(NamedTuple):
+    """What is behind the tasks, lanes and media of a program that has only one of those that do the same."""
+
+    copies: Ints  # task -> how many are alike
+    alike: Ints  # beside each medium of `route`: how many transfers that are alike cross it
+    lanes: Ints  # lane -> the lane that represents it
+    media: Ints  # medium -> the medium that represents it
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +93,29 @@ class Program:
     peak_flops: float | None  # of all devices together, per second
     lane_speeds: dict[int, Speeds] = field(default_factory=dict)
     media_speeds: dict[int, Speeds] = field(default_factory=dict)
-    alike: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    """In a folded program, beside each medium of `route`, how many transfers cross it that are alike; empty: one."""
+    folded: Folded | None = None
+    """What each task, lane and medium represents, where only one of those that are alike is there."""
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    @property
+    def alike(self) -> Ints:
+        """Beside each medium of `route`, in a folded program, how many transfers that are alike cross it."""
+        return np.zeros(0, np.int64) if self.folded is None else self.folded.alike
+
+    def of_lanes(self, values: Ints) -> Ints:
+        """Values of all lanes, from those of the lanes that represent others."""
+        return values if self.folded is None else values[self.folded.lanes]
+
+    def of_media(self, values: Value) -> Value:
+        """Values of all media, from those of the media that represent others."""
+        return values if self.folded is None else values[self.folded.media]
+
+    @property
+    def represented(self) -> int:
+        """How many tasks there are, those that others represent included."""
+        return len(self) if self.folded is None else int(self.folded.copies.sum())
 
     @property
     def sharing_rule(self) -> SharingRule:
@@ -157,11 +185,11 @@ class Program:
 
     def save(self, path: Path | str) -> None:
         """Write the columns as JSON."""
+        if self.folded is not None:
+            raise InputError("a folded program is not written to files; lower the plan without folding")
         head = {"format": self.FORMAT, "version": self.VERSION}
-        body = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        body = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name != "folded"}
         body["limit"] = [None if np.isinf(limit) else limit for limit in self.limit.tolist()]
-        if not len(self.alike):
-            del body["alike"]
         files.write_bytes(Path(path), orjson.dumps(head | body, option=orjson.OPT_INDENT_2))
 
     @classmethod
@@ -287,7 +315,7 @@ _TEXTS, _NUMBERS = {"sharing", "transfers"}, {"flops", "peak_flops"}
 def _from_plain(data: dict[str, Any]) -> Program:
     values: dict[str, Any] = {}
     for f in fields(Program):
-        if f.name == "alike" and f.name not in data:
+        if f.name == "folded":
             continue
         if f.name not in data:
             raise InputError(f"{f.name}: missing")

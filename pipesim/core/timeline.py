@@ -66,15 +66,21 @@ class Timeline:
     def moved(self) -> Floats:
         """Bytes that crossed each medium."""
         route = self.program.route
-        size = self.program.size[route.row_of_value()]
-        return np.bincount(route.values, size, minlength=len(self.program.media)).astype(np.float64)
+        return self._on_media(self.program.size[route.row_of_value()])
 
     @cached_property
     def used(self) -> Floats:
         """Bytes of the capacity of each medium that were used up: those moved, bursts as `Program.used` has them."""
         route = self.program.route
-        load = self.program.used[route.row_of_value()]
-        return np.bincount(route.values, load, minlength=len(self.program.media)).astype(np.float64)
+        return self._on_media(self.program.used[route.row_of_value()])
+
+    def _on_media(self, values: Floats) -> Floats:
+        """The sum on each medium of values beside those of all routes."""
+        program = self.program
+        if program.folded is not None:
+            values = values * program.folded.alike
+        found = np.bincount(program.route.values, values, minlength=len(program.media)).astype(np.float64)
+        return program.of_media(found)
 
     def same_as(self, other: "Timeline") -> bool:
         """Whether every task starts and ends at the same nanosecond."""

@@ -23,7 +23,7 @@ from pipesim.core import plan as plans
 from pipesim.core import program as programs
 from pipesim.core.cluster import Device
 from pipesim.core.devices import device_kind
-from pipesim.core.program import Program
+from pipesim.core.program import Folded, Program
 from pipesim.core.rates import Rates
 from pipesim.core.scenario import STEADY, Speeds
 from pipesim.core.sharing import SHARING_RULES
@@ -35,7 +35,7 @@ from pipesim.lowering.folding import fold_of, folded
 from pipesim.lowering.memory import state_factor, static_memory
 from pipesim.lowering.reductions import add_exchanges
 from pipesim.lowering.setup import DEFAULTS, Fold, Options, Setup
-from pipesim.lowering.tasks import RingTasks, Tasks
+from pipesim.lowering.tasks import GATHERS, MESSAGES, PAUSES, RANK_TASKS, RINGS, STEPS, RingTasks, Tasks
 from pipesim.lowering.transfers import add_transfers
 
 __all__ = [
@@ -152,10 +152,24 @@ def _assemble(tasks: Tasks, setup: Setup) -> Program:
         peak_flops=_peak_flops(setup),
         lane_speeds=_changing(dict(enumerate(map(setup.scenario.of_team, map(setup.plan.team, setup.plan.devices))))),
         media_speeds=_media_speeds(setup),
-        alike=np.concatenate([np.zeros(0, np.int64), *tasks.alike]),
+        folded=_folded_of(tasks, setup.fold),
     )
     programs.check(program)
     return program
+
+
+def _folded_of(tasks: Tasks, fold: Fold | None) -> Folded | None:
+    if fold is None or fold.expanded:
+        return None
+    sort, first, *_ = np.concatenate(tasks.classes).T
+    of_rank = np.bincount(fold.ranks, minlength=len(fold.ranks))
+    of_stream = np.bincount(fold.streams, minlength=1)
+    rank = np.select(
+        [sort == RANK_TASKS, sort == STEPS], [first, fold.rank_of_slot[np.where(sort == STEPS, first, 0)]], 0
+    )
+    stream = np.where(np.isin(sort, (MESSAGES, GATHERS, RINGS)), first, 0)
+    copies = np.select([sort <= STEPS, sort == PAUSES], [of_rank[rank], np.int64(1)], of_stream[stream])
+    return Folded(copies, np.concatenate([np.zeros(0, np.int64), *tasks.alike]), fold.ranks, fold.media)
 
 
 def _flops(setup: Setup) -> float | None:

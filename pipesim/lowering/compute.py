@@ -11,7 +11,7 @@ from pipesim.lowering.memory import action_memory, step_bytes
 from pipesim.lowering.recompute import recomputation_of
 from pipesim.lowering.reductions import shards
 from pipesim.lowering.setup import Options, Setup
-from pipesim.lowering.tasks import Tasks
+from pipesim.lowering.tasks import RANK_TASKS, STEPS, Tasks
 
 PHASES: dict[int, Phase] = {
     FORWARD: "forward",
@@ -45,7 +45,7 @@ def add_compute(tasks: Tasks, setup: Setup) -> None:
     )
     if setup.fold is not None:
         position = np.arange(len(schedule.rank)) - schedule.starts[schedule.rank]
-        tasks.name_classes(0, setup.fold.ranks[schedule.rank], position)
+        tasks.name_classes(RANK_TASKS, setup.fold.ranks[schedule.rank], position)
 
 
 def paired_ns(duration: Ints, schedule: Schedule, options: Options) -> Ints:
@@ -129,5 +129,5 @@ def add_optimizer(tasks: Tasks, setup: Setup) -> None:
             memory_end=-sum(made[n] for n in setup.plan.chunks[rank]) if stage == setup.plan.chunks[rank][0] else 0,
         )
         if setup.fold is not None:
-            tasks.name_classes(1, int(setup.fold.slots[slot]))
+            tasks.name_classes(STEPS, int(setup.fold.slots[slot]))
         tasks.optimizer_of[slot] = int(index[0])

@@ -60,7 +60,7 @@ def folded(setup: Setup, fold: Fold) -> Setup:
 
 
 class _Streams(NamedTuple):
-    """GPUs at both ends; ranks at both ends, -1 on edges of rings; what is the same in streams that may be alike."""
+    """GPUs and ranks at both ends; what is the same in streams that may be alike. Edges of rings come last."""
 
     ends: list[tuple[str, str]]
     ranks: Ints  # [stream, end]
@@ -108,7 +108,7 @@ def _streams_of(setup: Setup) -> _Streams:
         rings[groups] = len(every)
         every += [(edge.source, edge.target) for edge in edges]
         sort += [("ring", len(rings), edge.length, edge.rings) for edge in edges]
-        joined += [(-1, -1)] * len(edges)
+        joined += [(setup.rank_of_gpu[edge.source], setup.rank_of_gpu[edge.target]) for edge in edges]
     ranks_of = np.array(joined, np.int64).reshape(-1, 2)
     gathers = StreamCodes(np.array(gather_codes, np.int64), len(codes))
     return _Streams(every, ranks_of, sort, StreamCodes(codes, 0), gathers, rings)
@@ -119,9 +119,9 @@ class _Graph(NamedTuple):
 
     stream: Ints  # of each crossing
     medium: Ints
-    joining: Ints  # the streams between ranks
-    source: Ints  # their ranks
+    source: Ints  # ranks of each stream
     target: Ints
+    joining: int  # so many streams, the first, matter to a rank; the others, of rings, to all ranks of a stage alike
     contended: bool = True  # whether it matters to a stream what else crosses its media
 
 
@@ -137,10 +137,10 @@ def _graph_of(setup: Setup, streams: _Streams) -> _Graph:
     route = setup.cluster.route
     media = {ends: route(*ends).media for ends in dict.fromkeys(streams.ends)}
     routes = Ragged.of([media[ends] for ends in streams.ends])
-    joining = np.flatnonzero(streams.ranks[:, 0] >= 0)
-    source, target = streams.ranks[joining].T
+    source, target = streams.ranks.T
+    joining = len(streams.pairs.codes) + len(streams.gathers.codes)
     contended = setup.sharing_rule.contended
-    return _Graph(routes.row_of_value(), routes.values, joining, source, target, contended)
+    return _Graph(routes.row_of_value(), routes.values, source, target, joining, contended)
 
 
 def _numbered(sorts: Sequence[Hashable]) -> Ints:
@@ -211,16 +211,19 @@ def _refined(graph: _Graph, classes: _Classes) -> _Classes:
         counted = count
         ranks, streams, media = classes
         joined = _mixed(ranks, 1)
-        source, target = np.zeros(len(streams), np.uint64), np.zeros(len(streams), np.uint64)
-        source[graph.joining], target[graph.joining] = joined[graph.source], joined[graph.target]
         crossed = _sums(graph.stream, _mixed(media, 2)[graph.medium], len(streams))
-        streams = _finer(streams, source, target, crossed)
+        streams = _finer(streams, joined[graph.source], joined[graph.target], crossed)
         if graph.contended:
-            media = _finer(media, _sums(graph.medium, _mixed(streams, 3)[graph.stream], len(media)))
-        sent, received = (_mixed(streams, salt)[graph.joining] for salt in (4, 5))
-        held = _sums(graph.source, sent, len(ranks)), _sums(graph.target, received, len(ranks))
+            media = _finer_media(graph, streams, media)
+        n = graph.joining
+        sent, received = (_mixed(streams[:n], salt) for salt in (4, 5))
+        held = _sums(graph.source[:n], sent, len(ranks)), _sums(graph.target[:n], received, len(ranks))
         classes = _Classes(_finer(ranks, *held), streams, media)
     return classes
+
+
+def _finer_media(graph: _Graph, streams: Ints, media: Ints) -> Ints:
+    return _finer(media, _sums(graph.medium, _mixed(streams, 3)[graph.stream], len(media)))
 
 
 def _folds(classes: _Classes) -> bool:
@@ -241,16 +244,17 @@ def _counted(owner: Ints, owner_class: Ints, other: Ints) -> tuple[Ints, bool]:
 def _is_even(graph: _Graph, classes: _Classes) -> bool:
     """Whether each member of a class has as much to do with each other class as all other members have."""
     ranks, streams, media = classes
+    every, n = np.arange(len(streams)), graph.joining
     shares = [(graph.medium, media, streams[graph.stream])] if graph.contended else []
     return all(
         _counted(owner, owner_class, other)[1]
         for owner, owner_class, other in (
             *shares,
             (graph.stream, streams, media[graph.medium]),
-            (graph.joining, streams, ranks[graph.source]),
-            (graph.joining, streams, ranks[graph.target]),
-            (graph.source, ranks, streams[graph.joining]),
-            (graph.target, ranks, streams[graph.joining]),
+            (every, streams, ranks[graph.source]),
+            (every, streams, ranks[graph.target]),
+            (graph.source[:n], ranks, streams[:n]),
+            (graph.target[:n], ranks, streams[:n]),
         )
     )
 
@@ -262,11 +266,11 @@ def _first_of(numbers: Ints) -> Ints:
 
 
 def _fold(setup: Setup, streams: _Streams, graph: _Graph, classes: _Classes) -> Fold:
+    if not graph.contended:  # what crosses them makes no difference to what is done, but to what is reported of them
+        classes = classes._replace(media=_finer_media(graph, classes.streams, classes.media))
     ranks, media = _first_of(classes.ranks), _first_of(classes.media)
     slots = np.array([setup.slot_of[stage, ranks[rank]] for stage, rank in setup.slots], np.int64)
     rows, _ = _counted(graph.medium, classes.media, classes.streams[graph.stream])
-    if not graph.contended:  # then it does not matter how many
-        rows = np.unique(np.concatenate([rows[:, :2], np.ones((len(rows), 1), np.int64)], axis=1), axis=0)
     order = np.lexsort((rows[:, 0], rows[:, 1]))  # (medium, stream, count), by stream
     medium, stream, count = rows[order].T
     first_medium = np.unique(classes.media, return_index=True)[1]
@@ -274,6 +278,6 @@ def _fold(setup: Setup, streams: _Streams, graph: _Graph, classes: _Classes) -> 
     route = Ragged(by_class.astype(np.int64), first_medium[medium]).take(classes.streams)
     alike = Ragged(by_class.astype(np.int64), count).take(classes.streams)
     return Fold(
-        ranks, slots, _first_of(classes.streams), media, route, alike,
+        ranks, slots, setup.rank_of_slot, _first_of(classes.streams), media, route, alike,
         streams.pairs, streams.gathers, streams.rings,
     )  # fmt: skip

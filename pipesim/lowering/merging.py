@@ -11,7 +11,7 @@ contention between transfers, in which a free lane takes what was ready first.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -184,7 +184,7 @@ def _program(
         "source": owner,
         "target": owner,
     }
-    columns = {
+    columns: dict[str, Any] = {
         name: np.concatenate([*(block.column(name) for block in blocks), blank.get(name, np.zeros(len(joins)))]).astype(
             getattr(first, name).dtype
         )

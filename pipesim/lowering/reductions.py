@@ -29,7 +29,7 @@ from pipesim.core.cluster import Cluster
 from pipesim.core.program import ALL_GATHER, ALL_REDUCE, BACKWARD, FORWARD, INPUT, WEIGHT
 from pipesim.lowering.messages import alone
 from pipesim.lowering.setup import Groups, Setup
-from pipesim.lowering.tasks import RingTasks, Sort, Tasks
+from pipesim.lowering.tasks import PAUSES, RINGS, RingTasks, Sort, Tasks
 
 BUCKET = 40e6
 """Parameters in a bucket, as Megatron-LM's default."""
@@ -146,7 +146,7 @@ def _add_pause(tasks: Tasks, setup: Setup, stage: int, lasts: int, needs: Ints) 
     tasks.add_routes(Ragged.of([()]), None, NOTHING)
     tasks.collectives += 1
     if setup.fold is not None:
-        tasks.name_classes(5, tasks.collectives)
+        tasks.name_classes(PAUSES, tasks.collectives)
     tasks.needs.append((np.repeat(index, len(needs)), needs))
     return index
 
@@ -333,8 +333,8 @@ def _add_rings(tasks: Tasks, setup: Setup, stage: int, collective: RingGroups, n
         len(edges),
         kind=kind,
         stage=stage,
-        source=np.array([setup.rank_of_gpu[edge.source] for edge in edges]),
-        target=np.array([setup.rank_of_gpu[edge.target] for edge in edges]),
+        source=setup.represented(np.array([setup.rank_of_gpu[edge.source] for edge in edges], np.int64)),
+        target=setup.represented(np.array([setup.rank_of_gpu[edge.target] for edge in edges], np.int64)),
         duration=np.array([message.duration for message in messages]),
         delay=np.array([message.delay for message in messages]),
         size=np.array([message.size for message in messages]),
@@ -343,7 +343,7 @@ def _add_rings(tasks: Tasks, setup: Setup, stage: int, collective: RingGroups, n
     tasks.add_routes(Ragged.of([message.media for message in messages]), setup.fold, streams)
     tasks.needs.append((np.repeat(index, len(needs)), np.tile(needs, len(index))))
     if setup.fold is not None:
-        tasks.name_classes(4, setup.fold.streams[streams], tasks.collectives)
+        tasks.name_classes(RINGS, setup.fold.streams[streams], tasks.collectives)
     elif setup.sharing_rule.has_links:
         _record_rings(tasks, setup, index, edges, collective)
     return index

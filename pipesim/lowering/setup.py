@@ -140,6 +140,7 @@ class Fold:
 
     ranks: Ints  # rank -> the rank that represents it
     slots: Ints
+    rank_of_slot: Ints
     streams: Ints
     media: Ints
     route: Ragged  # stream -> the media that represent those of its route, each once
@@ -147,7 +148,7 @@ class Fold:
     pairs: StreamCodes  # streams of messages between stages
     gathers: StreamCodes
     rings: dict[Groups, int]  # the first stream of each collective's edges
-    expanded: bool = False  # whether all tasks are made, and this it only names those that are alike
+    expanded: bool = False  # whether all tasks are made, and this only names those that are alike
 
     def keeps(self, streams: Ints) -> Bools:
         """Which of these streams have tasks."""
@@ -271,6 +272,10 @@ class Setup:
         """Codes of messages between slots: by the ranks of both, and which of the messages of a tensor they are."""
         rank = self.rank_of_slot
         return (rank[source] * len(self.plan.devices) + rank[target]) * self.most_messages + part
+
+    def represented(self, rank: Ints) -> Ints:
+        """The ranks that represent these, where only those have tasks; otherwise these."""
+        return rank if self.fold is None or self.fold.expanded else self.fold.ranks[rank]
 
     @cached_property
     def rank_of_slot(self) -> Ints:

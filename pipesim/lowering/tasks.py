@@ -12,6 +12,9 @@ from pipesim.lowering.setup import Fold
 Column = NDArray[Any]
 
 
+# Sorts of tasks, by what those that are alike have in common.
+RANK_TASKS, STEPS, MESSAGES, GATHERS, RINGS, PAUSES = range(6)
+
 Sort = Literal["all_reduce", "reduce_scatter", "all_gather"]
 
 

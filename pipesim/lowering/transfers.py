@@ -20,7 +20,7 @@ from pipesim.core.teams import Widths
 from pipesim.lowering.messages import Alone, alone
 from pipesim.lowering.posting import connect
 from pipesim.lowering.setup import Setup
-from pipesim.lowering.tasks import RingTasks, Tasks
+from pipesim.lowering.tasks import GATHERS, MESSAGES, RingTasks, Tasks
 
 
 class Pairs(NamedTuple):
@@ -159,8 +159,8 @@ def _add_pair_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
         kind=pairs.kind,
         stage=setup.stage_of_slot[pairs.source],
         microbatch=pairs.microbatch,
-        source=setup.rank_of_slot[pairs.source],
-        target=setup.rank_of_slot[pairs.target],
+        source=setup.represented(setup.rank_of_slot[pairs.source]),
+        target=setup.represented(setup.rank_of_slot[pairs.target]),
         duration=timing.duration,
         delay=timing.delay,
         size=timing.size,
@@ -169,7 +169,7 @@ def _add_pair_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
     tasks.add_routes(timing.routes, setup.fold, streams)
     tasks.ends.append((index, timing.source, timing.target))
     if setup.fold is not None:
-        tasks.name_classes(2, *_class_of(setup, pairs, setup.fold.streams[streams]))
+        tasks.name_classes(MESSAGES, *_class_of(setup, pairs, setup.fold.streams[streams]))
     index = index[message]
     made, used = every.ends(setup)
     connect(tasks, setup, index, made, used, every.kind)
@@ -259,8 +259,8 @@ def _add_team_gathers(tasks: Tasks, setup: Setup, pairs: Pairs, index: Ints, use
         kind=pairs.kind[rows],
         stage=stage_of[pairs.source[rows]],
         microbatch=pairs.microbatch[rows],
-        source=rank_of[pairs.target[rows]],
-        target=rank_of[pairs.target[rows]],
+        source=setup.represented(rank_of[pairs.target[rows]]),
+        target=setup.represented(rank_of[pairs.target[rows]]),
         duration=np.array([edge.duration for edge in messages]),
         delay=np.array([edge.delay for edge in messages]),
         size=np.array([edge.size for edge in messages]),
@@ -270,7 +270,7 @@ def _add_team_gathers(tasks: Tasks, setup: Setup, pairs: Pairs, index: Ints, use
     if setup.fold is None:
         _record_gathers(tasks, gathered, edges, np.array(widths)[tensor])
     else:
-        tasks.name_classes(3, *_class_of(setup, pairs.rows(rows), setup.fold.streams[streams]))
+        tasks.name_classes(GATHERS, *_class_of(setup, pairs.rows(rows), setup.fold.streams[streams]))
     tasks.needs.append((used[rows], gathered))
     # Each edge waits for all messages of its tensor.
     starts = np.searchsorted(tensor, np.arange(len(tensors) + 1))

@@ -1,7 +1,7 @@
 """What comes of a simulation and of planning: typed records whose expensive parts are computed when asked for."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,9 +14,10 @@ from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
 from pipesim.core.plan_layout import PlanLayout
+from pipesim.core.program import Program
 from pipesim.core.timeline import Timeline
 from pipesim.engines import by_name
-from pipesim.lowering import Setup, lower
+from pipesim.lowering import Fold, Setup, expanded, fold_of, lower, lower_folded
 from pipesim.studies import certified, setups, sources
 from pipesim.studies.origins import headline
 from pipesim.studies.performance import Performance, performance_of, tokens_of
@@ -30,9 +31,16 @@ class SimulationResult:
     """One simulated iteration, and the statistics of many with drawn times where they were asked for."""
 
     setup: Setup
-    timeline: Timeline
+    played: Timeline
+    """The timeline that was simulated: of all tasks, or of those that represent others."""
     simulation: Simulation | None = None
     replay: Mapping[str, Any] | None = None
+    fold: Fold | None = None
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """When every task ran; of what was folded, it is expanded when it is first asked for."""
+        return self.played if self.fold is None else expanded(self.setup, self.fold, self.played)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - `simulate` returned the timeline in pipesim 0.1
         if name.startswith("_") or not (hasattr(Timeline, name) or name in Timeline.__dataclass_fields__):
@@ -43,12 +51,12 @@ class SimulationResult:
     @property
     def iteration_time(self) -> float:
         """Seconds of the iteration."""
-        return metrics.iteration_time(self.timeline)
+        return metrics.iteration_time(self.played)
 
     @cached_property
     def performance(self) -> Performance:
         """The iteration in the words of training: layout, global batch, tokens/s, MFU."""
-        return performance_of(self.setup, self.timeline)
+        return performance_of(self.setup, self.played)
 
     def as_performance(self) -> dict[str, Any]:
         """The performance as plain numbers, with what the tokens of the simulation take."""
@@ -68,7 +76,7 @@ class SimulationResult:
     @property
     def fits_memory(self) -> bool | None:
         """Whether every device whose memory is known holds what it must; None where the layers' bytes are unknown."""
-        fits = metrics.fits_memory(self.timeline)
+        fits = metrics.fits_memory(self.played)
         return None if fits and not self.setup.costs.model.has_bytes else fits
 
     @cached_property
@@ -93,12 +101,12 @@ class SimulationResult:
     @cached_property
     def channel_time(self) -> float:
         """Seconds of the same schedule on the abstract network without contention: one more simulation."""
-        return certified.channel_time(self.setup, self.timeline)
+        return certified.channel_time(self.setup, self.played)
 
     @cached_property
     def times_by_scaling(self) -> dict[str, float] | None:
         """Seconds under each scaling of times, where it makes a difference: one more simulation there."""
-        return certified.times_by_scaling(self.setup, self.timeline)
+        return certified.times_by_scaling(self.setup, self.played)
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -112,7 +120,7 @@ class SimulationResult:
 
     def summary(self) -> dict[str, Any]:
         """All metrics of the timeline as plain numbers."""
-        return metrics.summary(self.timeline)
+        return metrics.summary(self.played)
 
     def as_data(self, *, bound: bool = False, ledger: bool = False) -> dict[str, Any]:
         """The result as `pipesim simulate --json` prints it; if asked for, with the certified bounds and the ledger."""
@@ -211,18 +219,30 @@ def simulate(*values: Any, **fields: Any) -> SimulationResult:  # noqa: ANN401 -
 
 
 def simulated(
-    setup: Setup, simulation: Simulation, timeline: Timeline | None = None, drawn: Iterable[float] | None = None
+    setup: Setup,
+    simulation: Simulation,
+    drawn: Iterable[float] | None = None,
+    run: Callable[[Program], Timeline] | None = None,
 ) -> SimulationResult:
-    """The result of a setup that a simulation describes; `timeline` and `drawn` times where they were made already."""
+    """The result of a setup that a simulation describes; `drawn` times where they were made already."""
     times = drawn if drawn is not None else drawn_times(setup, simulation)  # refused before anything is simulated
-    timeline = timeline or by_name.run(lower(setup), simulation.engine)
+    fold = fold_of(setup) if simulation.fold == "auto" and _is_large(setup) else None
+    program = lower(setup) if fold is None else lower_folded(setup, fold)
+    timeline = run(program) if run is not None else by_name.run(program, simulation.engine)
     statistics = None
     if times is not None:
         draw, found = draw_for(setup, simulation.draw)
         shown: dict[str, Any] = {"seed": simulation.seed, "jitter": simulation.jitter, "draw": draw}
         shown["joint_samples"] = None if found is None else found.as_data()
         statistics = replay_statistics(times, simulation.seed) | shown
-    return SimulationResult(setup, timeline, with_defaults(simulation), statistics)
+    return SimulationResult(setup, timeline, with_defaults(simulation), statistics, fold)
+
+
+LARGE = 20_000  # actions and messages from which on folding is worth the search for what is alike
+
+
+def _is_large(setup: Setup) -> bool:
+    return len(setup.schedule.kind) * (1 + len(setup.plan.gpus) // len(setup.plan.devices)) >= LARGE
 
 
 def drawn_times(setup: Setup, simulation: Simulation) -> Iterator[float] | None:

@@ -389,6 +389,11 @@ class Simulation:
         "or nothing; default: found from the trace's samples.",
         choices=("microbatch", "step", "layer", "independent"), group="iterations",
     )  # fmt: skip
+    fold: str = setting(
+        "auto", str, "Whether devices, messages and links that do the same at the same time are simulated once: auto, "
+        "where a job is large; off. Results do not depend on it.",
+        choices=("auto", "off"), in_key=False, group="iterations",
+    )  # fmt: skip
     engine: str = setting(
         "auto", str, "The engine: auto, event (SimPy), compiled, or module:function; results do not depend on it.",
         in_key=False, group="iterations",

@@ -78,6 +78,7 @@ VALUES = {
     "draw": "layer",
     "lengths": "uniform(16, 64)",
     "packed": True,
+    "fold": "off",
     "engine": "compiled",
     "host_memory": "1GB",
 }

@@ -31,8 +31,8 @@ class PointResult:
 
     @property
     def timeline(self) -> Timeline:
-        """What the engine computed."""
-        return self.of.timeline
+        """What the engine computed, perhaps of what represents others."""
+        return self.of.played
 
     @cached_property
     def bubble(self) -> dict[str, float]:
@@ -106,7 +106,7 @@ METRICS: dict[str, Callable[[PointResult], Value]] = {
     "devices_in_cluster": lambda r: len(r.setup.cluster.devices),
     "devices_in_plan": lambda r: len(r.setup.plan.gpus),
     "parameters_bytes": lambda r: int(r.setup.costs.model.parameter_bytes.sum()),
-    "tasks": lambda r: len(r.timeline.program),
+    "tasks": lambda r: r.timeline.program.represented,
     "bound_s": lambda r: r.of.bound,
     "schedule_bound_s": lambda r: r.of.schedule_bound,
     "gap_to_bound": _gap,

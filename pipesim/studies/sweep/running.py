@@ -80,7 +80,7 @@ def run(
         several = min(count, max(len(numbers), 1))
         host_memory = sweep.host_memory if how.host_memory is None else how.host_memory
         share = host_memory if how.dask else limits.limit_of(host_memory).shared(several)
-        order = WorkerConfig(inputs.values, sweep.metrics, replayer, share)
+        order = WorkerConfig(inputs.values, sweep.metrics, replayer, share, sweep.fold)
         if numbers:
             crew_of = system.crew or (lambda order, count: _crew(order, count, how.dask))
             with crew_of(order, several) as crew:

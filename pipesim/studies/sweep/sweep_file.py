@@ -76,6 +76,7 @@ class Sweep:
     charts: Mapping[str, Chart] = field(default_factory=dict)
     engine: str | None = None
     host_memory: HostMemory = None
+    fold: str = "auto"
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -178,7 +179,7 @@ def parse(text: str, path: Path) -> Sweep:
     serialisation.check_header(data, FORMAT, VERSION)
     _check_keys(data)
     bound = _bound(data.get("simulate", {}))
-    engine, host_memory = bound.pop("engine", None), bound.pop("host_memory", None)
+    engine, host_memory, fold = (bound.pop(name, value) for name, value in _OF_ALL_POINTS.items())
     found = _grids(data.get("grid", {}), bound)
     output = serialisation.from_data(Output, data.get("output", {}), "output")
     replays = "iterations" in bound or all("iterations" in grid.axes for grid in found)
@@ -192,7 +193,10 @@ def parse(text: str, path: Path) -> Sweep:
         raise InputError(f"name: {shown(name)} found; a name for these results and their figure was expected")
     where = path.parent / output.store if output.store else path.with_suffix(store.SUFFIX)
     charts = _charts(data.get("plot", {}), name, [*bound, *(n for g in found for n in g.axes), *metrics, "error"])
-    return Sweep(name, path, text, bound, found, tuple(metrics), where, charts, engine, host_memory)
+    return Sweep(name, path, text, bound, found, tuple(metrics), where, charts, engine, host_memory, fold)
+
+
+_OF_ALL_POINTS = {"engine": None, "host_memory": None, "fold": "auto"}  # what results do not depend on
 
 
 def _check_keys(data: Mapping[str, Any]) -> None:

@@ -57,6 +57,7 @@ class WorkerConfig:
     metrics: tuple[str, ...]
     engine: str
     host_memory: HostMemory = None
+    fold: str = "auto"
 
 
 class Outcome(NamedTuple):
@@ -100,7 +101,7 @@ class Worker:
         try:
             result = self.result(point)
             measured = outputs.measured(self.config.metrics, PointResult(result))
-            values, engine = measured, result.timeline.engine
+            values, engine = measured, result.played.engine
         except Exception as reason:  # noqa: BLE001 - a user's planner may raise anything, and no row stops the others
             error, refused = _message(reason), isinstance(reason, RefusedError)
         return Outcome(key, values, error, refused, engine, time.perf_counter() - began)
@@ -114,7 +115,8 @@ class Worker:
         """The point with what was read of files in place of their names."""
         read = {name: self._read(name, text) for name in _READ if (text := getattr(point, name)) is not None}
         found = {name: value for name, value in read.items() if value is not None}
-        return replace(point, **found, engine=self.config.engine, host_memory=self.config.host_memory)
+        of_all = {name: getattr(self.config, name) for name in ("engine", "host_memory", "fold")}
+        return replace(point, **found, **of_all)
 
     def _setup(self, point: Simulation, known: Simulation) -> Setup:
         cluster, trace, costs = self._inputs(point)
