@@ -87,8 +87,8 @@ def main() -> None:
         markdown(["stages, microbatches", "exact", "auto, one stage per device", "zb_1p", "one_f_one_b"], gaps()),
         markdown(["F&B / (F + B)", "dualpipe", "dualpipe_v (two chunks of the same size)"], pairs()),
     ]
-    text = (HERE / "README.md").read_text(encoding="utf-8")
-    before, after = text.split(MARKS[0])[0], text.split(MARKS[1])[1]
+    page = (HERE / "README.md").read_text(encoding="utf-8")
+    before, after = page.split(MARKS[0])[0], page.split(MARKS[1])[1]
     body = "\n\n".join(tables)
     (HERE / "README.md").write_text(f"{before}{MARKS[0]}\n\n{body}\n\n{MARKS[1]}{after}", encoding="utf-8")
 

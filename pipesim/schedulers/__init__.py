@@ -16,6 +16,7 @@ SCHEDULERS = {
     "zb_1p": "pipesim.schedulers.zb_1p:zb_1p",
     "zb_2p": "pipesim.schedulers.zb_2p:zb_2p",
     "interleaved_zb": "pipesim.schedulers.interleaved_zb:interleaved_zb",
+    "interleaved_zb_1p": "pipesim.schedulers.interleaved_zb_1p:interleaved_zb_1p",
     "zb_v": "pipesim.schedulers.zb_v:zb_v",
     "v_half": "pipesim.schedulers.v_half:v_half",
     "v_min": "pipesim.schedulers.v_min:v_min",

@@ -1,4 +1,4 @@
-"""Interleaved chunks with backwards in two parts (interleaved zero bubble)."""
+"""Interleaved chunks with backwards in two parts, in an order of our own that depends on costs."""
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from pipesim.schedulers.layouts import check_layout, check_split_replicas
     replicas=("split",),
     splits_backward=True,
     look=11,
-    aliases=("interleaved_zero_bubble", "ScheduleInterleavedZeroBubble"),
     option_aliases={"vpp": "chunks", "virtual_stages": "chunks"},
 )
 def interleaved_zb(plan: Plan, costs: Costs, cluster: Cluster, *, chunks: int = 2) -> Schedule:

@@ -6,7 +6,8 @@ from pipesim.core.plan import Plan, Stage
 
 NAMED = (
     "gpipe", "one_f_one_b", "one_f_one_b", "eager_1f1b", "pe", "interleaved", "looped_bfs", "zb_h1", "zb_2p",
-    "interleaved_zb", "zb_v", "v_half", "hanayo", "chimera", "dualpipe", "dualpipe_v", "list_schedule",
+    "interleaved_zb", "interleaved_zb_1p", "zb_v", "v_half", "hanayo", "chimera", "dualpipe", "dualpipe_v",
+    "list_schedule",
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ SCHEDULES = {
     "zb_h1": ["zb-h1", "zbh1", "ZBH1", "ZB-H1"],
     "zb_1p": ["ZB-1p", "zb1p"],
     "zb_2p": ["ZB-2p", "zb2p"],
-    "interleaved_zb": ["InterleavedZeroBubble", "ScheduleInterleavedZeroBubble"],
+    "interleaved_zb_1p": ["InterleavedZeroBubble", "ScheduleInterleavedZeroBubble"],
     "zb_v": ["ZBV", "zb-v", "ZBVZeroBubble", "ScheduleZBVZeroBubble", "V-ZB", "ZBVPP"],
     "v_half": ["V-Half", "vhalf"],
     "v_min": ["V-Min", "vmin"],
