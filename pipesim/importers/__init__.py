@@ -11,6 +11,8 @@ IMPORTERS = {
     "kineto": "pipesim.importers.kineto:kineto",
     "chakra": "pipesim.importers.chakra:chakra",
     "metis": "pipesim.importers.metis:metis",
+    "layer_profile": "pipesim.importers.layer_profile:layer_profile",
+    "megatron_timers": "pipesim.importers.megatron_timers:megatron_timers",
     "npy": "pipesim.importers.npy:npy",
     "csv": "pipesim.importers.csv_table:csv_table",
 }

@@ -58,6 +58,7 @@ def import_(files: tuple[str, ...], output: str, how: ImportOptions, as_json: bo
       pipedream   text profiles of PipeDream and DAPPLE         metis   DeviceType.A100_tp1_bs4.json ...
       chakra      execution traces, run.0.et run.1.et ...       npy     vectors of forward seconds (AMP, FASOP)
       csv         a row per layer, any headings                 native  pipesim's own
+      layer_profile   JSON of microbatch sizes, widths, layers  megatron_timers   logs with timers of all ranks
       kineto      PyTorch's profiler, .json(.gz) of each rank; exports of Nsight Systems, .sqlite
 
     \b
