@@ -474,7 +474,32 @@ def with_defaults(simulation: Simulation) -> Simulation:
         values |= {"transfers": of.get(_schedule_named(simulation.scheduler), of[""])}
     if any(getattr(simulation, name) is not None for name in LAYOUT):
         values |= {"planner": "megatron"}
+    simulation = _with_chunks_of_schedule(simulation)
     return replace(simulation, **{name: value for name, value in values.items() if getattr(simulation, name) is None})
+
+
+def _with_chunks_of_schedule(simulation: Simulation) -> Simulation:
+    """Refuse stages per device that a schedule does not have; where it has always as many, its own cuts are used."""
+    name = _schedule_named(simulation.scheduler)
+    if simulation.interleave is None or not name:
+        return simulation
+    from pipesim.core.members import SchedulerInfo, info_of  # noqa: PLC0415 - imports numpy
+
+    text = str(simulation.scheduler)
+    info = info_of(lookup.function_named(name, SCHEDULERS, "scheduler"), SchedulerInfo)
+    units = lookup.parse_member(text, SCHEDULERS, "scheduler")[2].get(info.chunks_option)
+    if info.layout not in {"loop", "wave"}:
+        return simulation
+    if info.chunks_option and units is None and simulation.interleave > 1:
+        return simulation  # as many as the plan has
+    if not info.chunks_option or units is not None:
+        chunks = info.chunks * (units if isinstance(units, int) else 1)
+        if simulation.interleave == chunks:
+            return simulation if info.chunks_option else replace(simulation, interleave=None)
+        expected = f"{chunks} stages on each device: interleave = {chunks}, or none, was expected"
+    else:
+        expected = "several stages on each device: interleave = 2 or more, or none, was expected"
+    raise InputError(f"interleave = {simulation.interleave} found; scheduler {quoted(text)} has {expected}")
 
 
 def _schedule_named(scheduler: object) -> str:

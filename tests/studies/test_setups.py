@@ -124,3 +124,33 @@ def test_every_planner_plans_for_teams(planner):
 def test_gradients_have_the_precision_that_the_framework_gives_them(precision, fields, part):
     made = results.make_setup("gpt(2, 64, 2)", "hgx_h100(1)", precision=precision, **fields)
     assert made.options.gradient_bytes == part
+
+
+TWO_CHUNKS = 'flat(4, bandwidth="25GB/s", device="v100-16gb")'
+
+
+@pytest.mark.parametrize("scheduler", ["zb_v", "v_half", "dualpipe_v", "interleaved", "hanayo", "interleaved_zb"])
+def test_one_stage_on_each_device_is_refused_with_schedules_of_several(scheduler):
+    """Once, `--vpp 1` was taken without a word, and each device had two stages."""
+    with pytest.raises(InputError, match=f"interleave = 1 found; scheduler '{scheduler}' has"):
+        ps.make_setup("bert-large", TWO_CHUNKS, scheduler=scheduler, pipeline=4, interleave=1)
+
+
+@pytest.mark.parametrize(("scheduler", "chunks"), [("zb_v", 3), ("interleaved(chunks=3)", 2), ("hanayo(waves=2)", 2)])
+def test_stages_per_device_that_contradict_the_schedule_are_refused(scheduler, chunks):
+    with pytest.raises(InputError, match=f"interleave = {chunks} found; scheduler "):
+        ps.make_setup("bert-large", TWO_CHUNKS, scheduler=scheduler, pipeline=4, interleave=chunks)
+
+
+@pytest.mark.parametrize("scheduler", ["zb_v", "v_half", "v_min", "dualpipe_v"])
+def test_two_stages_per_device_of_a_v_are_cut_as_well_as_without_that_option(scheduler):
+    stated, own = (
+        ps.make_setup("bert-large", TWO_CHUNKS, scheduler=scheduler, pipeline=4, interleave=chunks, microbatches=8)
+        for chunks in (2, None)
+    )
+    assert stated.plan == own.plan
+
+
+def test_schedules_of_any_number_of_chunks_take_that_of_the_plan():
+    made = ps.make_setup("bert-large", TWO_CHUNKS, scheduler="interleaved", pipeline=4, interleave=3, microbatches=8)
+    assert len(made.plan.stages) == 12

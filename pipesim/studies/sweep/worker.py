@@ -23,7 +23,7 @@ from pipesim.core.trace import Trace
 from pipesim.lowering import Setup
 from pipesim.studies import setups, sources
 from pipesim.studies.results import SimulationResult, simulated
-from pipesim.studies.simulation import Simulation, defaults, may_be_model
+from pipesim.studies.simulation import Simulation, defaults, may_be_model, with_defaults
 from pipesim.studies.sweep import outputs
 from pipesim.studies.sweep.outputs import PointResult, Value
 
@@ -120,7 +120,7 @@ class Worker:
 
     def _setup(self, point: Simulation, known: Simulation) -> Setup:
         cluster, trace, costs = self._inputs(point)
-        plan = known.plan if isinstance(known.plan, Plan) else self._plan(replace(point, **UNPLANNED))
+        plan = known.plan if isinstance(known.plan, Plan) else self._plan(replace(with_defaults(point), **UNPLANNED))
         options, scenario = setups.options_of(known, trace), setups.scenario_of(known, cluster)
         return setups.assembled(known, plan, costs, cluster, options, scenario)
 
