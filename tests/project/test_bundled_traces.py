@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pipesim as ps
 from helpers.places import ROOT
 from pipesim.architectures import ARCHITECTURES
 from pipesim.base import lookup
 from pipesim.core.costs import costs_of
 from pipesim.core.model import model_of
 from pipesim.core.trace import Trace
+from pipesim.studies.loading import bundled_traces
 
 FOLDER = ROOT / "traces" / "roofline"
 NAMES = ("bert-large", "gpt2-xl", "gpt3-6.7b", "resnet-152", "vgg-19")
@@ -30,6 +32,12 @@ def test_making_the_traces_again_gives_the_same_bytes(tmp_path, seed):
     bundled = {name: data for name, data in contents(FOLDER).items() if Path(name).suffix in {".toml", ".csv", ".md"}}
     assert contents(tmp_path / "made") == bundled
     assert set(bundled) == {"README.md"} | {f"{name}/{file}" for name in NAMES for file in ("trace.toml", "layers.csv")}
+
+
+def test_traces_of_transformers_state_the_tokens_of_a_sample():
+    tokens = {"bert-large": 512, "gpt2-xl": 1024, "gpt3-6.7b": 2048, "gpt-small-cpu": 128}
+    found = {name: ps.load_trace(name).sequence for name in bundled_traces()}
+    assert found == {**dict.fromkeys(found, 0), **tokens}
 
 
 def test_only_models_with_a_name_are_bundled():

@@ -78,7 +78,7 @@ def test_the_peak_is_that_of_the_precision():
 
 
 def test_what_is_not_known_is_none():
-    result = ps.simulate("gpt-small-cpu", 'flat(2, bandwidth="1GB/s")', microbatches=2)
+    result = ps.simulate("vgg-small-cpu", 'flat(2, bandwidth="1GB/s")', microbatches=2)
     data = result.as_data()
     assert (data["tokens_per_s"], data["mfu"], data["hfu"], data["training"]) == (None, None, None, None)
     assert data["gpus"] == 2

@@ -4,9 +4,9 @@ import argparse
 import math
 from pathlib import Path
 
-from pipesim.architectures import ARCHITECTURES
+from pipesim.architectures.described import model_called
 from pipesim.architectures.roofline import roofline
-from pipesim.base import files, lookup
+from pipesim.base import files
 from pipesim.core.devices import GB, TFLOPS, device_kind
 from pipesim.core.model import model_of
 from pipesim.core.trace import Trace
@@ -35,8 +35,7 @@ def main() -> None:
 
 def make(name: str, microbatch: int) -> Trace:
     """The trace of one model."""
-    architecture = lookup.resolve(name, ARCHITECTURES, "architecture")
-    model = architecture(microbatch=microbatch, precision=PRECISION)
+    model = model_called(name, {"microbatch": microbatch, "precision": PRECISION})
     return roofline(model, DEVICE_KINDS, efficiency=EFFICIENCY, command=COMMAND)
 
 
