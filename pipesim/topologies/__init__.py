@@ -21,4 +21,5 @@ TOPOLOGIES = {
     "random": "pipesim.topologies.random_graph:random",
     "nvidia_smi": "pipesim.topologies.nvidia_smi:nvidia_smi",
     "nccl_xml": "pipesim.topologies.nccl_xml:nccl_xml",
+    "nccl_tests": "pipesim.topologies.nccl_tests:nccl_tests",
 }

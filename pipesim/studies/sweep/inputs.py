@@ -33,7 +33,7 @@ _FAMILIES = {
     "scheduler": SCHEDULERS,
 }
 _MODEL_FILE = "huggingface"  # the architecture whose first argument is a file
-_OF_FILES = ("nvidia_smi", "nccl_xml")  # topologies whose first argument is a file
+_OF_FILES = ("nvidia_smi", "nccl_xml", "nccl_tests")  # topologies whose first argument is a file
 _MOST_SEEN = 10**5
 _SCHEDULES = (".csv", ".json", ".toml")
 _ALWAYS_FILES = ("trace", "plan", "scenario", "background")
