@@ -18,7 +18,10 @@ from typing import Any
 import numpy as np
 
 from pipesim.base.arrays import Floats
+from pipesim.base.checks import check_one_of
+from pipesim.base.errors import InputError
 from pipesim.core.costs import Costs
+from pipesim.lowering import DRAWS, Draw
 
 SIGNIFICANT = 0.01
 PERMUTATIONS = 199
@@ -70,6 +73,24 @@ def joint_samples(costs: Costs) -> JointSamples | None:
     if layers.p < SIGNIFICANT:
         draw = costs.joint
     return JointSamples(count, layers, directions, draw)
+
+
+def draw_of(costs: Costs, draw: str | None = None) -> tuple[Draw, JointSamples | None]:
+    """What tasks share of a draw: as given, or as the samples ask for; and what was found of them.
+
+    Samples that state nothing in common are repetitions, each layer's on its own.
+    """
+    found = joint_samples(costs)
+    if draw is None:
+        return ("independent" if found is None else found.draw), found  # type: ignore[return-value]  # one of them
+    check_one_of("draw", draw, DRAWS)
+    if draw in {"microbatch", "step"} and costs.is_random and not costs.joint:
+        raise InputError(
+            f"draw = {draw!r} found; the trace of {costs.model.name!r} does not state what samples of different "
+            'layers with the same number have in common (samples = "microbatch" in trace.toml, where they are of one '
+            "microbatch); draw = 'layer' and 'independent' need no such statement"
+        )
+    return draw, found  # type: ignore[return-value]  # checked
 
 
 def shared(times: Floats, rng: np.random.Generator) -> Shared:

@@ -36,7 +36,7 @@ PLANNING = (
     "precision", "tensor", "pipeline", "data", "interleave", "context", "expert", "scale_widths", "sequence_parallel",
     "tensor_overlap", "framework", "sharding", "sharding_size", "gradient_precision", "optimizer", "optimizer_state",
     "recompute", "recompute_blocks", "frozen", "lora_rank", "lora_targets", "reserve", "fit", "granularity",
-    "scaling", "weight_share", "host_memory",
+    "scaling", "weight_share", "host_memory", "lengths", "packed", "objective", "jitter", "draw",
 )  # fmt: skip
 
 force = click.option("--force", is_flag=True, help="Replace what exists already.")
@@ -76,7 +76,9 @@ def _simulation(values: Mapping[str, Any]) -> Simulation:
     given = {name for name, value in values.items() if value is not None}
     check_given("beside --plan", is_there="plan" not in given, without=("planner", "microbatches"))
     check_given("beside --optimizer", is_there="optimizer" not in given, without=OPTIMIZER)
-    check_given("without --iterations", is_there="iterations" in given, without=("seed", "jitter", "draw"))
+    check_given("without --iterations", is_there="iterations" in given, without=("seed",))
+    draws = bool({"iterations", "objective"} & given)
+    check_given("without --iterations, or --objective", is_there=draws, without=("jitter", "draw"))
     found = dict(values)
     for name, about in settings_of(Simulation).items():
         if about.parse is not None and name in found:

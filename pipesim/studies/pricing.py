@@ -3,10 +3,16 @@
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from pipesim.analysis import metrics
+from pipesim.analysis.joint_samples import draw_of
 from pipesim.base import lookup
+from pipesim.base.arrays import Floats
+from pipesim.base.checks import check_one_of
+from pipesim.base.errors import InputError
 from pipesim.core import limits
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -14,11 +20,43 @@ from pipesim.core.granularity import Blocks
 from pipesim.core.limits import HostMemory
 from pipesim.core.members import SchedulerInfo, info_of
 from pipesim.core.plan import Plan
+from pipesim.core.program import Program
 from pipesim.engines import ENGINES
-from pipesim.lowering import Setup, lower
+from pipesim.lowering import Setup, lower, redraw
 from pipesim.schedulers import SCHEDULERS
 
 Price = Callable[[Plan], float]
+
+# What a planner may minimise of the seconds of drawn iterations.
+OBJECTIVES: dict[str, Callable[[Floats], float]] = {
+    "mean": lambda seconds: float(seconds.mean()),
+    "p50": lambda seconds: float(np.percentile(seconds, 50)),
+    "p95": lambda seconds: float(np.percentile(seconds, 95)),
+    "p99": lambda seconds: float(np.percentile(seconds, 99)),
+}
+ITERATIONS = 40  # that are drawn for each plan, the same for all plans
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What is minimised of iterations with drawn times, in place of the iteration with median times."""
+
+    name: str
+    jitter: float = 0.0
+    draw: str | None = None
+
+    def __post_init__(self) -> None:
+        check_one_of("objective", self.name, OBJECTIVES)
+
+    def check(self, costs: Costs) -> None:
+        """Refuse times that do not vary."""
+        draw_of(costs, self.draw)
+        if not costs.is_random and not self.jitter:
+            raise InputError(
+                f"objective = {self.name!r} found; the trace of {costs.model.name!r} has one sample per layer, so that "
+                "all iterations are the same; state how much times vary with jitter (0.05: by 5 %)"
+            )
+
 
 # The exact time is the best of these. An estimate uses only the first two: PE is best for small messages, a long
 # warm-up for large ones.
@@ -35,20 +73,33 @@ SCHEDULES = (
 FEW = 32  # microbatches; the time of more than twice as many is extrapolated from 32 and 64
 
 
-def prices(
+def prices(  # noqa: PLR0917 - what prices depend on
     planner: Callable[..., Plan],
     costs: Costs,
     cluster: Cluster,
     host_memory: HostMemory = None,
     blocks: Blocks | None = None,
+    objective: Objective | None = None,
 ) -> dict[str, Price]:
-    """The functions that a planner has options for: an `estimate`, and the `exact` time; of plans of `blocks`."""
+    """The functions that a planner has options for: an `estimate`, and the `exact` time; of plans of `blocks`.
+
+    With an objective, both are that, and so is the `cost` of planners that otherwise simulate nothing.
+    """
     parameters = inspect.signature(planner).parameters
     known: dict[str, Price] = {
         "estimate": functools.partial(estimated_seconds, costs, cluster),
         "exact": functools.partial(simulated_seconds, costs, cluster, host_memory=host_memory),
     }
+    if objective is not None:
+        objective.check(costs)
+        price = functools.partial(drawn_seconds, objective, costs, cluster, host_memory=host_memory)
+        known = dict.fromkeys(("estimate", "exact", "cost"), price)
     asked = {name: price for name, price in known.items() if name in parameters and parameters[name].default is None}
+    if objective is not None and not asked:
+        raise InputError(
+            f"objective = {objective.name!r} has no effect on this planner, which is given no cost of plans; "
+            "annealing, brute and spp_plus are"
+        )
     return asked if blocks is None else {name: _of_units(price, blocks) for name, price in asked.items()}
 
 
@@ -60,12 +111,37 @@ def simulated_seconds(
     costs: Costs, cluster: Cluster, plan: Plan, schedules: Sequence[str] = SCHEDULES, host_memory: HostMemory = None
 ) -> float:
     """Seconds of an iteration on the contended network (fair sharing), with the best of these schedules."""
+    return _best_order(costs, cluster, plan, schedules, host_memory)[0]
+
+
+def _best_order(
+    costs: Costs, cluster: Cluster, plan: Plan, schedules: Sequence[str], host_memory: HostMemory
+) -> tuple[float, int, Setup]:
+    """The seconds of the best of these schedules, its number, and the plan with it."""
     limits.check_tasks(host_memory, plan)
-    engine = lookup.function_named("compiled", ENGINES, "engine")  # planners have imported numba already
     known = (lookup.resolve(name, SCHEDULERS, "scheduler") for name in schedules)
     fitting = (one for one in known if plan.replicas in info_of(one, SchedulerInfo).replicas)
-    made = (scheduler(plan, costs, cluster) for scheduler in fitting)
-    return min(metrics.iteration_time(engine(lower(Setup(plan, schedule, costs, cluster)))) for schedule in made)
+    made = (Setup(plan, scheduler(plan, costs, cluster), costs, cluster) for scheduler in fitting)
+    return min((_run(lower(setup)), number, setup) for number, setup in enumerate(made))
+
+
+def _run(program: Program) -> float:
+    engine = lookup.function_named("compiled", ENGINES, "engine")  # planners have imported numba already
+    return metrics.iteration_time(engine(program))
+
+
+def drawn_seconds(
+    objective: Objective, costs: Costs, cluster: Cluster, plan: Plan, host_memory: HostMemory = None
+) -> float:
+    """The objective of a plan, with the schedule that is best for median times."""
+    setup = _best_order(costs, cluster, plan, SCHEDULES, host_memory)[2]
+    limits.check_draws(host_memory, plan.microbatches, len(costs.model))
+    program, (draw, _) = lower(setup), draw_of(costs, objective.draw)
+    seconds = [
+        _run(redraw(program, setup, rng=np.random.default_rng(number), jitter=objective.jitter, draw=draw))
+        for number in range(ITERATIONS)
+    ]
+    return OBJECTIVES[objective.name](np.array(seconds))
 
 
 def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan) -> float:

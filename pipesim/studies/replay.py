@@ -5,33 +5,14 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from pipesim.analysis import metrics
-from pipesim.analysis.joint_samples import JointSamples, joint_samples
-from pipesim.base.checks import check_one_of
+from pipesim.analysis.joint_samples import draw_of
 from pipesim.base.errors import InputError
 from pipesim.core import limits
 from pipesim.core.limits import HostMemory
 from pipesim.engines import by_name
-from pipesim.lowering import DRAWS, Draw, Setup, lower, redraw
+from pipesim.lowering import Setup, lower, redraw
 
 MOST_JITTER = 10.0  # a standard deviation of ten means; what varies more is no measurement of one thing
-
-
-def draw_for(setup: Setup, draw: str | None = None) -> tuple[Draw, JointSamples | None]:
-    """What tasks share of a draw: as given, or as the samples ask for; and what was found of them.
-
-    Samples that state nothing in common are repetitions, each layer's on its own.
-    """
-    found = joint_samples(setup.costs)
-    if draw is None:
-        return ("independent" if found is None else found.draw), found  # type: ignore[return-value]  # one of them
-    check_one_of("draw", draw, DRAWS)
-    if draw in {"microbatch", "step"} and setup.costs.is_random and not setup.costs.joint:
-        raise InputError(
-            f"draw = {draw!r} found; the trace of {setup.costs.model.name!r} does not state what samples of different "
-            'layers with the same number have in common (samples = "microbatch" in trace.toml, where they are of one '
-            "microbatch); draw = 'layer' and 'independent' need no such statement"
-        )
-    return draw, found  # type: ignore[return-value]  # checked
 
 
 def check_replay(  # noqa: PLR0917 - as replay
@@ -43,7 +24,7 @@ def check_replay(  # noqa: PLR0917 - as replay
     draw: str | None = None,
 ) -> None:
     """Refuse what cannot be drawn, in which nothing would vary, or that draws more at once than fits."""
-    draw_for(setup, draw)
+    draw_of(setup.costs, draw)
     limits.check_draws(host_memory, setup.plan.microbatches, len(setup.costs.model))
     if iterations < 1:
         raise InputError(f"iterations = {iterations} found; at least 1 was expected")
@@ -80,7 +61,7 @@ def replay(  # noqa: PLR0917 - what is drawn, how, on which engine
     3
     """
     check_replay(setup, iterations, seed, jitter, host_memory, draw)
-    program, (shared, _) = lower(setup), draw_for(setup, draw)
+    program, (shared, _) = lower(setup), draw_of(setup.costs, draw)
     for number in range(iterations):
         child = np.random.SeedSequence(seed, spawn_key=(number,))
         drawn = redraw(program, setup, rng=np.random.default_rng(child), jitter=jitter, draw=shared)

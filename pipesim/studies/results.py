@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from pipesim.analysis import bounds, metrics
+from pipesim.analysis.joint_samples import draw_of
 from pipesim.analysis.ledger import Ledger, ledger
 from pipesim.base import serialisation
 from pipesim.base.moved import renamed, warn_renamed
@@ -22,7 +23,7 @@ from pipesim.studies import certified, setups, sources
 from pipesim.studies.origins import headline
 from pipesim.studies.performance import Performance, performance_of, tokens_of
 from pipesim.studies.remedies import remedies
-from pipesim.studies.replay import check_replay, draw_for, replay, replay_statistics
+from pipesim.studies.replay import check_replay, replay, replay_statistics
 from pipesim.studies.simulation import PLANNING, Simulation, simulation_of, takes_fields, with_defaults
 
 
@@ -231,7 +232,7 @@ def simulated(
     timeline = run(program) if run is not None else by_name.run(program, simulation.engine)
     statistics = None
     if times is not None:
-        draw, found = draw_for(setup, simulation.draw)
+        draw, found = draw_of(setup.costs, simulation.draw)
         shown: dict[str, Any] = {"seed": simulation.seed, "jitter": simulation.jitter, "draw": draw}
         shown["joint_samples"] = None if found is None else found.as_data()
         statistics = replay_statistics(times, simulation.seed) | shown

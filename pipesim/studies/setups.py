@@ -36,7 +36,7 @@ from pipesim.studies import memory_fit
 from pipesim.studies.loading import load_plan, load_scenario
 from pipesim.studies.ordering import named, ordered_with
 from pipesim.studies.origins import origin_of
-from pipesim.studies.pricing import prices
+from pipesim.studies.pricing import Objective, prices
 from pipesim.studies.simulation import FIELDS, FP32_GRADIENTS, LAYOUT, STEP_COPIES, UNSTATED, Simulation, with_defaults
 from pipesim.studies.sources import cluster_of, trace_of, widths_of
 from pipesim.studies.trained_parameters import trained_part
@@ -186,12 +186,20 @@ def plan_of(simulation: Simulation, costs: Costs, cluster: Cluster, options: Map
     # To a planner a team is one device, which has the times of one of its GPUs.
     single = replace(costs, model=replace(costs.model, widths=SINGLE), others={}) if teams else costs
     chosen = _planner_of(with_defaults(simulation), options or {})
-    plan = plan_with(chosen, single, seen, microbatches, simulation.host_memory, blocks_in(simulation, single))
+    blocks, objective = blocks_in(simulation, single), objective_of(simulation)
+    plan = plan_with(chosen, single, seen, microbatches, simulation.host_memory, blocks, objective)
     if not teams or plan.teams:
         return plan
     used = set(plan.devices)
     members = tuple(team for team in teams if team[0] in used)
     return replace(plan, teams=members, context=costs.widths.context)
+
+
+def objective_of(simulation: Simulation) -> Objective | None:
+    """What a planner minimises of drawn iterations; None for the iteration with median times."""
+    if simulation.objective is None:
+        return None
+    return Objective(simulation.objective, simulation.jitter, simulation.draw)
 
 
 def fitting_plan(simulation: Simulation, trace: Trace, costs: Costs, cluster: Cluster) -> tuple[Plan, tuple[str, ...]]:
@@ -235,6 +243,7 @@ def plan_with(  # noqa: PLR0917 - a planner's arguments, and how it is called
     microbatches: int,
     host_memory: HostMemory = None,
     blocks: Blocks | None = None,
+    objective: Objective | None = None,
 ) -> Plan:
     """The plan of a planner, by name or as a function; refused unless it fits model and cluster.
 
@@ -248,7 +257,7 @@ def plan_with(  # noqa: PLR0917 - a planner's arguments, and how it is called
         plans.check_microbatches(microbatches)
         seen = costs if blocks is None else blocks.costs
         _check_tables(function, planner, seen, cluster, host_memory)
-        given = prices(function, costs, cluster, host_memory, blocks)
+        given = prices(function, costs, cluster, host_memory, blocks, objective)
         with nullcontext() if blocks is None else blocks.explained():
             plan = function(seen.model, cluster, seen, microbatches, **given)
         if not isinstance(plan, Plan):

@@ -177,6 +177,10 @@ class Simulation:
     plan: "Plan | Path | str | None" = setting(
         None, str, "A plan from a file, in place of a planner.", is_file=True, group="layout"
     )
+    objective: str | None = setting(
+        None, str, "What planners that are given a cost of plans minimise of iterations with drawn times; default: the "
+        "iteration with median times.", choices=("mean", "p50", "p95", "p99"), group="layout",
+    )  # fmt: skip
     fit: bool | None = setting(
         None, bool, "Where the plan of a planner does not fit in memory, take its other options, cuts or fewer "
         "replicas that do; default: yes.", group="memory",
@@ -527,6 +531,7 @@ def check_together(names: "set[str] | frozenset[str]", where: str = "", traces: 
     exclusive = (
         ("trace", "architecture"),
         ("plan", "planner"),
+        ("plan", "objective"),
         ("plan", "microbatches"),
         ("plan", "global_batch"),
         ("microbatches", "global_batch"),
@@ -546,8 +551,8 @@ def check_together(names: "set[str] | frozenset[str]", where: str = "", traces: 
         if name in names:
             raise InputError(f"{name} has no effect without a model that is computed: a trace has its own times")
     for name in ("jitter", "draw"):
-        if name in names and "iterations" not in names:
-            raise InputError(f"{name} has no effect without iterations")
+        if name in names and not {"iterations", "objective"} & names:
+            raise InputError(f"{name} has no effect without iterations, or objective")
 
 
 def idle_fields(simulation: Simulation) -> frozenset[str]:
@@ -556,7 +561,9 @@ def idle_fields(simulation: Simulation) -> frozenset[str]:
     effects = (
         (("efficiency",), simulation.architecture is not None or stated),
         (("planner", "microbatches"), simulation.plan is None),
-        (("seed", "jitter", "draw"), simulation.iterations is not None),
+        (("seed",), simulation.iterations is not None),
+        (("jitter", "draw"), simulation.iterations is not None or simulation.objective is not None),
+        (("objective",), simulation.plan is None),
     )
     return frozenset(name for names, has_effect in effects if not has_effect for name in names)
 

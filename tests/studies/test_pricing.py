@@ -1,19 +1,24 @@
 """Costs of plans by simulation: what planners are given, and that it is the time of the best schedule."""
 
 import functools
+import inspect
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from helpers.strategies import even_trace
 from pipesim.analysis import metrics
 from pipesim.base import lookup
+from pipesim.base.errors import InputError
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
+from pipesim.core.trace import Trace
 from pipesim.engines import event
-from pipesim.lowering import Setup, lower
+from pipesim.lowering import Setup, lower, redraw
+from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
-from pipesim.studies import loading, pricing
+from pipesim.studies import loading, pricing, setups
 
 COSTS = costs_of(even_trace(4))
 CLUSTER = loading.load_cluster('flat(2, bandwidth="1GB/s")')
@@ -55,3 +60,59 @@ def test_an_estimate_is_exact_up_to_twice_the_few_and_extrapolated_beyond():
     many = replace(PLAN, microbatches=10 * pricing.FEW)
     exact = pricing.simulated_seconds(COSTS, CLUSTER, many, pricing.SCHEDULES[:2])
     assert pricing.estimated_seconds(COSTS, CLUSTER, many) == pytest.approx(exact, rel=1e-9)
+
+
+# --- objectives ------------------------------------------------------------------------------------------------------
+
+
+def varying(joint="microbatch"):
+    """Four layers; the first takes 1 ms, and 12 ms in every fourth sample."""
+    even = even_trace(4).layers
+    layers = {name: np.repeat(values, 20) for name, values in even.items()} | {"sample": np.tile(np.arange(20), 4)}
+    long = np.where((layers["sample"] % 4 == 0) & (layers["layer"] == 0), 12.0, 1.0)
+    layers |= {name: layers[name] * long for name in ("forward_s", "backward_s")}
+    return costs_of(Trace("varying", "test", 1, layers, samples=joint))
+
+
+def test_an_objective_is_that_of_drawn_iterations_with_the_best_schedule():
+    costs, name = varying(), "gpipe"
+    price = pricing.prices(lambda cost=None: None, costs, CLUSTER, objective=pricing.Objective("p95"))["cost"]  # noqa: ARG005 - only its signature counts
+    setup = Setup(PLAN, lookup.resolve(name, SCHEDULERS, "scheduler")(PLAN, costs, CLUSTER), costs, CLUSTER)
+    others = [pricing.drawn_seconds(pricing.Objective(each), costs, CLUSTER, PLAN) for each in ("p50", "p99")]
+    assert others[0] < price(PLAN) <= others[1]
+    drawn = [
+        metrics.iteration_time(event.run(redraw(lower(setup), setup, rng=np.random.default_rng(n), draw="independent")))
+        for n in range(pricing.ITERATIONS)
+    ]
+    assert price(PLAN) == pytest.approx(np.percentile(drawn, 95), rel=0.25), "another schedule, other draws"
+    assert price(PLAN) == price(PLAN), "every plan has the same draws"
+
+
+def test_a_planner_minimises_the_objective():
+    costs = varying()
+    objective = pricing.Objective("p95")
+    found = setups.plan_with("brute", costs, CLUSTER, 6, objective=objective)
+    usual = setups.plan_with("brute", costs, CLUSTER, 6)
+    assert found.objective_s == pricing.drawn_seconds(objective, costs, CLUSTER, found)
+    assert found.objective_s <= pricing.drawn_seconds(objective, costs, CLUSTER, usual)
+
+
+@pytest.mark.parametrize(
+    ("planner", "costs", "message"),
+    [
+        ("uniform", varying(), "has no effect on this planner, which is given no cost of plans; annealing, brute"),
+        ("brute", COSTS, "one sample per layer, so that all iterations are the same"),
+    ],
+)
+def test_an_objective_that_has_no_effect_is_refused(planner, costs, message):
+    with pytest.raises(InputError, match=message):
+        setups.plan_with(planner, costs, CLUSTER, 6, objective=pricing.Objective("p95"))
+
+
+def test_the_planners_that_are_named_as_given_a_cost_are_those_that_are():
+    takes = {
+        name
+        for name in PLANNERS
+        if {"cost", "estimate", "exact"} & set(inspect.signature(lookup.resolve(name, PLANNERS, "planner")).parameters)
+    }
+    assert takes == {"annealing", "brute", "spp_plus"}

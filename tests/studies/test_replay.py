@@ -5,6 +5,7 @@ import pytest
 
 from helpers.networks import chain, pipeline_trace
 from helpers.strategies import even_trace
+from pipesim.analysis.joint_samples import draw_of
 from pipesim.base.errors import InputError
 from pipesim.core.trace import Trace
 from pipesim.studies import replay, results
@@ -63,9 +64,9 @@ def joint_case(samples="microbatch"):
 
 def test_the_draw_is_found_from_the_samples_and_can_be_given():
     case = joint_case()
-    assert replay.draw_for(case)[0] == "microbatch"
-    assert replay.draw_for(case, "step")[0] == "step"
-    assert replay.draw_for(joint_case(samples=""))[0] == "independent"
+    assert draw_of(case.costs)[0] == "microbatch"
+    assert draw_of(case.costs, "step")[0] == "step"
+    assert draw_of(joint_case(samples="").costs)[0] == "independent"
     found = {draw: np.std(list(replay.replay(case, 40, draw=draw))) for draw in ("independent", "microbatch", "step")}
     assert found["independent"] < found["microbatch"] < found["step"], "what is shared does not average out"
     assert list(replay.replay(case, 3)) == list(replay.replay(case, 3, draw="microbatch"))

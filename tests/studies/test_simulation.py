@@ -76,6 +76,7 @@ VALUES = {
     "seed": 7,
     "jitter": 0.125,
     "draw": "layer",
+    "objective": "p95",
     "lengths": "uniform(16, 64)",
     "packed": True,
     "fold": "off",

@@ -615,6 +615,26 @@ def alive(pid):
         return False
 
 
+def test_lengths_of_a_file_beside_the_experiment_can_be_swept(tmp_path):
+    """The file is read where the experiment is; other lengths in it are another point."""
+    text = """[simulate]
+trace = "gpt2"
+cluster = 'flat(2, bandwidth="25GB/s", device="a100-80gb")'
+planner = "uniform"
+microbatches = 2
+sequence = 64
+lengths = "lengths.csv"
+[output]
+metrics = ["iteration_time_s"]
+"""
+    found = []
+    for length in (64, 16):
+        (tmp_path / "lengths.csv").write_text(f"{length}\n")
+        (row,) = rows_of(load(tmp_path, text))
+        found.append(row["iteration_time_s"])
+    assert found[1] < found[0]
+
+
 def test_background_optimizer_and_the_split_of_backwards_can_be_swept(tmp_path):
     """A sweep had none of them; a file that changes is another input."""
     file = tmp_path / "load.csv"

@@ -120,7 +120,8 @@ class Worker:
 
     def _setup(self, point: Simulation, known: Simulation) -> Setup:
         cluster, trace, costs = self._inputs(point)
-        plan = known.plan if isinstance(known.plan, Plan) else self._plan(replace(with_defaults(point), **UNPLANNED))
+        unplanned = replace(with_defaults(point), **_unplanned(point))
+        plan = known.plan if isinstance(known.plan, Plan) else self._plan(unplanned)
         options, scenario = setups.options_of(known, trace), setups.scenario_of(known, cluster)
         return setups.assembled(known, plan, costs, cluster, options, scenario)
 
@@ -150,7 +151,9 @@ class Worker:
         cluster = self._cluster(reduced.cluster, reduced.device, kind_of)
         read = self._read("architecture", reduced.architecture) or reduced.architecture
         trace = self._read("trace", reduced.trace) if reduced.scale_widths else None
-        return sources.trace_of(replace(reduced, architecture=read, trace=trace or reduced.trace), cluster)
+        lengths = self._read("lengths", reduced.lengths) or reduced.lengths
+        named = replace(reduced, architecture=read, trace=trace or reduced.trace, lengths=lengths)
+        return sources.trace_of(named, cluster)
 
     def _make_costs(self, reduced: Simulation, scaling: str, weight_share: float) -> Costs:
         return setups.costs_in(replace(reduced, scaling=scaling, weight_share=weight_share), self._trace(reduced))
@@ -162,6 +165,13 @@ class Worker:
 
     def _read(self, name: str, text: Any) -> Any:  # noqa: ANN401 - a field of a point, what was read there or None
         return self.config.inputs.get(f"{name} {text}")
+
+
+def _unplanned(point: Simulation) -> dict[str, Any]:
+    """What a plan does not depend on; with an objective it depends on how times are drawn."""
+    if point.objective is None:
+        return UNPLANNED
+    return {name: value for name, value in UNPLANNED.items() if name not in {"jitter", "draw"}}
 
 
 def _message(error: Exception) -> str:
