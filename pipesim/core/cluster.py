@@ -9,6 +9,7 @@ destinations are distributed over the parallel links in turn, so that a fat tree
 on the cluster.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -262,8 +263,7 @@ class Cluster:
                 self._trees.clear()
             self._trees[target] = self._tree(target)[0]
         tree, arcs = self._trees[target], self._arcs
-        links: list[int] = []
-        media: list[int] = []
+        passed: list[int] = []
         vertex = source
         while vertex != target:
             arc = int(tree[vertex])
@@ -271,17 +271,32 @@ class Cluster:
                 raise InputError(
                     f"cluster {self.name!r}: no route from {self.vertices[source]!r} to {self.vertices[target]!r}"
                 )
-            vertex, medium = int(arcs.head[arc]), int(arcs.medium[arc])
-            links.append(int(arcs.link[arc]))
-            if medium not in media:  # two hops over one shared medium occupy it once
-                media.append(medium)
+            passed.append(arc)
+            vertex = int(arcs.head[arc])
+        return self._route_over(arcs.link[passed].tolist(), arcs.medium[passed].tolist())
+
+    def _route_over(self, links: list[int], media: list[int]) -> Route:
         passed = [self.links[link] for link in links]
         return Route(
             tuple(links),
-            tuple(media),
+            tuple(dict.fromkeys(media)),  # two hops over one shared medium occupy it once
             sum(link.delay for link in passed),
             min((link.bandwidth for link in passed), default=np.inf),
         )
+
+    def find_routes(self, ends: Iterable[tuple[str, str]]) -> None:
+        """Find many routes at once, in less time than one after the other; `route` then has them."""
+        index, known = self.index, self._routes
+        wanted = [pair for a, b in dict.fromkeys(ends) if (pair := (index[a], index[b])) not in known]
+        if not wanted:
+            return
+        arcs, (sources, targets) = self._arcs, np.array(wanted, np.int64).T
+        graph = widest_paths.ArcColumns(arcs.first, arcs.head, arcs.bandwidth, arcs.first_in, arcs.tail)
+        starts, passed = widest_paths.paths(graph, np.ascontiguousarray(sources), np.ascontiguousarray(targets))
+        links, media = arcs.link[passed].tolist(), arcs.medium[passed].tolist()
+        for pair, (a, b) in zip(wanted, pairwise(starts.tolist()), strict=True):
+            if b > a or pair[0] == pair[1]:  # otherwise there is none, as `route` reports
+                known[pair] = self._route_over(links[a:b], media[a:b])
 
     def timing(self, route: Route, size: float) -> tuple[float, float]:
         """Seconds of delay and of transmission of this many bytes, alone on the route."""

@@ -135,6 +135,7 @@ class _Classes(NamedTuple):
 
 def _graph_of(setup: Setup, streams: _Streams) -> _Graph:
     route = setup.cluster.route
+    setup.cluster.find_routes(streams.ends)
     media = {ends: route(*ends).media for ends in dict.fromkeys(streams.ends)}
     routes = Ragged.of([media[ends] for ends in streams.ends])
     source, target = streams.ranks.T

@@ -6,8 +6,9 @@
 Pipelines share no device. Two copies of a model in opposite directions are one pipeline, with every microbatch of both.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -40,7 +41,8 @@ def pipelines_of(plan: Plan) -> list[OnePipeline]:
     groups = _groups(plan) if plan.replicas == "whole" and set(plan.replication) == {width} else []
     if len(groups) < 2:
         return [OnePipeline(plan, tuple(range(width)), width)]
-    return [_alone(plan, group) for group in groups if group[0] < plan.microbatches]
+    place = {team[0]: n for n, team in enumerate(plan.teams)}
+    return [_alone(plan, group, place) for group in groups if group[0] < plan.microbatches]
 
 
 def _groups(plan: Plan) -> list[tuple[int, ...]]:
@@ -56,11 +58,12 @@ def _groups(plan: Plan) -> list[tuple[int, ...]]:
     return [tuple(n for n, group in enumerate(group_of) if group == wanted) for wanted in sorted(set(group_of))]
 
 
-def _alone(plan: Plan, group: tuple[int, ...]) -> OnePipeline:
+def _alone(plan: Plan, group: tuple[int, ...], team_at: dict[str, int]) -> OnePipeline:
     width = plan.replication[0]
     stages = tuple(replace(stage, devices=tuple(stage.devices[n] for n in group)) for stage in plan.stages)
     count = sum(len(range(n, plan.microbatches, width)) for n in group)
-    teams = tuple(team for team in plan.teams if any(team[0] in stage.devices for stage in stages))
+    devices = dict.fromkeys(device for stage in stages for device in stage.devices)
+    teams = tuple(plan.teams[n] for n in sorted(team_at[device] for device in devices if device in team_at))
     return OnePipeline(replace(plan, stages=stages, microbatches=count, teams=teams), group, width)
 
 
@@ -84,19 +87,26 @@ def one_by_one(
 
 def alike(parts: list[OnePipeline], cluster: Cluster) -> list[object]:
     """For each pipeline a key; equal where kinds of devices, routes and the number of microbatches are."""
-    return [_key(part.plan, cluster) for part in parts] if len(parts) > 1 else [None]
+    if len(parts) == 1:
+        return [None]
+    cluster.find_routes(ends for part in parts for ends in _neighbours(part.plan))
+    return [_key(part.plan, cluster) for part in parts]
+
+
+def _neighbours(plan: Plan) -> Iterable[tuple[str, str]]:
+    for here, there in pairwise(plan.stages):
+        yield from zip(here.devices, there.devices, strict=True)
 
 
 def _key(plan: Plan, cluster: Cluster) -> object:
     kinds = tuple(cluster.device(device).kind for stage in plan.stages for device in stage.devices)
     routes: list[object] = []
-    for here, there in zip(plan.stages, plan.stages[1:], strict=False):
-        for a, b in zip(here.devices, there.devices, strict=True):
-            if a == b:  # the tensor is there already
-                routes.append(None)
-                continue
-            route = cluster.route(a, b)
-            routes.append((route.delay, route.bandwidth, route.links if cluster.has_tables else ()))
+    for a, b in _neighbours(plan):
+        if a == b:  # the tensor is there already
+            routes.append(None)
+            continue
+        route = cluster.route(a, b)
+        routes.append((route.delay, route.bandwidth, route.links if cluster.has_tables else ()))
     return plan.microbatches, kinds, tuple(routes)
 
 

@@ -43,3 +43,35 @@ def test_trees_are_the_same_plain_and_compiled(text):
         graph = arcs.first, arcs.head, arcs.bandwidth, arcs.first_in, arcs.tail, target
         for plain, same in zip(widest_paths.shortest_widest_tree(*graph), quick(*graph), strict=True):
             assert np.array_equal(plain, same)
+
+
+def drawn_graph(rng):
+    """Arcs between a few vertices in columns, in some order; some vertices cannot be reached."""
+    vertices = int(rng.integers(2, 14))
+    pairs = [
+        (a, b) for a in range(vertices) for b in range(vertices) if a != b and rng.random() < rng.choice([0.15, 0.4])
+    ]
+    source, head = (
+        (np.array(column, np.int64) for column in zip(*pairs, strict=True)) if pairs else (np.zeros(0, np.int64),) * 2
+    )
+    first = np.searchsorted(source, np.arange(vertices + 1)).astype(np.int64)
+    bandwidth = rng.choice([1.0, 2.0, 3.0], len(head))
+    return widest_paths.ArcColumns(first, head, bandwidth, *widest_paths.reversed_arcs(first, head))
+
+
+@pytest.mark.parametrize("kernel", [widest_paths.shortest_widest_paths, compiled(widest_paths.shortest_widest_paths)])
+def test_paths_between_two_ends_are_those_of_the_tree(kernel):
+    rng = np.random.default_rng(5)
+    for _ in range(150):
+        graph = drawn_graph(rng)
+        vertices = len(graph[0]) - 1
+        ends = np.array([(a, b) for a in range(vertices) for b in range(vertices)], np.int64)
+        ends = rng.permutation(ends)[:40]
+        starts, found = kernel(graph, *(np.ascontiguousarray(column) for column in ends.T))
+        for n, (source, target) in enumerate(ends.tolist()):
+            arcs, _ = widest_paths.shortest_widest_tree(*graph, target)
+            expected, vertex = [], source
+            while vertex != target and arcs[vertex] != widest_paths.NOWHERE:
+                expected.append(int(arcs[vertex]))
+                vertex = int(graph[1][arcs[vertex]])
+            assert found[starts[n] : starts[n + 1]].tolist() == expected
