@@ -27,7 +27,7 @@ module imports only those that stand before it.
     display     text figures timeline_files execution_traces json_data
     studies     simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit
                 trained_parameters setups remedies certified replay performance results job_options jobs calibration
-                comparison whatif equal_stages rebuilding run_replay run_prediction store sweep_options sweep
+                comparison whatif equal_stages rebuilding run_replay run_prediction run_whatif store sweep_options sweep
     cli
 
 Words:

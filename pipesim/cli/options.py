@@ -50,13 +50,20 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON o
 host_memory = setting_options.option("host_memory", settings_of(Simulation)["host_memory"], None)
 
 
-def simulation(*, fields: Iterable[str] = (), without: Iterable[str] = ()) -> Callable[[Command], Command]:
-    """TRACE, CLUSTER and options for the fields of a simulation, handed to the command as `simulation`."""
+def simulation(
+    *, fields: Iterable[str] = (), without: Iterable[str] = (), alone: Callable[..., bool] | None = None
+) -> Callable[[Command], Command]:
+    """TRACE, CLUSTER and options for the fields of a simulation, handed to the command as `simulation`.
+
+    `alone` is called where there is no CLUSTER, and returns whether it did with what TRACE names without one.
+    """
     chosen = [name for name in fields or FIELDS if name not in {*without, "trace", "cluster"}]
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def call(trace: str | None, cluster: str | None, simulation: Simulation, **given: Any) -> Any:
+            if alone is not None and trace and cluster is None and alone(trace, simulation, **given):
+                return None
             return command(simulation=_with_inputs(simulation, trace, cluster), **given)
 
         with_options = setting_options.options(Simulation, "simulation", fields=chosen, make=_simulation)(call)

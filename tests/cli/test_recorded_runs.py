@@ -81,3 +81,16 @@ def test_options_of_runs_are_refused_for_other_files(run, tmp_path):
     assert (code, "--data-parallel has no effect for profiles" in err) == (2, True)
     code, _, err = run("show", "bert-large", "--step", "2")
     assert (code, "--step has no effect but for a recorded run" in err) == (2, True)
+
+
+def test_whatif_of_a_run_ranks_what_would_change_its_steps(run, table):
+    code, out, _ = run("whatif", table, "--scheduler", "zb_h1")
+    assert code == 0
+    assert out.startswith("recorded steps take")
+    assert "zb_h1" in out
+    data = json.loads(run("whatif", table, "--vpp", "2", "--json")[1])
+    assert any(one["name"] == "interleaved, 2 chunks" for one in data["gains"])
+    code, _, err = run("whatif", table, "--planner", "uniform")
+    assert (code, "--planner has no effect for a recorded run" in " ".join(err.split())) == (2, True)
+    code, _, err = run("whatif", "bert-large")
+    assert (code, "CLUSTER" in err) == (2, True)

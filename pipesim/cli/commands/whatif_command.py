@@ -1,6 +1,7 @@
 """pipesim whatif."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Any
 
 import click
 
@@ -10,8 +11,40 @@ from pipesim.studies.simulation import Simulation
 WHATS = ("device", "link", "layer")  # as in `pipesim.studies.whatif`, which is slow to import
 
 
+def _of_run(file: str, simulation: Simulation, *, by: str, most: int, as_json: bool, **_: Any) -> bool:
+    """What would change the steps of a recorded run; False if the file holds none."""
+    from pathlib import Path
+
+    from pipesim.importers.run_opening import open_run, run_format
+
+    if simulation.architecture is not None or run_format(Path(file)) is None:
+        return False
+    from pipesim.base import units
+    from pipesim.display import text
+    from pipesim.studies import run_whatif
+
+    others = setting_options.given_names() - {"trace", *_OF_RUNS}
+    options.check_given("for a recorded run", is_there=False, without=tuple(sorted(others)))
+    part, asked = units.fraction(by), setting_options.given_names() & {"scheduler", "interleave"}
+    if simulation.interleave is not None and "scheduler" not in asked:
+        simulation = replace(simulation, scheduler="interleaved")
+    schedules = [(str(simulation.scheduler), simulation.interleave)] if asked else []
+    with options.busy("trying", quiet=as_json):
+        run = open_run([Path(file)])
+        found = run_whatif.changes(run, part, schedules)
+    data = {"iteration_time_s": units.to_s(float(run.step_ns.mean())), "gains": [asdict(one) for one in found]}
+    if as_json:
+        options.echo_json(data)
+    else:
+        click.echo(text.run_changes(data, most))
+    return True
+
+
+_OF_RUNS = ("scheduler", "interleave", "by", "most", "as_json")
+
+
 @click.command(cls=setting_options.GroupedCommand)
-@options.simulation(without=options.DRAWS)
+@options.simulation(without=options.DRAWS, alone=_of_run)
 @click.option("--by", default="10%", show_default=True, help="How much faster each thing is made: 10% or 0.1.")
 @click.option("--only", type=click.Choice(WHATS), multiple=True, help="May be given several times; default: all.")
 @click.option("--most", type=int, default=15, show_default=True, help="Show so many, those that help most.")
@@ -22,8 +55,12 @@ def whatif(
 ) -> None:
     """What would help most: each device, link and layer a little faster.
 
+    With a recorded run in place of TRACE and CLUSTER: the mean of its steps with microbatches that are alike, stages of
+    equal work, each rank at the mean of its stage, faster messages, no launch gaps, or another --scheduler.
+
     \b
     Examples:
+      pipesim whatif operations.parquet --scheduler zb_h1
       pipesim whatif bert-large 'servers(2, 4, intra="25GB/s", inter="10Gb/s")' --planner spp -s pe
       pipesim whatif vgg-19 dgx1_v100 --by 25% --only layer --plot gains.png
     """

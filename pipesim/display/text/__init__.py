@@ -7,7 +7,7 @@
     simulation, imported_run           a simulated iteration, a simulated program from elsewhere
     statistics                         many iterations with varying times
     comparison, gaps                   planners and schedulers side by side, and beside certified bounds
-    gains                              what faster hardware would save
+    gains, run_changes                 what faster hardware would save; what would change recorded steps
     jobs                               several jobs on one cluster
     ledger                             what an iteration consists of, by cause
     rebuilt                            a recorded iteration beside its simulation
@@ -30,7 +30,7 @@ from pipesim.display.text.catalog_text import device_kinds, members, models, tra
 from pipesim.display.text.cluster_text import cluster
 from pipesim.display.text.comparison_text import comparison, gaps
 from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table
-from pipesim.display.text.gains_text import gains
+from pipesim.display.text.gains_text import gains, run_changes
 from pipesim.display.text.gantt_text import gantt
 from pipesim.display.text.jobs_text import jobs
 from pipesim.display.text.ledger_text import ledger
@@ -79,6 +79,7 @@ __all__ = [
     "recording",
     "replayed_run",
     "roofline_trace",
+    "run_changes",
     "schedule_rows",
     "seconds",
     "simulation",

@@ -21,6 +21,18 @@ def gains(data: Mapping[str, Any], most: int = 15) -> str:
     return f"{head}{best}\n\n{table(['what', 'name', 'iteration', 'saved'], rows, left=2)}{more}"
 
 
+def run_changes(data: Mapping[str, Any], most: int = 15) -> str:
+    """The mean step of a recorded run with each change; `data` has the recorded mean and the changes."""
+    found = data["gains"]
+    rows = [
+        [row["what"], row["name"], seconds(row["iteration_time_s"]), f"{100 * row['gain']:.2f} %"]
+        for row in found[:most]
+    ]
+    more = f"\n... and {len(found) - most} more" if len(found) > most else ""
+    head = f"recorded steps take {seconds(data['iteration_time_s'])} (mean)"
+    return f"{head}\n\n{table(['what', 'change', 'step', 'saved'], rows, left=2)}{more}"
+
+
 def _best(gain: Mapping[str, Any], by: float) -> str:
     """The greatest gain in a sentence; its subject is one device or link, or all links of a bandwidth."""
     of_many, saved = gain["name"].startswith("all of "), f"{percent(gain['gain'])} of the iteration"

@@ -29,3 +29,14 @@ def test_rows_left_out_are_counted():
     shown = text.gains(data(*(("device", f"g{i}", 0.01) for i in range(5))), most=3)
     assert shown.endswith("... and 2 more")
     assert "g3" not in shown
+
+
+def test_changes_of_a_recorded_run_are_listed_and_those_left_out_counted():
+    rows = [
+        {"what": "rank", "name": f"{n} at the mean of its stage", "iteration_time_s": 1.5, "gain": 0.25}
+        for n in range(4)
+    ]
+    shown = text.run_changes({"iteration_time_s": 2.0, "gains": rows}, most=3)
+    assert shown.startswith("recorded steps take 2.000 s (mean)")
+    assert "25.00 %" in shown
+    assert shown.endswith("... and 1 more")
