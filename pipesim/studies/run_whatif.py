@@ -28,7 +28,7 @@ from pipesim.studies.simulation import TRANSFERS_OF
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RunChange:
     """A change, and the mean step with it."""
 
     what: str
@@ -38,7 +38,7 @@ class Change:
     gain: float
 
 
-def changes(run: RecordedRun, by: float = 0.1, schedules: Sequence[tuple[str, int | None]] = ()) -> list[Change]:
+def changes(run: RecordedRun, by: float = 0.1, schedules: Sequence[tuple[str, int | None]] = ()) -> list[RunChange]:
     """The mean step with each change, those that save most first; `by` is how much faster messages are.
 
     `schedules` are names of schedulers, each with its chunks per device or None for as many as it asks for.
@@ -64,7 +64,7 @@ def changes(run: RecordedRun, by: float = 0.1, schedules: Sequence[tuple[str, in
             names.append(("schedule", name if chunks is None else f"{name}, {chunks} chunks"))
             seconds = np.append(seconds, recorded + _pipelines(run, name, chunks) - own)
     rows = [
-        Change(what, name, units.to_s(ns), units.to_s(recorded - ns), 1 - ns / recorded if recorded else 0.0)
+        RunChange(what, name, units.to_s(ns), units.to_s(recorded - ns), 1 - ns / recorded if recorded else 0.0)
         for (what, name), ns in zip(names, seconds.tolist(), strict=True)
     ]
     return sorted(rows, key=lambda row: row.iteration_time_s)
