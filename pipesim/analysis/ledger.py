@@ -43,6 +43,7 @@ from pipesim.core.program import (
     WEIGHT,
     Program,
 )
+from pipesim.core.recorded_run import COLLECTIVE, RECEIVES, SENDS
 from pipesim.core.scenario import Speeds
 from pipesim.lowering.recorded_steps import RecordedStep
 
@@ -119,8 +120,11 @@ class Ledger:
 
 def ledger(program: Program, makespan: Makespan) -> Ledger:
     """The ledger of a program; `makespan` simulates one, to nanoseconds. Causes that it does not have are left out."""
-    removal = Removal(program)
-    step = before = makespan(program)
+    return _ledger(Removal(program), makespan)
+
+
+def _ledger(removal: "Removal", makespan: Makespan) -> Ledger:
+    step = before = makespan(removal.program)
     lines = []
     for n, cause in enumerate(removal.causes):
         after = removal.time(removal.causes[: n + 1], makespan)
@@ -134,7 +138,7 @@ def recorded_ledger(step: RecordedStep, makespan: Makespan) -> Ledger:
 
     What the step is without another cause has the same launch gaps added.
     """
-    recorded, found = makespan(step.program), ledger(step.without_gaps(), makespan)
+    recorded, found = makespan(step.program), _ledger(RecordedRemoval(step), makespan)
     gaps = recorded - found.step_ns
     lines = [replace(line, without_ns=line.without_ns + gaps) for line in found.lines[:-1]]
     stragglers = tuple(replace(one, without_ns=one.without_ns + gaps) for one in found.stragglers)
@@ -188,7 +192,7 @@ class Removal:
             "replicas": len(self._replicas) > 1,
             "slow_devices": bool(program.lane_speeds),
             "contention": bool(program.media_speeds) or (transfers and program.sharing != "none"),
-            "posting": program.transfers != "eager" and bool(self._messages.any()),
+            "posting": self._waits_for_posts,
             "fill_and_drain": bool(self._pipelined.any()),
             "imbalance": len(program.devices) > 1,
         }
@@ -352,6 +356,11 @@ class Removal:
         between: Bools = program.source != program.target
         return between & np.isin(program.kind, [ACTIVATION, GRADIENT])
 
+    @property
+    def _waits_for_posts(self) -> bool:
+        """Whether messages, or devices, wait for anything but what messages carry."""
+        return self.program.transfers != "eager" and bool(self._messages.any())
+
     def _eager_needs(self) -> Ragged:
         """Dependencies where each message waits for the action that makes it, and the one that uses it for the message.
 
@@ -394,6 +403,63 @@ class Removal:
         count = last - first
         places = np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
         return np.repeat(messages, count), actions[order[places]]
+
+
+class RecordedRemoval(Removal):
+    """Removes causes from a recorded step without launch gaps.
+
+    There, a rank waits for all that it posted together before it goes on; without posting, computations wait for what
+    they receive only, sends for the computation whose output they send, and receives are posted from the beginning.
+    """
+
+    def __init__(self, step: RecordedStep) -> None:
+        super().__init__(step.without_gaps())
+        self.step = step
+        run = step.run
+        self._sent: Ints = np.flatnonzero(np.isin(run.kind, SENDS))
+        self._received: Ints = np.flatnonzero(np.isin(run.kind, RECEIVES))
+
+    @cached_property
+    def _made_and_read(self) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+        """Each send with the computation before it, and each receive with the one after it."""
+        stage, rank = self.program.stage, self.step.run.rank
+        sent, received = (self._matching(rows, stage[rows], rank[rows]) for rows in (self._sent, self._received))
+        return sent, received
+
+    @property
+    def _waits_for_posts(self) -> bool:
+        """Only if the computations of all messages are known."""
+        (sent, _), (received, _) = self._made_and_read
+        return bool(len(sent)) and len(sent) == len(self._sent) and len(received) == len(self._received)
+
+    def _eager_needs(self) -> Ragged:
+        program, post, count = self.program, self.step.post, len(self.step.run)
+        waiting, awaited = program.needs.row_of_value(), program.needs.values
+        batches = np.zeros(len(program), bool)  # what waits for operations and is none: all that was posted together
+        batches[waiting[awaited < count]] = True
+        batches[:count] = False
+        freed = np.zeros(len(program), bool)
+        freed[self.actions] = True
+        freed[post[self._sent]] = freed[post[self._received]] = True
+        kept = ~(freed[waiting] & batches[awaited])
+        (sent, made), (received, read) = self._made_and_read
+        begun, gathered = self._before_the_first()
+        return Ragged.of_pairs(
+            len(program),
+            np.concatenate([waiting[kept], post[sent], read, begun]),
+            np.concatenate([awaited[kept], made, received, gathered]),
+        )
+
+    def _before_the_first(self) -> tuple[Ints, Ints]:
+        """The first computation of each rank, with the collectives that ended on it before."""
+        run = self.step.run
+        first = self.actions[np.unique(run.rank[self.actions], return_index=True)[1]]  # in order of rank and start
+        of_rank = np.full(len(run.ranks), -1, np.int64)
+        of_rank[run.rank[first]] = first
+        rows = np.flatnonzero(run.kind == COLLECTIVE)
+        begun = of_rank[run.rank[rows]]
+        before = (begun >= 0) & (run.end[rows] <= run.start[np.maximum(begun, 0)])
+        return begun[before], rows[before]
 
 
 def _without_bytes(program: Program, chosen: Bools) -> Program:

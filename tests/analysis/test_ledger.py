@@ -10,12 +10,12 @@ from fuzz import ledgers
 from helpers import recorded_runs, small_programs
 from helpers.networks import chain, pipeline_trace
 from helpers.places import DATA, needs_data
-from pipesim.analysis.ledger import CAUSES, IDEAL, Ledger, Line, Removal, ledger, recorded_ledger
+from pipesim.analysis.ledger import CAUSES, IDEAL, Ledger, Line, RecordedRemoval, Removal, ledger, recorded_ledger
 from pipesim.base.errors import InputError
 from pipesim.core.program import BACKWARD, FORWARD, WEIGHT
-from pipesim.core.recorded_run import RunLayout
+from pipesim.core.recorded_run import RECEIVE_ACTIVATION, RECEIVES, RunLayout
 from pipesim.core.scenario import Scenario, Slow
-from pipesim.engines import compiled
+from pipesim.engines import compiled, event
 from pipesim.importers.run_opening import open_run
 from pipesim.lowering import lower
 from pipesim.lowering.recorded_steps import recorded_step
@@ -152,6 +152,30 @@ def test_the_ledger_of_a_recorded_step_sums_to_it_launch_gaps_included():
         assert sum(line.ns for line in found.lines) == found.step_ns
         assert found.lines[0].cause == "launch_gaps"
         assert {"optimizer", "gradients", "p2p", "fill_and_drain"} <= {line.cause for line in found.lines}
+
+
+def test_without_posting_a_recorded_computation_waits_for_what_it_receives_only():
+    run = recorded_runs.pipelined(RunLayout(3, 2), microbatches=4, steps=1)
+    removal = RecordedRemoval(recorded_step(run, 0))
+    assert "posting" in removal.causes
+    ((left, _),) = removal.without(["posting"])
+    timeline = compiled.run(left)
+    timeline.verify()
+    assert timeline.same_as(event.run(left))
+    assert timeline.makespan <= makespan(removal.program)
+    end = timeline.end
+    for row in np.flatnonzero(np.isin(run.kind, RECEIVES)).tolist():
+        same = (run.rank == run.rank[row]) & (run.stage == run.stage[row]) & (run.microbatch == run.microbatch[row])
+        kind = FORWARD if run.kind[row] == RECEIVE_ACTIVATION else BACKWARD
+        (reader,) = np.flatnonzero(same & (run.kind == kind))
+        assert timeline.start[reader] >= end[row]
+
+
+def test_messages_whose_computations_are_not_known_are_left_as_they_are():
+    run = recorded_runs.pipelined(RunLayout(2, 1), microbatches=2, steps=1)
+    unknown = np.where(np.isin(run.kind, RECEIVES), -1, run.microbatch)
+    removal = RecordedRemoval(recorded_step(dataclasses.replace(run, microbatch=unknown), 0))
+    assert "posting" not in removal.causes
 
 
 def test_ledgers_of_published_jobs_sum_to_their_steps():
