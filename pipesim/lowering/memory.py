@@ -24,7 +24,7 @@ OPTIMIZER_STATE_OTHERWISE = 2.0
 def static_memory(setup: Setup) -> Ints:
     """Parameters, gradients and optimizer state of all stages on each GPU of a rank, and what the framework holds."""
     held = [sum(stage_bytes(setup, n) for n in stages) for stages in setup.plan.chunks]
-    return np.rint(np.array(held) + setup.options.reserve).astype(np.int64)
+    return np.rint(np.array(held) + setup.options.reserve + setup.options.workspace).astype(np.int64)
 
 
 def stage_bytes(setup: Setup, stage: int) -> float:

@@ -80,6 +80,8 @@ class Options:
     """Whether a tied embedding's gradient is summed between the stages that use it, which both hold it."""
     gradient_norm: bool = False
     """Whether all devices exchange the norm of the gradients before any optimizer step."""
+    workspace: float = 0.0
+    """Bytes on each GPU that kernels of the framework hold or make, beside what layers keep."""
     reserve: float = 0.0
     """Bytes on each GPU that the framework holds beside tensors."""
 
@@ -95,7 +97,8 @@ class Options:
         ):
             check_one_of(name, getattr(self, name), allowed)
         for name in (
-            "optimizer_s_per_byte", "optimizer_state", "pair_factor", "gradient_bytes", "step_bytes", "reserve",
+            "optimizer_s_per_byte", "optimizer_state", "pair_factor", "gradient_bytes", "step_bytes",
+            "workspace", "reserve",
         ):  # fmt: skip
             value = getattr(self, name)
             if value is not None:

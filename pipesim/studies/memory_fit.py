@@ -158,7 +158,7 @@ def _ends(setup: Setup, bounds: Ints, less: Floats) -> _Bounded:
     for rank, (device, stages) in enumerate(zip(plan.devices, plan.chunks, strict=True)):
         memory = setup.cluster.device(device).memory
         if memory:
-            free = memory - setup.options.reserve - _restored(setup, stages) - less[rank]
+            free = memory - setup.options.reserve - setup.options.workspace - _restored(setup, stages) - less[rank]
             whole = sum(now[n] for n in stages)
             for n in stages:
                 capacity[n] = min(capacity[n], float(free * (now[n] / whole if whole else 1 / len(stages))))

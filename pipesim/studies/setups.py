@@ -39,6 +39,7 @@ from pipesim.studies.origins import origin_of
 from pipesim.studies.pricing import Objective, prices
 from pipesim.studies.simulation import FIELDS, FP32_GRADIENTS, LAYOUT, STEP_COPIES, UNSTATED, Simulation, with_defaults
 from pipesim.studies.sources import cluster_of, trace_of, widths_of
+from pipesim.studies.traced_models import builder, transformer_engine_bytes
 from pipesim.studies.trained_parameters import trained_part
 
 Planner = Callable[..., Plan]
@@ -146,7 +147,14 @@ def options_of(simulation: Simulation, trace: Trace) -> Options:
     if isinstance(chosen.recompute_blocks, str):
         found["recompute_blocks"] = tuple(map(int, chosen.recompute_blocks.split(";")))
     gradients = _gradient_bytes(chosen, trace)
-    return Options(**found | {"gradient_bytes": gradients, "step_bytes": _step_bytes(chosen, trace, gradients)})
+    return Options(
+        **found
+        | {
+            "gradient_bytes": gradients,
+            "step_bytes": _step_bytes(chosen, trace, gradients),
+            "workspace": _workspace(chosen, trace),
+        }
+    )
 
 
 def _gradient_bytes(simulation: Simulation, trace: Trace) -> float | None:
@@ -158,6 +166,15 @@ def _gradient_bytes(simulation: Simulation, trace: Trace) -> float | None:
         return None
     part = BYTES[precision] / own
     return None if part == 1 else part
+
+
+def _workspace(simulation: Simulation, trace: Trace) -> float:
+    """Bytes that Transformer Engine takes, where the framework uses it and the model is known; 0 otherwise."""
+    build = builder(trace, widths_of(simulation, trace)) if simulation.framework == "megatron" else None
+    if build is None:
+        return 0.0
+    samples = simulation.microbatch_size or trace.microbatch_size
+    return float(transformer_engine_bytes(build(samples), widths_of(simulation, trace)))
 
 
 def _step_bytes(simulation: Simulation, trace: Trace, gradients: float | None) -> float:

@@ -615,8 +615,9 @@ def _as_fields(given: Mapping[str, Any]) -> dict[str, Any]:
         stated = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
         if stated.pop("gradient_bytes") is not None:
             raise InputError("options: gradient_bytes found; gradient_precision is the keyword for it")
-        if stated.pop("step_bytes"):
-            raise InputError("options: step_bytes found; framework is the keyword for it")
+        for name in ("step_bytes", "workspace"):
+            if stated.pop(name):
+                raise InputError(f"options: {name} found; framework is the keyword for it")
         found = stated | found
     planner, plan = found.get("planner"), found.get("plan")
     if planner is not None and _is_plan(planner):

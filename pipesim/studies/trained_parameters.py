@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipesim.architectures import ARCHITECTURES, described, efficiency_names, operations
+from pipesim.architectures import efficiency_names, operations
 from pipesim.architectures.device_curves import DeviceCurve, Speed
 from pipesim.base import lookup
 from pipesim.base.arrays import Floats
@@ -29,7 +29,8 @@ from pipesim.core.devices import device_kind
 from pipesim.core.model import Layer, Model
 from pipesim.core.trace import Trace
 from pipesim.core.work import Kernels, Operation, Product
-from pipesim.studies.simulation import MODEL, Simulation, defaults
+from pipesim.studies.simulation import Simulation, defaults
+from pipesim.studies.traced_models import builder
 
 ALL = "all-linear"
 DEFAULT_TARGETS = "q_proj;v_proj"  # of PEFT, for Llama
@@ -167,17 +168,13 @@ class _Adapters:
     @cached_property
     def _build(self) -> Callable[[int], Model]:
         """The model for a number of samples, with the work of its layers."""
-        trace, widths = self.trace, self.costs.widths
-        name = trace.command.removeprefix(MODEL) if trace.command.startswith(MODEL) else trace.model
-        if not trace.command.startswith(MODEL) and name not in ARCHITECTURES:
+        found = builder(self.trace, self.costs.widths)
+        if found is None:
             raise InputError(
-                f"lora_rank: the matrices of {trace.model!r} are not known; a trace of a model that `pipesim show "
+                f"lora_rank: the matrices of {self.trace.model!r} are not known; a trace of a model that `pipesim show "
                 "architectures` lists was expected"
             )
-        sizes = {key: value for key in ("sequence", "precision") if (value := getattr(trace, key))}
-        if widths.tensor > 1:
-            sizes |= {"tensor_parallel": widths.tensor, "sequence_parallel": trace.sequence_parallel}
-        return lambda samples: described.model_called(name, {**sizes, "microbatch": samples})
+        return found
 
     def matrices(self, samples: int) -> list[list[AdaptedMatrix]]:
         """The matrices of each layer that have an adapter, for so many samples."""

@@ -32,9 +32,9 @@ analysis: metrics curves channels spread trace_diff run_summary ledger joint_sam
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* execution_traces* json_data*
-studies: simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit trained_parameters
-      setups remedies certified replay performance results job_options jobs calibration comparison whatif equal_stages
-      rebuilding run_replay run_prediction run_whatif store sweep_options sweep
+studies: simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit traced_models
+      trained_parameters setups remedies certified replay performance results job_options jobs calibration comparison
+      whatif equal_stages rebuilding run_replay run_prediction run_whatif store sweep_options sweep
 cli
 """
 

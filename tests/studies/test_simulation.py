@@ -165,7 +165,11 @@ def test_help_and_docs_name_every_field(name):
 def test_the_defaults_of_options_are_those_of_a_simulation():
     plain = dataclasses.asdict(with_defaults(Simulation()))
     for field in dataclasses.fields(Options):
-        if field.name not in {"gradient_bytes", "step_bytes"}:  # follow from gradient_precision, and the framework
+        if field.name not in {
+            "gradient_bytes",
+            "step_bytes",
+            "workspace",
+        }:  # follow from gradient_precision, and the framework
             assert field.default == plain[field.name]
 
 

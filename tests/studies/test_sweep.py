@@ -199,7 +199,11 @@ def test_a_name_that_nobody_has_is_a_slip_of_the_pen_and_not_a_failed_row(what, 
 def test_the_defaults_of_a_point_are_those_of_simulate():
     options, point = Options(), with_defaults(Simulation())
     for field in dataclasses.fields(options):
-        if field.name in {"gradient_bytes", "step_bytes"}:  # follow from gradient_precision, and the framework
+        if field.name in {
+            "gradient_bytes",
+            "step_bytes",
+            "workspace",
+        }:  # follow from gradient_precision, and the framework
             continue
         assert getattr(point, field.name) == getattr(options, field.name), "every option of the lowering can be swept"
     assert set(UNPLANNED) < set(FIELDS)
