@@ -148,7 +148,8 @@ def cycle_order(chain: Chain, microbatches: int, full: bool) -> tuple[Ints, Ints
     work, position, after = chain
     machines = len(work) // 2
     last_up = 2 * machines - 2
-    started, ready, busy = np.zeros_like(work), np.zeros_like(work), np.zeros(len(work), np.bool_)
+    started, ready = np.zeros(len(work), np.int64), np.zeros(len(work), np.int64)
+    busy = np.zeros(len(work), np.bool_)
     order = np.zeros(((machines + 1) // 2, 2 * microbatches), np.int64)
     placed = np.zeros((machines + 1) // 2, np.int64)
     ends = np.zeros((machines + 1) // 2, np.int64)

@@ -9,6 +9,7 @@ Keys that repeat (the times of the actions of microbatch 0, and a constant per f
 a family, see `blocks`. The loop is in `greedy_kernel`.
 """
 
+import functools
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ import numpy as np
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.schedulers.abstract_pipeline import AbstractPipeline
-from pipesim.schedulers.greedy_kernel import Policy, StageTimes, run
+from pipesim.schedulers.greedy_kernel import Passes, Policy, StageTimes, passes_of, run
 
 Record = TypeVar("Record", StageTimes, Policy)
 
@@ -90,10 +91,20 @@ def greedy_order(pipeline: AbstractPipeline, how: Rules, position: Ints | None =
     is_large = position is not None or pipeline.slot.size >= MANY
     position = positions(pipeline, how.forward_key) if position is None else position
     times, policy = _times(pipeline, split=how.split), _policy(how, position)
-    rows, counts, first, last = compiled(run)(times, policy) if is_large else run(_listed(times), _listed(policy))
+    passes = _passes(pipeline)
+    if is_large:
+        rows, counts, begun, last = compiled(run)(times, policy, passes)
+    else:
+        rows, counts, begun, last = run(_listed(times), _listed(policy), passes)
     lengths = counts.tolist()
     is_complete = sum(lengths) == position.size * (3 if how.split else 2)
-    return GreedyOrder([rows[n, :length] for n, length in enumerate(lengths)] if is_complete else None, first, last)
+    orders = [rows[n, :length] for n, length in enumerate(lengths)] if is_complete else None
+    return GreedyOrder(orders, np.maximum(begun, 0), last)
+
+
+@functools.lru_cache(maxsize=1)  # callers that try many rules have one pipeline
+def _passes(pipeline: AbstractPipeline) -> Passes:
+    return passes_of(pipeline.slot, pipeline.lane_of, pipeline.lanes)
 
 
 def _times(pipeline: AbstractPipeline, *, split: bool) -> StageTimes:

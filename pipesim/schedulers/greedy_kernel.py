@@ -52,6 +52,18 @@ class Policy(NamedTuple):
     released: float
 
 
+class Passes(NamedTuple):
+    """Which forwards there are on which slot, whatever the policy."""
+
+    microbatch: Ints  # [slot, i]: of the i-th forward
+    forwards: Ints  # [slot]: how many
+    number: Ints  # [stage, microbatch]: the i of a forward
+    by_lane: Ints  # slots, lane after lane
+    first: Ints  # [lane]: its first slot in `by_lane`
+    of_lane: Ints  # [lane]: how many forwards
+    most: int  # of a lane
+
+
 class SlotQueues(NamedTuple):
     """What waits on each slot: [slot, i] is the i-th forward or backward of the slot."""
 
@@ -91,13 +103,11 @@ class GreedyState(NamedTuple):
     lanes: LaneState
 
 
-def run(times: StageTimes, policy: Policy) -> tuple[Ints, Ints, Ints, Ints]:
-    """[lane, i, (stage, kind, microbatch)], the number of actions of each lane, its first start and its last end."""
-    queues = queues_of(times, len(policy.limit))
-    lanes = lanes_of(times, policy, queues)
-    state = GreedyState(times, policy, queues, lanes)
-    free, begun = lanes.free, lanes.begun
-    actions = (3 if policy.split else 2) * lanes.forwards.max()
+def run(times: StageTimes, policy: Policy, passes: Passes) -> tuple[Ints, Ints, Ints, Ints]:
+    """[lane, i, (stage, kind, microbatch)], the number of actions, the first start or -1, and the last end of lanes."""
+    state = initial_state(times, policy, passes)
+    free, begun = state.lanes.free, state.lanes.begun
+    actions = (3 if policy.split else 2) * passes.most
     rows, counts = np.zeros((len(free), actions, 3), np.int64), np.zeros(len(free), np.int64)
     events = [(0, 0)]
     for n in range(1, len(free)):  # no comprehension: numba then drops assignments to fields of records
@@ -127,7 +137,7 @@ def run(times: StageTimes, policy: Policy) -> tuple[Ints, Ints, Ints, Ints]:
         if begun[lane] < 0:
             begun[lane] = now
         heapq.heappush(events, (end, lane))
-    return rows, counts, np.maximum(begun, 0), free
+    return rows, counts, begun, free
 
 
 @borrowing
@@ -256,53 +266,57 @@ def add_backward(slot: int, microbatch: int, arrival: int, queues: SlotQueues) -
     queues.backwards[slot] = i + 1
 
 
-def queues_of(times: StageTimes, lanes: int) -> SlotQueues:
-    """The queues at the start: the forwards of the first stage are ready."""
-    stages, microbatches = times.slot.shape
-    slots = len(times.lane_of)
-    passing = np.zeros((slots, microbatches), np.int64)
-    count, index = np.zeros(slots, np.int64), np.zeros((stages, microbatches), np.int64)
-    for n in range(stages):
-        for m in range(microbatches):
-            s = times.slot[n, m]
-            index[n, m] = count[s]
-            passing[s, count[s]] = m
-            count[s] += 1
-    forward_at = np.full((slots, microbatches), UNKNOWN, np.int64)
+def initial_state(times: StageTimes, policy: Policy, passes: Passes) -> GreedyState:
+    """The forwards of the first stage are ready."""
+    shape, slots, lanes = passes.microbatch.shape, len(passes.forwards), len(passes.of_lane)
+    forward_at = np.full(shape, UNKNOWN, np.int64)
     for s in range(slots):
         if times.stage_of[s] == 0:
-            forward_at[s, : count[s]] = 0
-    lane_of = np.asarray(times.lane_of)
-    by_lane = np.argsort(lane_of, kind="mergesort")
-    return SlotQueues(
-        passing,
-        count,
-        index,
-        forward_at,
-        np.full((slots, microbatches), UNKNOWN, np.int64),
-        np.zeros((slots, microbatches), np.int64),
-        np.zeros(slots, np.int64),
-        np.zeros(slots, np.int64),
-        np.zeros(slots, np.int64),
-        by_lane,
-        np.searchsorted(lane_of[by_lane], np.arange(lanes + 1)),
+            for i in range(passes.forwards[s]):
+                forward_at[s, i] = 0
+    begun = np.zeros(lanes, np.int64)
+    for n in range(lanes):
+        begun[n] = -1
+    return GreedyState(
+        times,
+        policy,
+        SlotQueues(
+            passes.microbatch,
+            passes.forwards,
+            passes.number,
+            forward_at,
+            np.full(shape, UNKNOWN, np.int64),
+            np.zeros(shape, np.int64),
+            np.zeros(slots, np.int64),
+            np.zeros(slots, np.int64),
+            np.zeros(slots, np.int64),
+            passes.by_lane,
+            passes.first,
+        ),
+        LaneState(
+            np.zeros((lanes, passes.most, 2), np.int64),
+            np.zeros(lanes, np.int64),
+            np.zeros(lanes, np.int64),
+            np.zeros(lanes, np.int64),
+            begun,
+            np.zeros(lanes),
+            np.zeros(lanes, np.int64),
+            passes.of_lane,
+            np.zeros(lanes, np.int64),
+        ),
     )
 
 
-def lanes_of(times: StageTimes, policy: Policy, queues: SlotQueues) -> LaneState:
-    """The lanes at the start."""
-    lanes = len(policy.limit)
-    forwards = np.zeros(lanes, np.int64)
-    for s in range(len(times.lane_of)):
-        forwards[times.lane_of[s]] += queues.passes[s]
-    return LaneState(
-        np.zeros((lanes, forwards.max(), 2), np.int64),
-        np.zeros(lanes, np.int64),
-        np.zeros(lanes, np.int64),
-        np.zeros(lanes, np.int64),
-        np.full(lanes, -1, np.int64),
-        np.zeros(lanes),
-        np.zeros(lanes, np.int64),
-        forwards,
-        np.zeros(lanes, np.int64),
-    )
+def passes_of(slot: Ints, lane_of: Ints, lanes: int) -> Passes:
+    """The forwards of all slots: with numpy, whose sorting a kernel would compile for seconds."""
+    stages, microbatches = slot.shape
+    slot = slot.ravel()
+    ordered, count = np.argsort(slot, kind="stable"), np.bincount(slot, minlength=len(lane_of))
+    rank = np.arange(len(slot)) - (np.cumsum(count) - count)[slot[ordered]]
+    number, microbatch = np.empty(len(slot), np.int64), np.zeros((len(lane_of), microbatches), np.int64)
+    number[ordered] = rank
+    microbatch[slot[ordered], rank] = ordered % microbatches
+    by_lane = np.argsort(lane_of, kind="stable")
+    of_lane = np.bincount(lane_of, count, lanes).astype(np.int64)
+    first = np.searchsorted(lane_of[by_lane], np.arange(lanes + 1))
+    return Passes(microbatch, count, number.reshape(stages, microbatches), by_lane, first, of_lane, int(of_lane.max()))

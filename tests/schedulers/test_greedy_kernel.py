@@ -32,15 +32,20 @@ def test_machine_code_is_python(job, data):
     )
     times = greedy._times(pipeline, split=split)
     policy = greedy._policy(how, greedy.positions(pipeline, how.forward_key))
-    expected = compiled(greedy_kernel.run)(times, policy)
-    for found in (greedy_kernel.run(times, policy), greedy_kernel.run(greedy._listed(times), greedy._listed(policy))):
+    passes = greedy_kernel.passes_of(pipeline.slot, pipeline.lane_of, pipeline.lanes)
+    expected = compiled(greedy_kernel.run)(times, policy, passes)
+    for records in ((times, policy), (greedy._listed(times), greedy._listed(policy))):
+        found = greedy_kernel.run(*records, passes)
         assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
 def test_at_the_start_only_the_forwards_of_the_first_stage_are_ready():
     made = equal_stages.setup("gpipe", 3, 2, Times())
     pipeline = abstract_pipeline(made.plan, made.costs, made.cluster)
-    queues = greedy_kernel.queues_of(greedy._times(pipeline, split=False), pipeline.lanes)
+    passes = greedy_kernel.passes_of(pipeline.slot, pipeline.lane_of, pipeline.lanes)
+    times, key = greedy._times(pipeline, split=False), np.zeros((3, 2), np.int64)
+    policy = greedy._policy(greedy.rules(pipeline, forward_key=key, backward_key=key, limit=np.ones(3)), key)
+    queues = greedy_kernel.initial_state(times, policy, passes).queues
     assert queues.forward_at.tolist() == [[0, 0], [-1, -1], [-1, -1]]
     assert queues.passes.tolist() == [2, 2, 2]
     assert queues.first.tolist() == [0, 1, 2, 3]

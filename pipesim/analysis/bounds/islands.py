@@ -303,7 +303,7 @@ def ring_bandwidths(bandwidth: Floats) -> Floats:
     """[r]: bytes a second that no ring of r devices exceeds on all its edges; infinite for one."""
     if len(bandwidth) > EXACT_RINGS:
         return group_bandwidths(np.maximum(bandwidth, bandwidth.T))
-    found: Floats = compiled(widest_rings)(bandwidth)
+    found: Floats = compiled(widest_rings)(bandwidth.copy())  # machine code for a read-only array would be another
     return found
 
 

@@ -176,23 +176,20 @@ def bottlenecks(tables: GroupTables, most: int) -> tuple[Floats, Shorts, Shorts]
     now[i, r, l]        W(l, x, r, i)
     """
     layers, devices = len(tables.cut) - 1, len(tables.kinds)
-    total = 0
+    begin = np.zeros(most + 2, np.int64)  # of the states with x stages
     for x in range(1, most + 1):
-        total += (devices - x + 1) * (devices - x + 2) // 2 * (layers - x + 1)
-    pointers = BackPointers(np.zeros(total, np.uint16), np.zeros(total, np.uint16))
+        begin[x + 1] = begin[x] + (devices - x + 1) * (devices - x + 2) // 2 * (layers - x + 1)
+    pointers = BackPointers(np.zeros(begin[most + 1], np.uint16), np.zeros(begin[most + 1], np.uint16))
     best = np.full((most + 1, devices + 1), np.inf)
     later = np.full((devices + 1, devices + 1, layers + 1), np.inf)
     now = np.full((devices + 1, devices + 1, layers + 1), np.inf)
-    base = 0
     for x in range(1, most + 1):
         if x == 1:
             last_stages(tables, now)
         else:
-            one_more_stage(tables, later, now, pointers, x, base)
-        n = devices - x + 1
-        for r in range(1, n + 1):
+            one_more_stage(tables, later, now, pointers, x, begin[x])
+        for r in range(1, devices - x + 2):
             best[x, r] = now[0, r, 0]
-        base += n * (n + 1) // 2 * (layers - x + 1)
         later, now = now, later
         now.fill(np.inf)
     return best, pointers.cuts, pointers.takes
@@ -238,7 +235,7 @@ def one_more_stage(tables: GroupTables, later: Floats, now: Floats, pointers: Ba
     for i in range(n):
         for r in range(1, n - i + 1):
             b = i + r
-            joined[:] = np.inf
+            joined.fill(np.inf)
             for r2 in range(1, n - b + 2):
                 pace = channel[b, r, r2]
                 for l2 in range(1, ends + 1):

@@ -96,19 +96,19 @@ def _recursive(weights: Floats, cut: Callable[[Floats], NDArray[np.bool_]]) -> l
     return order
 
 
-def minimum_cut(weights: Floats) -> NDArray[np.bool_]:
+def minimum_cut(weights: Floats) -> NDArray[np.bool_]:  # noqa: C901 - loops, which compile faster than slices
     """One side of a global minimum cut (Stoer-Wagner); of equal vertices and equal cuts the first is taken."""
     count = len(weights)
-    left = weights.copy()
-    merged = np.zeros((count, count), np.bool_)  # merged[v]: the vertices that were merged into v
+    left, merged = np.zeros((count, count)), np.zeros((count, count), np.bool_)  # merged[v]: vertices merged into v
     for v in range(count):
         merged[v, v] = True
-    alive = np.ones(count, np.bool_)
-    best = np.inf
-    side: NDArray[np.bool_] = merged[0].copy()
+        for w in range(count):
+            left[v, w] = weights[v, w]
+    is_gone, added, side = np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    best, tightness = np.inf, np.zeros(count)
     for phase in range(count - 1):
-        tightness = np.zeros(count)
-        added = ~alive
+        for v in range(count):
+            tightness[v], added[v] = 0.0, is_gone[v]
         last = before = -1
         for _ in range(count - phase):
             chosen = -1
@@ -119,13 +119,14 @@ def minimum_cut(weights: Floats) -> NDArray[np.bool_]:
             before, last = last, chosen
             for v in range(count):
                 tightness[v] += left[chosen, v] if not added[v] else 0.0
-        if tightness[last] < best:
-            best = tightness[last]
-            side = merged[last].copy()
+        is_better = tightness[last] < best
+        best = min(best, tightness[last])
         for v in range(count):  # the last two of a phase become one
+            if is_better:
+                side[v] = merged[last, v]
+            merged[before, v] |= merged[last, v]
             left[before, v] += left[last, v]
             left[v, before] = left[before, v]
         left[before, before] = 0.0
-        merged[before] = merged[before] | merged[last]
-        alive[last] = False
+        is_gone[last] = True
     return side

@@ -163,8 +163,9 @@ def crossed(search: Search, labels: Labels, layer: int, p: int) -> tuple[float, 
     moves, cut, (islands, columns) = search.moves, search.sums.cut[layer], search.gone.shape
     m, s, parts = labels.move[layer, p], labels.origin[layer, p], columns - 2
     if m < 0:
-        search.gone[:, :parts] = 0.0
-        search.gone[:, parts:] = np.inf
+        for g in range(islands):
+            for t in range(columns):
+                search.gone[g, t] = 0.0 if t < parts else np.inf
         return 0.0, 0.0
     step = channel_step(moves.channel, m, cut)
     one = step.delay + step.round_trip / 2
