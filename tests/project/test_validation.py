@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from helpers.networks import pipeline_trace
 from helpers.places import DATA, ROOT, needs_data
 
 FOLDER = ROOT / "experiments" / "validation"
@@ -183,3 +184,49 @@ def test_every_other_choice_names_what_a_description_takes(module):
     for source, choices in describe.OTHERS.items():
         takes = describe.SOURCES[source].__kwdefaults__ or {}
         assert {name for choice in choices.values() for name in choice} <= set(takes), source
+
+
+# --- how rows are simulated ------------------------------------------------------------------------------------------
+
+
+def given(**fields):
+    trace = pipeline_trace([4e6, 4e6], [8e6, 8e6], [0])
+    return {
+        "trace": trace,
+        "cluster": "flat(2, bandwidth='1 GB/s', latency=0, device='a100-80gb')",
+        "planner": "uniform",
+    } | fields
+
+
+def test_devices_are_slower_by_the_part_of_the_iteration_that_they_are_busy(module):
+    """Two stages of 12 ms and m microbatches: each is busy for m of m + 1 times."""
+    simulate = module("simulating").simulate
+    for count in (1, 3, 7):
+        plain, slow = (simulate(given(microbatches=count, sustained=factor)).seconds for factor in (1.0, 1.5))
+        assert plain == pytest.approx((count + 1) * 12e-3)
+        assert slow / plain == pytest.approx(1 + 0.5 * count / (count + 1), rel=1e-6)
+
+
+def test_what_needs_more_memory_than_there_is_is_refused_by_row(module, monkeypatch):
+    def fails(**_):
+        raise MemoryError
+
+    simulating = module("simulating")
+    monkeypatch.setattr(simulating.ps, "simulate", fails)
+    assert "memory" in simulating.simulate(given()).refused
+
+
+def test_rows_that_a_choice_leaves_as_they_are_are_not_simulated_again(module):
+    run, tables = module("run"), module("tables")
+    rows = {row["id"]: row for row in tables.read("megatron_published")}
+    differs = {name: run._differs("megatron_published", row, {"microbatch": 2}) for name, row in rows.items()}
+    assert {differs[name] for name, row in rows.items() if row["microbatch"]} == {False}
+    assert differs["selene_jan2021_1.7B"] is True
+
+
+def test_what_calibrates_a_round_is_not_scored_under_any_choice(module):
+    run, tables = module("run"), module("tables")
+    for choice in (run.RULE, {"calibrated": "largest"}):
+        for row in tables.read("mlperf"):
+            if row["id"] == run.base_of(row, choice):
+                assert run.line_of("mlperf", row, choice).refused == "calibrates its round"
