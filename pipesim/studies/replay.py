@@ -9,6 +9,7 @@ from pipesim.analysis.joint_samples import draw_of
 from pipesim.base.errors import InputError
 from pipesim.core import limits
 from pipesim.core.limits import HostMemory
+from pipesim.core.program import Program
 from pipesim.engines import by_name
 from pipesim.lowering import Setup, lower, redraw
 
@@ -61,11 +62,18 @@ def replay(  # noqa: PLR0917 - what is drawn, how, on which engine
     3
     """
     check_replay(setup, iterations, seed, jitter, host_memory, draw)
+    for drawn in drawn_programs(setup, iterations, seed, jitter, draw):
+        yield metrics.iteration_time(by_name.run(drawn, engine))
+
+
+def drawn_programs(
+    setup: Setup, iterations: int, seed: int = 0, jitter: float = 0.0, draw: str | None = None
+) -> Iterator[Program]:
+    """The program of one iteration after the other, with times drawn as in `replay`."""
     program, (shared, _) = lower(setup), draw_of(setup.costs, draw)
     for number in range(iterations):
-        child = np.random.SeedSequence(seed, spawn_key=(number,))
-        drawn = redraw(program, setup, rng=np.random.default_rng(child), jitter=jitter, draw=shared)
-        yield metrics.iteration_time(by_name.run(drawn, engine))
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
+        yield redraw(program, setup, rng=rng, jitter=jitter, draw=shared)
 
 
 def replay_statistics(seconds: Iterable[float], seed: int = 0) -> dict[str, float]:

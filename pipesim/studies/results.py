@@ -8,7 +8,7 @@ from typing import Any
 
 from pipesim.analysis import bounds, metrics
 from pipesim.analysis.joint_samples import draw_of
-from pipesim.analysis.ledger import Ledger, ledger
+from pipesim.analysis.ledger import Ledger, ledger, mean_data
 from pipesim.base import serialisation
 from pipesim.base.moved import renamed, warn_renamed
 from pipesim.core.cluster import Cluster
@@ -23,8 +23,10 @@ from pipesim.studies import certified, setups, sources
 from pipesim.studies.origins import headline
 from pipesim.studies.performance import Performance, performance_of, tokens_of
 from pipesim.studies.remedies import remedies
-from pipesim.studies.replay import check_replay, replay, replay_statistics
+from pipesim.studies.replay import check_replay, drawn_programs, replay, replay_statistics
 from pipesim.studies.simulation import PLANNING, Simulation, simulation_of, takes_fields, with_defaults
+
+LEDGERS = 20  # drawn iterations of which there is a ledger
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +117,17 @@ class SimulationResult:
         engine = "auto" if self.simulation is None else self.simulation.engine
         return ledger(self.timeline.program, lambda program: by_name.run(program, engine).makespan)
 
+    @cached_property
+    def replay_ledger(self) -> dict[str, Any] | None:
+        """The mean ledger of the first drawn iterations: stragglers, and waiting for the slowest of the replicas."""
+        chosen = self.simulation
+        if chosen is None or chosen.iterations is None:
+            return None
+        count = min(chosen.iterations, LEDGERS)
+        programs = drawn_programs(self.setup, count, chosen.seed, chosen.jitter, chosen.draw)
+        found = [ledger(each, lambda one: by_name.run(one, chosen.engine).makespan) for each in programs]
+        return {"iterations": count, **mean_data(found)}
+
     def search_bounds(self) -> None:
         """Compute the certified bounds and the time without contention now, and not when they are read."""
         _ = self.bound, self.schedule_bound, self.channel_time
@@ -151,6 +164,8 @@ class SimulationResult:
             found["ledger"] = self.ledger.as_data()
         if self.replay is not None:
             found["replay"] = dict(self.replay)
+            if ledger:
+                found["replay"]["ledger"] = self.replay_ledger
         if self.simulation is not None:
             found["simulation"] = self.simulation.as_data()
         return found

@@ -76,3 +76,17 @@ def test_figures_files_and_summaries_take_a_result_or_its_timeline(tmp_path):
         assert (tmp_path / name).read_bytes() == (tmp_path / f"of_timeline_{name}").read_bytes()
     ps.plot.gantt_grid({"one": result, "two": result.timeline}, tmp_path / "grid.png")
     assert (tmp_path / "grid.png").stat().st_size
+
+
+def test_drawn_iterations_have_a_ledger_with_the_wait_for_the_slowest_replica():
+    """The iteration with median times has none: its replicas are equal."""
+    result = results.simulate(
+        "bert-large", 'flat(4, bandwidth="100GB/s")', pipeline=2, data=2, microbatches=8, iterations=30, jitter=0.3,
+        draw="microbatch",
+    )  # fmt: skip
+    data = result.as_data(ledger=True)
+    assert "replicas" not in {line["cause"] for line in data["ledger"]["lines"]}
+    lines = {line["cause"]: line for line in data["replay"]["ledger"]["lines"]}
+    assert lines["replicas"]["seconds"] > 0
+    assert sum(line["share"] for line in lines.values()) == pytest.approx(1)
+    assert results.simulate("bert-large", 'flat(2, bandwidth="1GB/s")').replay_ledger is None

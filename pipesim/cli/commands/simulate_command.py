@@ -65,7 +65,7 @@ def simulate(
             result.search_bounds()
     if ledger:
         with options.busy("removing causes", quiet=as_json):
-            _ = result.ledger
+            _ = result.ledger, result.replay_ledger
     outputs.write(result.timeline, quiet=as_json)
     if as_json:
         options.echo_json(result.as_data(bound=bound, ledger=ledger))
@@ -112,5 +112,7 @@ def _print(result: "SimulationResult", *, bound: bool, ledger: bool, verified: b
         click.echo(f"\n{text.gantt(result.timeline)}")
     if result.replay is not None:
         click.echo(f"\niterations with varying times\n{text.statistics(result.replay)}")
+    if ledger and result.replay_ledger is not None:
+        click.echo(f"\nmean of the first {result.replay_ledger['iterations']}\n{text.ledger(result.replay_ledger)}")
     if verified:
         click.echo("\nverified: the timeline obeys every rule of the simulation")
