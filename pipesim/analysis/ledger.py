@@ -19,6 +19,7 @@ line of a cause is by how much the step becomes shorter. What is left at the end
 A line may be negative: with less work, tasks that wait for each other can come in a worse order.
 """
 
+import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -277,30 +278,48 @@ class Removal:
         return self.program.lane_speeds
 
     @cached_property
+    def _rows(self) -> dict[tuple[int, int], list[Ints]]:
+        """For each stage and kind the actions of each of its lanes, in their order."""
+        program, rows = self.program, self._in_order
+        order = np.lexsort((np.arange(len(rows)), program.lane[rows], program.kind[rows], program.stage[rows]))
+        rows = rows[order]
+        keys = np.stack([program.stage[rows], program.kind[rows], program.lane[rows]])
+        starts = np.flatnonzero((np.diff(keys, axis=1) != 0).any(axis=0)) + 1
+        found: dict[tuple[int, int], list[Ints]] = {}
+        for part in np.split(rows, starts) if len(rows) else ():
+            found.setdefault((int(program.stage[part[0]]), int(program.kind[part[0]])), []).append(part)
+        return found
+
+    @cached_property
     def _replicas(self) -> dict[bytes, tuple[Ints, dict[int, Speeds], int]]:
         """Durations and speeds of lanes with each replica in place of all, and how many replicas are alike."""
         found: dict[bytes, tuple[Ints, dict[int, Speeds], int]] = {}
-        for number in range(max(map(len, self._lanes.values()), default=1)):
+        for number in range(1 if self._are_alike else max(map(len, self._lanes.values()), default=1)):
             duration, speeds = self._all_as(number)
-            key = duration.tobytes() + repr(sorted(speeds.items())).encode()
+            key = hashlib.blake2b(duration.tobytes() + repr(sorted(speeds.items())).encode()).digest()
             found[key] = (duration, speeds, found[key][2] + 1 if key in found else 1)
         return found
+
+    @property
+    def _are_alike(self) -> bool:
+        """Whether all replicas of each stage have the same durations, and no lane has a speed of its own."""
+        duration = self.program.duration
+        return not self._speeds and all(
+            np.array_equal(duration[lanes[0]], duration[rows]) for lanes in self._rows.values() for rows in lanes[1:]
+        )
 
     def _all_as(self, number: int) -> tuple[Ints, dict[int, Speeds]]:
         """Durations and speeds of lanes if all replicas were as this one; of stages that have fewer, as one of them."""
         program, duration, speeds = self.program, self.program.duration.copy(), dict(self._speeds)
-        if all(len(lanes) == 1 for lanes in self._lanes.values()):
+        if self._are_alike or all(len(lanes) == 1 for lanes in self._lanes.values()):
             return duration, speeds
-        stage, kind, lane = (column[self._in_order] for column in (program.stage, program.kind, program.lane))
-        for n, lanes in self._lanes.items():
-            chosen = int(lanes[number % len(lanes)])
-            for each in STRAGGLERS.values():
-                mine = (stage == n) & (kind == each)
-                taken = program.duration[self._in_order[mine & (lane == chosen)]]
-                for other in lanes.tolist() if len(taken) else ():
-                    rows = self._in_order[mine & (lane == other)]
-                    duration[rows] = taken[np.minimum(np.arange(len(rows)), len(taken) - 1)]
-            for other in lanes.tolist():
+        for lanes in self._rows.values():
+            taken = program.duration[lanes[number % len(lanes)]]
+            for rows in lanes:
+                duration[rows] = taken[np.minimum(np.arange(len(rows)), len(taken) - 1)]
+        for of_stage in self._lanes.values():
+            chosen = int(of_stage[number % len(of_stage)])
+            for other in of_stage.tolist():
                 speeds.pop(other, None)
                 if chosen in self._speeds:
                     speeds[other] = self._speeds[chosen]
