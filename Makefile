@@ -24,8 +24,8 @@ help:            ## list the targets
 demo: $(DEMO)    ## plan, replay, Gantt chart and comparison on bundled traces, into demo/
 	$(BIN)/pipesim demo --output demo
 
-test: lint       ## lint and types, then all tests, those of check among them
-	$(BIN)/python -m pytest -n auto --dist worksteal
+test: lint       ## lint and types, then all tests but those of docs, those of check among them
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not docs'
 
 test-torch: $(TORCH)/.installed  ## the recorders' tests, with PyTorch, in an environment of their own
 	$(TORCH)/bin/python -m pytest tests/with_torch
@@ -49,8 +49,9 @@ fuzz: $(STAMP)   ## drawn input of many sorts for an hour (MINUTES=5: for five),
 pages: $(STAMP)  ## update the outputs that the README and docs/ show; read the diff
 	PYTHONPATH=tests $(BIN)/python -m helpers.pages README.md $$(find docs -name '*.md')
 
-docs: $(SITE)    ## the documentation as a site, into site/: guides, semantics, API and command reference
+docs: $(SITE)    ## the documentation as a site, into site/, then the tests that run long pages and notebooks
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	$(BIN)/python -m pytest -n auto --dist worksteal -m docs tests/project
 	@echo "site/index.html"
 
 lists: $(STAMP)  ## update the lists of names in README.md and docs/, after adding a planner, a schedule, ...

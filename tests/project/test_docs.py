@@ -30,14 +30,31 @@ def part_of_site(name):
     return module
 
 
-each_page = pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT / "docs")))
+# Pages that run for more than a second: `make docs` runs them.
+LONG = {
+    "guides/figures-for-a-paper.md",
+    "guides/sweep-on-a-cluster.md",
+    "guides/train-a-large-model.md",
+    "guides/your-own-trace.md",
+}
+each_page = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.docs if name in LONG else ())
+        for name in (str(page.relative_to(ROOT / "docs")) for page in DOCS)
+    ],
+)
 each_file = pytest.mark.parametrize("page", EVERY, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 @each_page
-def test_what_a_page_shows_is_what_happens(page, tmp_path):
+def test_what_a_page_shows_is_what_happens(name, tmp_path):
     available = ["dask"] if importlib.util.find_spec("distributed") else []
-    pages.run(page.read_text(encoding="utf-8"), tmp_path, *available)
+    pages.run((ROOT / "docs" / name).read_text(encoding="utf-8"), tmp_path, *available)
+
+
+def test_pages_that_run_long_are_there():
+    assert {str(page.relative_to(ROOT / "docs")) for page in DOCS} >= LONG
 
 
 def test_the_large_model_of_the_readme_is_that_of_its_guide():

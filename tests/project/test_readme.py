@@ -7,6 +7,8 @@ import csv
 import json
 import re
 
+import pytest
+
 from helpers import pages
 from helpers.places import ROOT
 from pipesim.studies import comparison
@@ -20,6 +22,7 @@ def section(title):
     return README.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
+@pytest.mark.docs
 def test_what_the_readme_shows_is_what_happens(tmp_path):
     assert pages.run(README, tmp_path) >= 7
     assert (tmp_path / "gantt.png").stat().st_size > 0
