@@ -4,12 +4,15 @@
 
 What a stage holds is linear in its layers: bytes of parameters, gradients and optimizer state, and activations of as
 many microbatches as the schedule of the plan before kept at its peak. Among cuts with which all stages fit, those are
-taken whose slowest stage is fastest. A device with several stages gives each the part of its memory that it has in the
+taken whose slowest stage is fastest. Where no plan with as many replicas in every stage fits, a few are tried with more
+in one stage, and with devices in the order of their memory; of those that fit, the one whose slowest stage is fastest
+is taken. A device with several stages gives each the part of its memory that it has in the
 plan before. Whatever is returned has been ordered, and fits exactly.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, islice, product
 
 import numpy as np
 
@@ -23,6 +26,7 @@ from pipesim.lowering.memory import byte_factors, excess, held_at_peak, most_kep
 from pipesim.lowering.recompute import recomputation_of
 
 _ROUNDS = 6  # of cuts, until capacities are right for the order that they lead to
+_UNEVEN = 32  # plans with stages of different numbers of replicas, or with devices in another order
 _HALVINGS = 60  # of the interval that has the seconds of the slowest stage
 
 Ordered = Callable[[Plan], Setup]
@@ -61,6 +65,7 @@ def _candidates(
             made = _made(ordered, plan)
             yield made
             yield None if made is None else _recut(made, ordered, bounds)
+        yield _fastest_uneven(setup, ordered, bounds)
 
 
 def _made(ordered: Ordered, plan: Plan) -> Setup | None:
@@ -75,6 +80,8 @@ def _changed(before: Plan, after: Plan) -> str:
     """What differs, as a note on a result."""
     if before.replication != after.replication or before.devices != after.devices:
         shape = f"{len(after.stages)} stages with replicas {_listed(after.replication)}"
+        if after.devices != tuple(name for name in before.devices if name in after.devices):
+            shape += ", devices in the order of their memory,"
         return f"the plan of {before.planner} does not fit in memory; {shape} are used in its place, which fit"
     moved = f"its cuts {_listed(before.cuts)} were moved to {_listed(after.cuts)}, which fit"
     return f"the plan of {before.planner} does not fit in memory; {moved}"
@@ -227,3 +234,51 @@ def _fewer_replicas(plan: Plan, bounds: Ints) -> Iterator[Plan]:
         used = {name for stage in stages for name in stage.devices}
         teams = tuple(team for team in plan.teams if team[0] in used)
         yield replace(plan, stages=stages, teams=teams, objective_s=None)
+
+
+def _fastest_uneven(setup: Setup, ordered: Ordered, bounds: Ints) -> Setup | None:
+    """Of the uneven plans that fit, as they are or with other cuts, the one whose slowest stage is fastest."""
+    fitting = []
+    for plan in islice(_uneven(setup, bounds), _UNEVEN):
+        made = _made(ordered, plan)
+        if made is not None and not fits(made):
+            made = _recut(made, ordered, bounds)
+        if made is not None and fits(made):
+            fitting.append(made)
+    return min(fitting, key=_pace, default=None)
+
+
+def _pace(setup: Setup) -> float:
+    """Seconds of a microbatch on the slowest stage, shared by its replicas."""
+    plan = setup.plan
+    sums = (float(each[one.start : one.stop].sum()) for each, one in zip(_seconds(setup), plan.stages, strict=True))
+    shared = plan.replication if plan.replicas == "whole" else [1] * len(plan.stages)
+    return max(seconds / replicas for seconds, replicas in zip(sums, shared, strict=True))
+
+
+def _uneven(setup: Setup, bounds: Ints) -> Iterator[Plan]:
+    """Plans of all devices with as many replicas in every stage as possible, and with all that are left in one stage.
+
+    Devices in their order, by falling and by rising memory; plans that `_fewer_replicas` has are left out.
+    """
+    plan, units = setup.plan, len(bounds) - 1
+    memory = {name: setup.cluster.device(name).memory for name in plan.devices}
+    falling = sorted(plan.devices, key=lambda name: -memory[name])
+    orders = dict.fromkeys((plan.devices, tuple(falling), tuple(reversed(falling))))
+    if len(set(memory.values())) == 1:
+        orders = {plan.devices: None}
+    for order, count in product(orders, range(2, min(len(plan.devices), units) + 1)):
+        each, rest = divmod(len(order), count)
+        spread = tuple(each + (n < rest) for n in range(count))
+        heavy = (tuple(len(order) - count + 1 if n == at else 1 for n in range(count)) for at in range(count))
+        for sizes in dict.fromkeys((spread, *heavy)):
+            if len(set(sizes)) > 1 or order != plan.devices:
+                yield _with_replicas(plan, order, sizes, bounds)
+
+
+def _with_replicas(plan: Plan, order: Sequence[str], sizes: Sequence[int], bounds: Ints) -> Plan:
+    """Stages of so many devices each, in this order; units are divided evenly."""
+    count, units = len(sizes), len(bounds) - 1
+    ends, at = [0, *accumulate(sizes)], [int(bounds[n * units // count]) for n in range(count + 1)]
+    stages = tuple(Stage(at[n], at[n + 1], tuple(order[ends[n] : ends[n + 1]])) for n in range(count))
+    return replace(plan, stages=stages, objective_s=None)

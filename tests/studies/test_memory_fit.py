@@ -84,3 +84,51 @@ def test_plans_and_comparisons_fit_as_simulations_do():
     assert ps.make_plan(*SMALL, "dapple", microbatches=16) == ps.make_setup(*SMALL, "dapple", microbatches=16).plan
     (row,) = ps.compare(*SMALL, ["dapple"], ["one_f_one_b"], microbatches=16)
     assert row.result.fits_memory
+
+
+MB = 10**6
+
+
+def two_layers(first_stash=120 * MB, first_parameters=MB, second_parameters=20 * MB):
+    """A layer that keeps much and one of many parameters, which take 8 bytes each: fp16 with Adam."""
+    layers = {
+        "layer": [0, 1], "name": ["wide", "deep"], "forward_s": [1e-3, 1e-3], "backward_s": [2e-3, 2e-3],
+        "output_bytes": [MB, MB], "parameter_bytes": [first_parameters, second_parameters],
+        "stash_bytes": [first_stash, MB],
+    }  # fmt: skip
+    return ps.Trace("two", "by hand", 1, layers, precision="fp16")
+
+
+@pytest.mark.parametrize("planner", ["dapple", "alpa", "spp"])
+def test_stages_of_different_numbers_of_replicas_are_tried_where_equal_ones_do_not_fit(planner):
+    """One stage: 208 MB on each of three devices. Two of one device: 248 MB on the first, which keeps two microbatches.
+    With two replicas of the first stage 128 MB and 161 MB.
+    """
+    cluster = 'flat(3, bandwidth="25GB/s", device="any", memory="200MB")'
+    setup = ps.make_setup(two_layers(), cluster, planner, microbatches=4)
+    assert setup.plan.replication == (2, 1)
+    assert peak_memory(setup).tolist() == [128 * MB, 128 * MB, 161 * MB]
+    (note,) = setup.notes
+    assert (
+        note
+        == f"the plan of {planner} does not fit in memory; 2 stages with replicas 2, 1 are used in its place, which fit"
+    )
+
+
+def test_devices_are_tried_in_the_order_of_their_memory():
+    """The first stage keeps two microbatches, 248 MB, and the second device alone has as many."""
+    devices = ps.Device("small", "any", memory=170 * MB), ps.Device("large", "any", memory=300 * MB)
+    cluster = ps.Cluster("two sizes", devices, (ps.Link("small", "large", bandwidth=25e9),))
+    kept = ps.make_setup(two_layers(), cluster, "pipedream", microbatches=4, fit=False)
+    assert not fits(kept)
+    setup = ps.make_setup(two_layers(), cluster, "pipedream", microbatches=4)
+    assert [stage.devices for stage in setup.plan.stages] == [("large",), ("small",)]
+    assert fits(setup)
+    assert "devices in the order of their memory" in setup.notes[0]
+
+
+def test_where_no_uneven_plan_fits_either_the_plan_is_as_before():
+    cluster = 'flat(3, bandwidth="25GB/s", device="any", memory="100MB")'
+    setup = ps.make_setup(two_layers(), cluster, "pipedream", microbatches=4)
+    assert setup.notes == ()
+    assert setup.plan == ps.make_setup(two_layers(), cluster, "pipedream", microbatches=4, fit=False).plan
