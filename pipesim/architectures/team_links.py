@@ -83,6 +83,7 @@ def _in_turn(items: list[Any]) -> list[tuple[Any, Any]]:
 
 def _inside(cluster: Cluster, group: list[str]) -> float:
     """Bytes/s that each of the group can send to the others over all its links together; the least of the group."""
+    cluster.find_routes((a, b) for a in group for b in group if a != b)
     leaving = {name: _ways_out(cluster, name, group) for name in group}
     users = Counter(medium for ways in leaving.values() for medium in ways)
     return min(sum(rate / users[medium] for medium, rate in ways.items()) for ways in leaving.values())

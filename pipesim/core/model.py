@@ -110,7 +110,7 @@ class Model:
             return self.cut_bytes
         return self._crossing([layer.output_bytes * layer.has_gradient for layer in self.layers])
 
-    @property
+    @cached_property
     def is_partly_frozen(self) -> bool:
         """Whether any layer has parameters that are not trained."""
         return any(layer.frozen_bytes or not layer.has_gradient for layer in self.layers)

@@ -23,7 +23,8 @@ OPTIMIZER_STATE_OTHERWISE = 2.0
 
 def static_memory(setup: Setup) -> Ints:
     """Parameters, gradients and optimizer state of all stages on each GPU of a rank, and what the framework holds."""
-    held = [sum(stage_bytes(setup, n) for n in stages) for stages in setup.plan.chunks]
+    each = [stage_bytes(setup, n) for n in range(len(setup.plan.stages))]
+    held = [sum(each[n] for n in stages) for stages in setup.plan.chunks]
     return np.rint(np.array(held) + setup.options.reserve + setup.options.workspace).astype(np.int64)
 
 
@@ -76,7 +77,8 @@ def action_memory(setup: Setup, slot: Ints) -> tuple[Ints, Ints]:
 
 def peak_memory(setup: Setup) -> Ints:
     """The peak bytes of each rank: what `analysis.metrics.peak_memory` finds on its timeline, which this needs not."""
-    steps = [sum(step_bytes(setup, n) for n in stages) for stages in setup.plan.chunks]
+    each = [step_bytes(setup, n) for n in range(len(setup.plan.stages))]
+    steps = [sum(each[n] for n in stages) for stages in setup.plan.chunks]
     return static_memory(setup) + np.maximum(most_kept(setup), np.array(steps, np.int64))
 
 

@@ -66,7 +66,7 @@ def simulate(
     if ledger:
         with options.busy("removing causes", quiet=as_json):
             _ = result.ledger, result.replay_ledger
-    outputs.write(result.timeline, quiet=as_json)
+    outputs.write(result, quiet=as_json)
     if as_json:
         options.echo_json(result.as_data(bound=bound, ledger=ledger))
     else:

@@ -7,7 +7,7 @@ from pipesim.base.settings import setting
 from pipesim.cli import options
 
 if TYPE_CHECKING:
-    from pipesim.core.timeline import Timeline
+    from pipesim.core.timeline import Simulated, Timeline
     from pipesim.display.figures import TaskGroups
 
 
@@ -29,13 +29,15 @@ class TimelineOutputs:
         options.check_given("without --gantt", is_there=bool(self.gantt), without=("links", "critical"))
         options.check_outputs(pictures=[self.gantt, self.memory_plot, self.links_plot], exports=self.output)
 
-    def write(self, timeline: "Timeline", groups: "TaskGroups | None" = None, *, quiet: bool) -> None:
+    def write(self, simulated: "Timeline | Simulated", groups: "TaskGroups | None" = None, *, quiet: bool) -> None:
         """Draw and write what was asked for; tasks in the colours of their groups, where there are any."""
         if not (self.gantt or self.memory_plot or self.links_plot or self.output):
             return
         from pipesim.analysis import metrics
+        from pipesim.core.timeline import timeline_of
         from pipesim.display import figures, timeline_files
 
+        timeline = timeline_of(simulated)
         if self.gantt:
             critical = metrics.critical_path(timeline).tasks if self.critical else None
             figures.gantt(timeline, self.gantt, links=self.links, critical=critical, groups=groups)
