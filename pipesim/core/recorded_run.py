@@ -191,7 +191,8 @@ class RecordedRun:
     def of_steps(self, positions: Ints) -> "RecordedRun":
         """Only these steps, which are then at positions 0, 1, ... in rising order."""
         wanted = np.unique(np.asarray(positions, np.int64))
-        columns = _columns(self, np.isin(self.step, wanted))
+        bounds = np.searchsorted(self.step, np.stack([wanted, wanted + 1]))  # steps are one after the other
+        columns = _columns(self, np.concatenate([np.arange(*pair) for pair in bounds.T.tolist()]))
         columns["step"] = np.searchsorted(wanted, columns["step"])
         return replace(self, steps=tuple(self.steps[at] for at in wanted.tolist()), **columns)
 
@@ -205,7 +206,7 @@ class RecordedRun:
         return f"{self.stage[row]}{LETTERS[kind]}{microbatch} {on}"
 
 
-def _columns(run: RecordedRun, rows: Bools) -> dict[str, Any]:
+def _columns(run: RecordedRun, rows: Bools | Ints) -> dict[str, Any]:
     """The columns of these operations, their matches numbered from 0."""
     columns = {name: getattr(run, name)[rows] for name in _PER_OPERATION}
     matched = columns["match"] >= 0

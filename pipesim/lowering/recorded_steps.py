@@ -101,7 +101,7 @@ def _tolerance(run: RecordedRun) -> Ints:
 
 def recorded_step(run: RecordedRun, position: int, asynchronous_rows: Bools | None = None) -> RecordedStep:
     """A step of a run as a program; `asynchronous_rows` of the whole run, where they are known already."""
-    rows = run.step == position
+    rows = slice(*np.searchsorted(run.step, [position, position + 1]).tolist())
     found = asynchronous(run) if asynchronous_rows is None else asynchronous_rows
     step = run.of_steps(np.array([position]))
     tasks, post, needs = _tasks(step, found[rows])

@@ -37,6 +37,7 @@ _KINDS = {
 }
 AS_RECORDED = "as recorded"
 _SEARCHES = {"auto", "exact", "list_schedule"}  # whose orders depend on times
+_COMPILED = 50_000  # operations of all steps
 _MOST_ACTIONS = 20_000  # of a schedule that is compared with those of all schedulers
 
 
@@ -67,6 +68,8 @@ class ReplayedRun:
 def replayed(run: RecordedRun, engine: str = "auto") -> ReplayedRun:
     """Every step simulated with its own operations."""
     overlaps = asynchronous(run)
+    if engine == "auto" and len(run) > _COMPILED:
+        engine = "compiled"  # each step is small, and all of them together pay for compiling
     steps, used = list[ReplayedStep](), engine
     for position in range(len(run.steps)):
         step = recorded_step(run, position, overlaps)

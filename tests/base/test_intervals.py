@@ -73,3 +73,16 @@ def test_a_union_covers_the_same_time_with_intervals_that_do_not_touch(rows):
 def test_each_label_covers_the_time_of_its_own_intervals():
     label, start, end = np.array([[2, 0, 2, 2], [0, 5, 3, 10], [4, 9, 6, 11]])
     assert covered_by_label(label, start, end, 4).tolist() == [4, 0, 7, 0]
+
+
+def test_times_covered_by_label_are_the_same_on_one_axis_and_one_by_one():
+    rng = np.random.default_rng(3)
+    label, start = rng.integers(0, 7, 200), rng.integers(0, 1000, 200)
+    end = start + rng.integers(0, 60, 200)
+    one_by_one = [covered(start[label == at], end[label == at]) for at in range(9)]
+    assert covered_by_label(label, start, end, 9).tolist() == one_by_one
+    far = end.copy()
+    far[0] += 2**61
+    large = covered_by_label(label, start, far, 9)
+    assert large[label[0]] > 2**60
+    assert np.delete(large, label[0]).tolist() == np.delete(one_by_one, label[0]).tolist()
