@@ -33,8 +33,8 @@ from pipesim.core.scenario import STEADY, Speeds, finish_time
 from pipesim.core.sharing import SHARING_RULES, SHARINGS, Sharing, SharingRule
 
 Value = TypeVar("Value", Ints, Floats)
-Transfers = Literal["eager", "rendezvous", "blocking", "paired", "sequential"]
-TRANSFERS: tuple[Transfers, ...] = ("eager", "rendezvous", "blocking", "paired", "sequential")
+Transfers = Literal["eager", "rendezvous", "blocking", "paired", "sequential", "posted"]
+TRANSFERS: tuple[Transfers, ...] = ("eager", "rendezvous", "blocking", "paired", "sequential", "posted")
 
 KINDS = ("forward", "backward", "input", "weight", "optimizer", "activation", "gradient", "all_reduce", "all_gather")
 LETTERS = "FBIWO><AG"

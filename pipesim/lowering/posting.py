@@ -1,6 +1,8 @@
 """What a transfer and its ends wait for, as frameworks post sends and receives.
 
 eager        a transfer starts when its tensor is there; its consumer waits for it
+posted       the receive is posted ahead: when the receiver has done what it does before the sender's send, in a dry
+             run in which each action takes a turn (PyTorch, with several stages on each rank)
 rendezvous   the receive is posted when the receiver has done all that comes before the consumer
 blocking     as rendezvous, and the sender goes on only when the message has gone; sends and receives that meet
              between two computations are posted together, as batched sends and receives are (Megatron-LM, PyTorch)
@@ -14,7 +16,7 @@ sequential   as blocking, one message after the other on each device: those that
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.base.arrays import Ints
+from pipesim.base.arrays import Ints, Ragged
 from pipesim.core.program import GRADIENT
 from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, Schedule
 from pipesim.lowering.setup import Setup
@@ -31,6 +33,10 @@ def connect(  # noqa: PLR0917 - columns of messages
     tasks.needs += [(transfer, producer), (consumer, transfer)]
     if setup.options.transfers == "eager":
         return
+    if setup.options.transfers == "posted":
+        after = _posted_after(setup.schedule, producer, consumer)
+        tasks.needs.append((transfer[after >= 0], after[after >= 0]))
+        return
     starts = setup.schedule.starts
     has_before = ~np.isin(consumer, starts[:-1])
     tasks.needs.append((transfer[has_before], consumer[has_before] - 1))
@@ -40,6 +46,35 @@ def connect(  # noqa: PLR0917 - columns of messages
     tasks.needs.append((after[has_after], transfer[has_after]))
     if setup.options.transfers == "sequential":
         _one_after_the_other(tasks, setup, transfer, producer, consumer, kind)
+
+
+def _posted_after(schedule: Schedule, producer: Ints, consumer: Ints) -> Ints:
+    """For each message the action after which its receive is posted, -1 for none.
+
+    As PyTorch's `_add_send_recv` places them: rank after rank does its next action if all that this needs has been
+    sent, and each send places its receive after what the receiver has done until then.
+    """
+    count = len(schedule)
+    sent, wanted = Ragged.of_pairs(len(schedule.rank), producer, np.arange(len(producer))), [0] * len(schedule.rank)
+    for action in consumer.tolist():
+        wanted[action] += 1
+    starts, found = schedule.starts.tolist(), np.full(len(producer), -1, np.int64)
+    at, paired, receiver = starts[:count], schedule.paired.tolist(), schedule.rank[consumer].tolist()
+    moved = True
+    while moved:
+        moved = False
+        for rank in range(count):
+            first = at[rank]
+            if first == starts[rank + 1] or wanted[first]:
+                continue
+            last, moved = first + paired[first], True
+            at[rank] = last + 1
+            for row in sent[last].tolist():
+                wanted[int(consumer[row])] -= 1
+                to = receiver[row]
+                if at[to] > starts[to]:
+                    found[row] = at[to] - 1
+    return found
 
 
 def _next_on_lane(tasks: Tasks, setup: Setup, action: Ints) -> tuple[Ints, NDArray[np.bool_]]:

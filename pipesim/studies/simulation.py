@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-TRANSFERS = ("eager", "rendezvous", "blocking", "paired", "sequential")
+TRANSFERS = ("eager", "rendezvous", "blocking", "paired", "sequential", "posted")
 RECOMPUTES = ("none", "full", "selective")
 SCALINGS = ("recorded", "linear")
 GRANULARITIES = ("block", "layer")

@@ -43,6 +43,37 @@ def test_messages_that_are_posted_together_overlap_where_links_are_full_duplex()
     assert simulated("blocking").makespan < simulated("sequential").makespan
 
 
+# What PyTorch 2.13.0 writes for its Interleaved1F1B of two ranks, two chunks and four microbatches (`compute_comms`).
+COMMS = """
+0F0,0SEND_F0,2RECV_F0,0F1,0SEND_F1,2RECV_F1,2F0,2SEND_F0,2F1,2SEND_F1,2RECV_B0,0F2,0SEND_F2,2B0,2SEND_B0,2RECV_B1,0F3,0SEND_F3,
+2RECV_F2,2B1,2SEND_B1,0RECV_B0,2F2,2SEND_F2,2RECV_F3,0B0,0RECV_B1,2F3,2SEND_F3,0B1,2RECV_B2,2B2,2SEND_B2,2RECV_B3,2B3,2SEND_B3,
+0RECV_B2,0B2,0RECV_B3,0B3
+1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,3RECV_F0,3F0,3RECV_F1,3B0,3SEND_B0,1RECV_F2,3F1,1RECV_B0,3B1,3SEND_B1,1RECV_F3,1F2,
+1SEND_F2,1RECV_B1,1B0,1SEND_B0,3RECV_F2,1F3,1SEND_F3,1B1,1SEND_B1,3RECV_F3,3F2,3B2,3SEND_B2,1RECV_B2,3F3,3B3,3SEND_B3,1RECV_B3,
+1B2,1SEND_B2,1B3,1SEND_B3
+"""
+
+
+def test_receives_that_are_posted_ahead_are_where_pytorch_posts_them():
+    program = posted(interleaved, "posted", 2, 4, 2)
+    names = [f"{program.stage[t]}{'FB'[program.kind[t]]}{program.microbatch[t]}" for t in range(32)]
+    ranks = COMMS.strip().replace(",\n", ",").split("\n")
+    for task in range(32, len(program)):
+        forward, stage = program.kind[task] == ACTIVATION, int(program.stage[task])
+        to = stage + (1 if forward else -1)
+        cells = ranks[to % 2].split(",")
+        receive = cells.index(f"{to}RECV_{'F' if forward else 'B'}{program.microbatch[task]}")
+        before = [cell for cell in cells[:receive] if "_" not in cell][-1:]
+        made = f"{stage}{'F' if forward else 'B'}{program.microbatch[task]}"
+        assert {names[need] for need in program.needs[task]} == {made, *before}
+
+
+def test_receives_that_are_posted_ahead_hold_up_less_than_those_right_before_their_actions():
+    ends = [compiled.run(posted(interleaved, how, 4, 8, 2)).makespan for how in ("eager", "posted", "rendezvous")]
+    assert ends == sorted(ends)
+    assert ends[1] < ends[2]
+
+
 def test_each_way_of_posting_takes_at_least_as_long_as_the_less_strict_one():
     spans = [simulated(how).makespan for how in ("eager", "rendezvous", "blocking", "sequential")]
     assert spans == sorted(spans)

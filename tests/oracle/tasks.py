@@ -5,7 +5,7 @@ Names are what people see on a timeline: ("F", stage, microbatch, device), (">",
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -87,7 +87,7 @@ class _Builder:
         self.tasks = {}
         self.lanes = {device: [] for device in self.devices}
         self.cell_of = {name: cell for row in self.rows.values() for cell in row for name in cell}
-        self.places, self.named, self.made_and_read = {}, {}, []
+        self.places, self.named, self.made_and_read, self.sent = {}, {}, [], []
         self.gaps = defaultdict(list)  # (device, place on it) -> messages there, with what orders them
         whole = all(size.denominator == 1 for size in recorded.output)  # then sums are exact in floating point too
         self.largest = Fraction(0) if whole else sum(recorded.output, Fraction(0))
@@ -188,8 +188,25 @@ class _Builder:
                     if 0 <= sender < len(self.plan.stages):
                         for source in self._holders(sender, m):
                             self._hand_over(blocks, (kind, n, m, device), sender, source)
+        if self.options.transfers == "posted":
+            self._post_ahead()
         if self.options.sharing == "channel":
             self._add_blocks(blocks)
+
+    def _post_ahead(self) -> None:
+        """Each receive stands where its send does, when all ranks do one cell after the other in turn."""
+        left = {device: list(row) for device, row in self.rows.items()}
+        missing, ended = Counter(begun for _, begun, _ in self.sent), {device: [] for device in self.rows}
+        before = -1
+        while (count := sum(map(len, left.values()))) != before:  # what waits for ever is left
+            before = count
+            for device in self.devices:
+                if left[device] and not missing[left[device][0][0]]:
+                    cell = left[device].pop(0)
+                    ended[device] += cell
+                    for _, begun, task in (row for row in self.sent if row[0] == cell[-1]):
+                        missing[begun] -= 1
+                        task.needs.update(ended[begun[-1]][-1:])
 
     def _hand_over(self, blocks, reader: tuple, sender: int, source: str) -> None:
         kind, n, m, device = reader
@@ -205,7 +222,9 @@ class _Builder:
         made, begun = self._made_by(maker), self._read_by(reader)
         task = Task({made}, message=message, turn=(0, m, forward, *slots))
         waiting, transfers = [begun], self.options.transfers
-        if transfers != "eager" and self._place(begun):
+        if transfers == "posted":
+            self.sent.append((made, begun, task))
+        elif transfers != "eager" and self._place(begun):
             task.needs.add(self.lanes[device][self._place(begun) - 1])
         if transfers in {"blocking", "paired", "sequential"}:
             waiting += self.lanes[source][self._place(made) + 1 :][:1]

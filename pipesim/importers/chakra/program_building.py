@@ -109,7 +109,7 @@ def chakra_program(
 
 
 def _check_options(sharing: Sharing, transfers: Transfers, samples: int) -> None:
-    if transfers == "blocking":
+    if transfers not in {"eager", "rendezvous"}:
         raise RefusedError(
             "an execution trace states the dependencies of sends itself; use eager or rendezvous transfers"
         )
