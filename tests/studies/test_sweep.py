@@ -669,3 +669,26 @@ metrics = ["iteration_time_s"]
     file.write_text("link,time,share\ngpu0<->switch,0,0.25\n")
     after = dict(sweep.read(sweep.load(tmp_path / "experiment.toml"))[1])
     assert [before[n] != after[n] for n in sorted(before)] == [True, False, False, False]
+
+
+def test_a_point_of_teams_and_chunks_is_the_simulation_of_the_same_fields(tmp_path):
+    """Once, a point with `interleave` and the default schedule was refused, which a simulation interleaves."""
+    text = """
+[simulate]
+trace = "bert-large"
+cluster = 'servers(1, 4, "50GB/s", "10GB/s", device="v100-16gb")'
+tensor = 2
+pipeline = 2
+interleave = 2
+scale_widths = true
+microbatches = 4
+[grid]
+frozen = ["embedding", "block?.*"]
+scheduler = ["one_f_one_b", "zb_v"]
+"""
+    given = {"tensor": 2, "pipeline": 2, "interleave": 2, "scale_widths": True, "microbatches": 4}
+    cluster = 'servers(1, 4, "50GB/s", "10GB/s", device="v100-16gb")'
+    for row in rows_of(load(tmp_path, text)):
+        fields = {name: row[name] for name in ("frozen", "scheduler")}
+        assert row["error"] is None
+        assert row["iteration_time_s"] == ps.simulate("bert-large", cluster, **given, **fields).iteration_time

@@ -108,7 +108,7 @@ class Worker:
 
     def result(self, point: Simulation) -> SimulationResult:
         """Plan, order and simulate."""
-        known = self._known(point)
+        known = with_defaults(self._known(point))
         return simulated(self._setup(point, known), known)
 
     def _known(self, point: Simulation) -> Simulation:
