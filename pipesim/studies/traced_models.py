@@ -1,8 +1,10 @@
 """The model that a trace was computed for, or is named after, with the work of its layers."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from pipesim.architectures import ARCHITECTURES, described, operations
+from pipesim.base.errors import PipesimError
 from pipesim.core.model import Model
 from pipesim.core.teams import Widths
 from pipesim.core.trace import Trace
@@ -14,7 +16,10 @@ _PRODUCT_WORKSPACES = 2 * 32 * 2**20
 
 
 def builder(trace: Trace, widths: Widths) -> Callable[[int], Model] | None:
-    """A function from a number of samples to the model of a GPU of a team; None where it is not known."""
+    """A function from a number of samples to the model of a GPU of a team; None where it is not known.
+
+    A trace that was not computed must have the layers of the model that it is named after.
+    """
     computed = trace.command.startswith(MODEL)
     name = trace.command.removeprefix(MODEL) if computed else trace.model
     if not computed and name not in ARCHITECTURES:
@@ -22,7 +27,17 @@ def builder(trace: Trace, widths: Widths) -> Callable[[int], Model] | None:
     sizes = {key: value for key in ("sequence", "precision") if (value := getattr(trace, key))}
     if widths.tensor > 1:
         sizes |= {"tensor_parallel": widths.tensor, "sequence_parallel": trace.sequence_parallel}
-    return lambda samples: described.model_called(name, {**sizes, "microbatch": samples})
+
+    def build(samples: int) -> Model:
+        return described.model_called(name, {**sizes, "microbatch": samples})
+
+    if computed:
+        return build
+    with suppress(PipesimError):  # a family that needs sizes, widths that it cannot be divided by
+        names = dict(zip(trace.layers["layer"].tolist(), trace.layers["name"], strict=True))
+        if [layer.name for layer in build(1).layers] == [names[n] for n in sorted(names)]:
+            return build
+    return None
 
 
 def transformer_engine_bytes(model: Model, widths: Widths) -> int:

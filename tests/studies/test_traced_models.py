@@ -55,6 +55,15 @@ def test_nothing_is_known_of_a_trace_of_no_known_model():
     assert transformer_engine_bytes(builder(ps.load_trace("vgg-19"), Widths())(1), Widths()) == 0
 
 
+@pytest.mark.parametrize("name", ["gpt", "bert-large", "vgg-19"])
+def test_a_trace_that_only_has_the_name_of_a_model_is_none_of_it(name):
+    """A family needs sizes, and other layers are those of another model."""
+    layers = {"layer": [0], "name": ["a"], "forward_s": [1.0], "backward_s": [1.0], "output_bytes": [0]}
+    trace = ps.Trace(name, "by hand", 1, layers)
+    assert builder(trace, Widths()) is None
+    assert ps.simulate(trace, 'flat(1, bandwidth="1GB/s")', framework="megatron").iteration_time > 0
+
+
 @pytest.mark.parametrize(("layout", "allocated"), MEASURED)
 def test_memory_of_llama_is_what_was_measured_within_a_percent(layout, allocated):
     setup = ps.make_setup(
