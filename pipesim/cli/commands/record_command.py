@@ -44,6 +44,9 @@ class RecordOptions:
         None, int, "Context-parallel width of it.", flag="--context-parallel", flags=("--cp",)
     )
     expert: int | None = setting(None, int, "Expert-parallel width of it.", flag="--expert-parallel", flags=("--ep",))
+    keep_memory: bool | None = setting(
+        None, bool, "Keep freed memory in the process while recording (glibc), so that times repeat; default: yes."
+    )
     name: str = setting("", str, "Name of the model in the trace; default: the factory's.")
 
 
@@ -69,7 +72,8 @@ def record(factory: str, output: str, how: RecordOptions, force: bool, as_json: 
     Recorded are, for each layer: forward; backward of the first and of later
     microbatches; gradients of inputs and of weights apart; recomputation; bytes of
     outputs, parameters and saved tensors; FLOPs. And the steps of optimizers. On the
-    CPU, only what was measured while the machine was quiet is kept.
+    CPU, only what was measured while the machine was quiet is kept, and freed memory
+    stays in the process, as the training should have it too: the settings are printed.
 
     \b
     Examples:
@@ -77,17 +81,24 @@ def record(factory: str, output: str, how: RecordOptions, force: bool, as_json: 
       pipesim record 'my_models:gpt(depth=12)' -b 4 -b 2 -b 1 --output gpt-12 --threads 2
       pipesim record my_models:vgg --microbatch 8 --output vgg --method hooks --json
     """
+    from pipesim.recorders import allocator
     from pipesim.recorders.torch_extra import require_torch
 
-    require_torch("recording")
     options.check_free(output, force=force)
+    kept = how.keep_memory is not False and allocator.keep_memory()  # before PyTorch allocates anything
+    require_torch("recording")
     recording = _record(factory, how, quiet=as_json)
-    recording = replace(recording, trace=recording.trace.stated_at(how.tensor, how.context, how.expert))
-    recording.trace.save(output)
+    trace = recording.trace.stated_at(how.tensor, how.context, how.expert)
+    if kept:
+        trace = replace(trace, machine=f"{trace.machine}; freed memory kept ({allocator.as_environment()})")
+    recording = replace(recording, trace=trace)
+    trace.save(output)
     if as_json:
-        options.echo_json(_data(recording))
+        options.echo_json(_data(recording) | {"freed_memory_kept": kept})
     else:
         click.echo(_text(recording))
+        if kept:
+            click.echo(f"freed memory was kept while recording; for the training: {allocator.as_environment()}")
         options.wrote(output, "trace")
 
 
