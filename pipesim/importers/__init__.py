@@ -27,4 +27,5 @@ RUNS = {
     "table": "pipesim.importers.operations.operation_table:operation_table",
     "pipeline_dump": "pipesim.importers.operations.pipeline_dumps:pipeline_dump",
     "kineto": "pipesim.importers.kineto.pipelined:kineto_run",
+    "chakra": "pipesim.importers.chakra.recorded_traces:chakra_run",
 }

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipesim.base import lookup
+from pipesim.base import files, lookup
 from pipesim.base.errors import InputError
 from pipesim.core.recorded_run import RecordedRun
 from pipesim.importers import RUNS
+from pipesim.importers.chakra import is_execution_trace
+from pipesim.importers.detect import BEGINNING
 from pipesim.importers.operations.operation_columns import RunFacts
 from pipesim.importers.operations.operation_table import preset_for
 from pipesim.importers.operations.pipeline_dumps import is_dump
@@ -27,6 +29,14 @@ def run_format(path: Path) -> str | None:
     return None
 
 
+def trace_format(path: Path) -> str | None:
+    """The format of a file that can be a recorded run or a trace of layers, where it is one of a rank of a run."""
+    if not path.is_file():
+        return None
+    data = files.read_bytes(path, BEGINNING)
+    return "chakra" if is_execution_trace(data, "") else None
+
+
 def open_run(
     paths: Sequence[Path],
     form: str | None = None,
@@ -41,7 +51,11 @@ def open_run(
     """
     if not paths:
         raise InputError("no file to read; at least one was expected")
-    form = form or ("table" if columns is not None else run_format(paths[0])) or _if_table(paths[0])
+    form = (
+        form
+        or ("table" if columns is not None else run_format(paths[0]) or trace_format(paths[0]))
+        or _if_table(paths[0])
+    )
     read = lookup.resolve(form, RUNS, "format of runs")
     options: dict[str, Any] = {"columns": columns, "run": run} if form == "table" else {}
     found = read(paths[0] if len(paths) == 1 else tuple(paths), facts=facts, **options)

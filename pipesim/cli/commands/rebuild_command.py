@@ -151,9 +151,10 @@ def rebuild(
 ) -> None:
     """Rebuild a recorded run of a pipeline, simulate it, and compare both.
 
-    FILES are a recorded run of many steps: tables of operations (.parquet, .csv; --columns), or a folder of dumps of a
-    pipeline (pp_rank_0.json, ...). Each step is simulated with its own durations and dependencies. The trace of
-    --output has a layer for each stage and a sample for each microbatch, to simulate other schedules.
+    FILES are a recorded run of many steps: tables of operations (.parquet, .csv; --columns), a folder of dumps of a
+    pipeline (pp_rank_0.json, ...), or execution traces of Chakra (run.0.et, ...). Each step is simulated with its own
+    durations and dependencies. The trace of --output has a layer for each stage and a sample for each microbatch, to
+    simulate other schedules.
 
     Or they are what PyTorch's profiler wrote on every rank of one pipeline (.json, .json.gz), or a folder of them: one
     iteration is rebuilt as plan, schedule, costs and links. Ranges name what each rank ran: PP:0F3
@@ -175,7 +176,7 @@ def rebuild(
 
     paths = [Path(file) for file in files]
     saved.check()
-    if recorded.format_of(paths):
+    if recorded.replayed_format(paths):
         options.check_given("for recorded runs of many steps", is_there=False, without=_OF_PROFILES)
         with options.busy("reading", quiet=as_json):
             run = recorded.read(paths, reading.clocks)

@@ -49,6 +49,12 @@ class RunReading:
 
         return "table" if self.columns is not None else run_format(paths[0])
 
+    def replayed_format(self, paths: Sequence[Path]) -> str | None:
+        """As `format_of`, also of execution traces, which are traces of layers elsewhere."""
+        from pipesim.importers.run_opening import trace_format
+
+        return self.format_of(paths) or trace_format(paths[0])
+
     def read(self, paths: Sequence[Path], clocks: str = "auto") -> "RecordedRun":
         """The run in these files."""
         from pipesim.importers.operations.operation_columns import RunFacts

@@ -60,7 +60,7 @@ def rank_actions(events: Events, rank: int, rows: Ints, named: list[NamedAction]
     rows, number = rows[inside], number[inside]
     cells = [(one.stage or 0, one.kind, one.microbatch) for one, kept in zip(named, inside, strict=True) if kept]
     alone = len(steps[0]) == 1
-    iteration = _repeats(cells) if alone else number
+    iteration = repeats(cells) if alone else number
     step = np.zeros(int(iteration.max()) + 1, np.int64) if alone else steps[1] - steps[0]
     start, end = at_work(events, rows)
     order = np.lexsort((end, start))
@@ -74,7 +74,7 @@ def rank_actions(events: Events, rank: int, rows: Ints, named: list[NamedAction]
     )
 
 
-def _repeats(cells: list[tuple[int, int, int]]) -> Ints:
+def repeats(cells: list[tuple[int, int, int]]) -> Ints:
     """How many times each action occurred before: its iteration, where iterations have no ranges."""
     seen: dict[tuple[int, int, int], int] = defaultdict(int)
     found = []

@@ -87,7 +87,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             database.text_factory = lambda data: data.decode("utf-8", errors="replace")
             yield database
-    except (sqlite3.Error, OverflowError, MemoryError) as error:
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
         raise FormatError(f"is not a readable export of Nsight Systems: {str(error)[:200]}") from None
 
 
