@@ -61,6 +61,7 @@ def test_a_run_is_asked_for_its_ledger_stragglers_new_steps_and_a_trace(run, tab
     [
         (["--step", "9"], "step = 9 found; one of the recorded steps was expected: 1, 2, 3"),
         (["--layers", "modules"], "--layers has no effect for recorded runs of many steps"),
+        (["--iterations", "0"], "iterations = 0 found; at least 1 was expected"),
         (["--draw", "step"], "--draw has no effect without --iterations"),
         (["--iteration", "1"], "--iteration has no effect for recorded runs of many steps"),
         (["--save-run", "x.json"], "x.json: cannot be written; a file name ending in .csv or .parquet"),

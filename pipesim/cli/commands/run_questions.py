@@ -40,7 +40,7 @@ class RunQuestions:
 
         options.check_given("without --iterations", is_there=self.iterations is not None, without=("draw", "seed"))
         found: dict[str, Any] = {}
-        if not (self.ledger or self.stragglers or self.iterations):
+        if not (self.ledger or self.stragglers or self.iterations is not None):
             return found
         with options.busy("simulating", quiet=quiet):
             steps = run_prediction.recorded_steps(run)
@@ -52,7 +52,7 @@ class RunQuestions:
             if self.stragglers:
                 metrics = straggler_metrics.straggler_metrics(run, steps, compiled.makespans)
                 found["straggler_metrics"] = metrics.as_data()
-            if self.iterations:
+            if self.iterations is not None:
                 model = run_prediction.RunModel.of(run)
                 drawn = run_prediction.predicted(model, self.iterations, self.seed, self.draw or "found")
                 found["prediction"] = drawn.as_data() | {"draw": self.draw or "found", "seed": self.seed}
