@@ -44,6 +44,7 @@ class RecordOptions:
         None, int, "Context-parallel width of it.", flag="--context-parallel", flags=("--cp",)
     )
     expert: int | None = setting(None, int, "Expert-parallel width of it.", flag="--expert-parallel", flags=("--ep",))
+    busy: int = setting(0, int, "Other cores that train the same model meanwhile, as a pipeline's neighbours do.")
     keep_memory: bool | None = setting(
         None, bool, "Keep freed memory in the process while recording (glibc), so that times repeat; default: yes."
     )
@@ -80,6 +81,7 @@ def record(factory: str, output: str, how: RecordOptions, force: bool, as_json: 
       pipesim record my_models:gpt --microbatch 4 --output gpt
       pipesim record 'my_models:gpt(depth=12)' -b 4 -b 2 -b 1 --output gpt-12 --threads 2
       pipesim record my_models:vgg --microbatch 8 --output vgg --method hooks --json
+      pipesim record my_models:gpt --microbatch 4 --output gpt-beside --busy 1
     """
     from pipesim.recorders import allocator
     from pipesim.recorders.torch_extra import require_torch
@@ -89,6 +91,8 @@ def record(factory: str, output: str, how: RecordOptions, force: bool, as_json: 
     require_torch("recording")
     recording = _record(factory, how, quiet=as_json)
     trace = recording.trace.stated_at(how.tensor, how.context, how.expert)
+    if how.busy:
+        trace = replace(trace, machine=f"{trace.machine}; {how.busy} other cores busy")
     if kept:
         trace = replace(trace, machine=f"{trace.machine}; freed memory kept ({allocator.as_environment()})")
     recording = replace(recording, trace=trace)
@@ -103,7 +107,7 @@ def record(factory: str, output: str, how: RecordOptions, force: bool, as_json: 
 
 
 def _record(factory: str, how: RecordOptions, *, quiet: bool) -> "LayerRecording":
-    from pipesim.recorders import layer_recording
+    from pipesim.recorders import layer_recording, neighbours
     from pipesim.recorders.measuring import Settings
     from pipesim.recorders.subjects import load_factory
 
@@ -118,10 +122,12 @@ def _record(factory: str, how: RecordOptions, *, quiet: bool) -> "LayerRecording
     )
     command = shlex.join(["pipesim", *options.words()])
     labels = layer_recording.TraceLabels(how.name, how.device_kind, command)
-    with options.bar(100 * len(how.sizes) * settings.passes, "recording", quiet=quiet) as watch:
-        return layer_recording.record(
-            load_factory(factory), how.sizes, settings, device=how.device, labels=labels, watch=watch
-        )
+    made = load_factory(factory)
+    with (
+        neighbours.working(factory, how.sizes[0], how.busy, how.threads),
+        options.bar(100 * len(how.sizes) * settings.passes, "recording", quiet=quiet) as watch,
+    ):
+        return layer_recording.record(made, how.sizes, settings, device=how.device, labels=labels, watch=watch)
 
 
 def _data(recording: "LayerRecording") -> dict[str, Any]:
