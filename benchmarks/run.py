@@ -11,6 +11,7 @@ import simpy
 import bench_c
 import bench_compiled
 import bench_event
+import bench_folding
 import bench_kineto
 import bench_planners
 import bench_plot
@@ -25,6 +26,7 @@ SECTIONS = {
     "The schedulers": bench_schedulers.rows,
     "Pictures": bench_plot.rows,
     "Recorded profiles": bench_kineto.rows,
+    "Large jobs": bench_folding.rows,
     "Sweeps": bench_sweep.rows,
     "The compiled engine beside C": bench_c.rows,
     "The compiled engine": bench_compiled.rows,  # last: it takes memory that a child process would be blamed for
