@@ -5,11 +5,16 @@ import itertools
 import os
 
 import pytest
+from hypothesis import settings
 
 from pipesim.cli import main
 
 # Every timeline that a test makes, in this process or in one that it starts, is checked from scratch.
 os.environ["PIPESIM_VERIFY"] = "1"
+
+# A few examples of each property; `make fuzz` draws many more (tests/fuzz/properties.py).
+settings.register_profile("few", max_examples=40)
+settings.load_profile("few")
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from pipesim.studies import certified
 from pipesim.studies.loading import load_cluster
 
 
-@settings(max_examples=80)
+@settings(max_examples=32)
 @given(jobs(calm=True, split_backwards=False))
 def test_no_drawn_schedule_beats_the_bound(job):
     assert metrics.iteration_time(run(job.program)) >= schedule_bound(job.plan, job.costs, job.cluster)
@@ -139,7 +139,7 @@ def test_messages_that_are_faster_alone_than_their_link_keep_the_certificate(sha
     assert plan_bound(costs, cluster, 2, sharing) <= best < plan_bound(costs, plain, 2, sharing)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.booleans().flatmap(lambda large: jobs(calm=True, split_backwards=False, large=large)))
 def test_no_drawn_plan_and_schedule_beats_the_certificate(job):
     """The certificate of one stage on each device; of several, all work over all devices."""
@@ -217,7 +217,7 @@ def test_the_certificate_holds_where_splitting_a_microbatch_hardly_helps(replica
         assert metrics.iteration_time(run(lower(Setup(plan, gpipe(plan), costs, cluster)))) >= bound
 
 
-@settings(max_examples=80)
+@settings(max_examples=32)
 @given(jobs(calm=True, large=True))
 def test_the_work_is_a_bound_for_every_plan_and_schedule(job):
     """Chunks, whole replicas, split backwards, and costs that are not linear in the share."""

@@ -34,20 +34,20 @@ def pipelines(draw):
     )
 
 
-@settings(max_examples=600)
+@settings(max_examples=240)
 @given(pipelines())
 def test_pe_keeps_the_bound_of_the_theorem_and_no_order_beats_the_work(pipeline):
     time = execute(pipeline).time(pipeline)
     assert work_bound(pipeline) <= time <= theorem_bound(pipeline)
 
 
-@settings(max_examples=120)
+@settings(max_examples=48)
 @given(pipelines())
 def test_a_full_duplex_channel_keeps_the_work_bound_too(pipeline):
     assert execute(pipeline, full=True).time(pipeline) >= work_bound(pipeline)
 
 
-@settings(max_examples=120)
+@settings(max_examples=48)
 @given(pipelines())
 def test_each_stage_does_each_forward_before_its_backward_once(pipeline):
     for row in execute(pipeline).order.tolist():
@@ -55,7 +55,7 @@ def test_each_stage_does_each_forward_before_its_backward_once(pipeline):
         assert all(row.index(2 * m) < row.index(2 * m + 1) for m in range(pipeline.microbatches))
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(pipelines(), st.booleans())
 def test_the_compiled_kernel_is_its_plain_twin(pipeline, full):
     chain = channels.chain_of(pipeline)
@@ -91,7 +91,7 @@ def test_on_real_models_the_bounds_hold_and_the_channel_network_agrees(name, pla
     assert replayed * 1e9 == pytest.approx(time, rel=0.02)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(jobs(calm=True))
 def test_the_abstract_pipeline_of_any_plan_keeps_the_bounds(job):
     pipeline = pipeline_of(job.plan, job.costs, job.cluster)

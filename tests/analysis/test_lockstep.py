@@ -71,7 +71,7 @@ def any_order(plan, rng):
     return Schedule.of([rows[n] for (n,) in plan.chunks])
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.data(), st.integers(0, 10**6))
 def test_replicas_that_are_alike_compute_at_the_same_time(data, seed):
     rng, cluster = np.random.default_rng(seed), data.draw(servers())

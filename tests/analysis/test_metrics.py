@@ -49,7 +49,7 @@ def test_stages_have_the_microbatches_in_flight_of_1f1b(uniform):
     assert metrics.in_flight(uniform).tolist() == [4, 3, 2, 1]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(jobs())
 def test_peak_memory_is_the_most_that_is_held_at_any_moment(job):
     """Counted over all moments: what has started minus what has been released, ends before starts."""
@@ -70,7 +70,7 @@ def test_peak_memory_is_the_most_that_is_held_at_any_moment(job):
         assert metrics.peak_memory(timeline)[device] == peak
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(jobs())
 def test_in_flight_counts_forwards_without_backward(job):
     timeline = run(job.program)
@@ -92,7 +92,7 @@ def test_a_link_is_busy_while_anything_is_under_way():
     assert metrics.link_busy(timeline).tolist() == [100, 150 + 1, 100]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(even_jobs())
 def test_no_link_is_busy_longer_than_the_iteration_or_carries_more_than_it_can(job):
     timeline = run(job.program)
@@ -116,7 +116,7 @@ def test_communication_behind_computation_is_not_exposed():
     assert metrics.exposed_communication(timeline)[1] == 7
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(jobs())
 def test_nothing_is_exposed_without_idle_time(job):
     timeline = run(job.program)
@@ -125,7 +125,7 @@ def test_nothing_is_exposed_without_idle_time(job):
     assert (metrics.exposed_all_reduce(timeline) <= idle).all()
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(even_jobs())
 def test_exposed_all_reduce_is_reducing_while_idle(job):
     """Against a count over the pieces of time between any two starts or ends."""
@@ -168,7 +168,7 @@ def test_the_critical_path_separates_waiting_for_a_lane_from_waiting_for_a_link(
     assert queued.spent["waiting_for_lane"] == 60 - 20
 
 
-@settings(max_examples=120)
+@settings(max_examples=48)
 @given(jobs())
 def test_the_parts_of_the_critical_path_add_up_to_the_iteration(job):
     timeline = run(job.program)
@@ -183,7 +183,7 @@ def test_the_parts_of_the_critical_path_add_up_to_the_iteration(job):
 # --- all together ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(jobs())
 def test_a_summary_is_plain_json(job):
     summary = metrics.summary(run(job.program))

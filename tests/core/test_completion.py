@@ -10,7 +10,7 @@ from pipesim.core import completion, legality, progress
 from pipesim.core.schedule import Schedule
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(
     plan=st.integers(1, 4).flatmap(lambda layers: strategies.plans(layers, ["a", "b", "c", "d"])),
     data=st.data(),

@@ -34,7 +34,7 @@ def test_fair_sharing_without_rates_cannot_be_checked_and_says_so():
         replace(timeline, rates=None).verify()
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(jobs(sharings=("fair",)))
 def test_every_rate_that_begins_belongs_to_a_transfer_under_way(job):
     timeline = run(job.program)

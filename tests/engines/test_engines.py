@@ -28,7 +28,7 @@ from pipesim.schedulers.gpipe import gpipe
 from pipesim.studies import equal_stages, loading, results
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(program=st.one_of(strategies.programs, strategies.even_programs))
 def test_every_engine_obeys_the_rules_and_agrees_with_the_reference(program):
     """In all that is written too, such as rates and their order: exports and figures have the same bytes."""
@@ -114,7 +114,7 @@ def in_python(monkeypatch):
 
 
 @pytest.mark.usefixtures("in_python")
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=32, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(program=st.one_of(strategies.programs, strategies.even_programs))
 def test_the_loop_stays_within_its_arrays(program):
     try:
@@ -174,7 +174,7 @@ def test_what_waits_has_room_however_often_ends_change_and_change_back():
 # --- many sets of durations ------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(program=st.one_of(strategies.programs, strategies.even_programs), seed=st.integers(0, 2**32 - 1))
 def test_a_batch_of_durations_ends_as_each_alone(program, seed):
     """Compute tasks take other times, transfers their own; with a fixed order or without."""

@@ -18,7 +18,7 @@ from pipesim.core.schedule import parse
 from pipesim.engines.event import run
 from pipesim.lowering import Setup, lower
 
-MANY = settings(max_examples=100)
+MANY = settings(max_examples=40)
 times = st.integers(1, 50)
 
 
@@ -93,7 +93,7 @@ def test_every_timeline_in_which_both_ends_must_meet_obeys_the_rules_or_nobody_c
     timeline.verify()
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(jobs(sharings=("fair",)), st.integers(0, 40), st.integers(1, 9))
 def test_links_that_are_degraded_at_any_moment_obey_the_rules(job, moment, tenths):
     """Windows that begin while flows are under way, on every medium."""
@@ -109,7 +109,7 @@ def test_every_timeline_of_equal_stages_on_shared_links_obeys_the_rules(job):
     run(job.program).verify()
 
 
-@settings(max_examples=80)
+@settings(max_examples=32)
 @given(st.one_of(jobs(calm=True), even_jobs()), st.randoms(use_true_random=False))
 def test_the_order_in_which_processes_are_created_does_not_matter(job, rng):
     program = job.program
@@ -131,7 +131,7 @@ def test_the_order_in_which_dependencies_are_listed_does_not_matter(job, rng):
     assert run(replace(program, needs=Ragged.of(rows))).same_as(run(program))
 
 
-@settings(max_examples=80)
+@settings(max_examples=32)
 @given(jobs(sharings=("none", "fifo", "channel"), calm=True))
 def test_twice_the_seconds_and_bytes_give_exactly_twice_the_timeline(job):
     program = job.program
@@ -239,7 +239,7 @@ def test_watching_a_run_changes_nothing_and_sees_all_tasks_end():
     assert seen[-1] == len(program)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(jobs())
 def test_the_same_program_gives_the_same_timeline_again(job):
     assert run(job.program).same_as(run(lower(Setup(*job[:-1], scenario=job.scenario))))

@@ -227,7 +227,7 @@ def computed_before(graph, node):
     return {need for need in found if graph[need][0]}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     run=runs(), sharing=st.sampled_from(["none", "fifo", "fair"]), transfers=st.sampled_from(["eager", "rendezvous"])
 )

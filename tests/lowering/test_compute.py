@@ -61,7 +61,7 @@ def test_a_stash_is_held_from_forward_to_backward_and_split_backwards_release_it
     assert by_kind == {INPUT: [-50, -50], WEIGHT: [-51, -51]}
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(jobs())
 def test_memory_that_is_taken_is_given_back(job):
     program = job.program

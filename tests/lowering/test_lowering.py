@@ -51,7 +51,7 @@ def test_devices_that_cannot_reach_each_other_are_refused():
 # --- teams -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(strategies.jobs(transfers=("eager", "rendezvous", "blocking")))
 def test_teams_of_one_are_no_teams_to_the_last_bit(job):
     plan = replace(job.plan, teams=tuple((device,) for device in job.plan.devices))

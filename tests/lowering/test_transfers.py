@@ -41,7 +41,7 @@ def test_whole_microbatches_go_from_their_replica_to_their_replica():
     assert set(program.duration[(program.kind == FORWARD)]) == {60}
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(jobs(sharings=("fifo",), calm=True))
 def test_each_cut_carries_its_bytes_once_each_way_for_every_microbatch(job):
     """What stays on one device is not sent: all of it with one device, 1/k of it when k replicas hold both stages."""

@@ -43,7 +43,7 @@ def is_submesh(group, cluster):
     return whole or (len(nodes) == 1 and len(group) in {1, 2, 4, 8})
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(traces(kinds=KINDS), clusters(), st.integers(1, 9))
 def test_the_plan_is_the_best_of_all_on_submeshes(trace, cluster, microbatches):
     costs = costs_of(trace)

@@ -72,7 +72,7 @@ def bytes_short(costs, bounds, groups, microbatches):
     return worst
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(traces(kinds=KINDS), tight(), st.integers(1, 6))
 def test_the_plan_is_the_fastest_of_all_that_fit_and_else_the_error_tells_the_least_that_is_short(
     trace, cluster, microbatches

@@ -52,7 +52,7 @@ def test_uniform_gives_every_stage_as_many_layers_to_within_one(layers, devices)
     assert max(counts) - min(counts) <= 1
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(
     st.integers(1, 4).flatmap(
         lambda s: st.lists(st.lists(st.integers(0, 9), min_size=s, max_size=s), min_size=s, max_size=8)

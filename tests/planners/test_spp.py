@@ -19,7 +19,7 @@ from pipesim.planners.spp.rdo import ordered
 from pipesim.studies import loading, results
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(traces(kinds=("any",)), clusters(), st.integers(1, 8))
 def test_spp_is_the_best_of_all_numbers_of_stages_and_never_loses_to_data_parallelism(trace, cluster, microbatches):
     costs = costs_of(trace)

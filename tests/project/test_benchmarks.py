@@ -36,7 +36,7 @@ queued = [made(sharings=("fifo", "channel"), **more).map(lambda job: job.program
           for made, more in ((strategies.jobs, {"calm": True}), (strategies.even_jobs, {}))]  # fmt: skip
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(program=st.one_of(*queued))
 def test_the_loop_in_c_gives_the_times_of_the_reference(play, program):
     start, end = play(program)

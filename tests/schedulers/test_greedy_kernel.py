@@ -13,7 +13,7 @@ from pipesim.studies import equal_stages
 from pipesim.studies.equal_stages import Times
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(job=jobs(), data=st.data())
 def test_machine_code_is_python(job, data):
     pipeline = abstract_pipeline(job.plan, job.costs, job.cluster)

@@ -14,7 +14,7 @@ from pipesim.studies import certified, results
 from pipesim.studies.simulation import simulation_of
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(jobs(calm=True))
 def test_what_is_printed_of_a_simulation_is_json(job):
     setup = Setup(job.plan, job.schedule, job.costs, job.cluster, job.options)

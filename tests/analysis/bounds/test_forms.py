@@ -30,7 +30,7 @@ def test_the_least_crossing_is_that_of_the_best_of_all_ways_to_place_two_stages(
         assert least_crossing(r, k, np.array(sizes), capacity) == pytest.approx([worst, out])
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(clusters(shapes=("nodes", "star")), st.sampled_from(["split", "whole"]), st.integers(1, 8), st.data())
 def test_the_channels_of_coarser_moves_are_never_slower_than_the_fastest_exact_one(cluster, replicas, count, data):
     """Over all exact channels between stages of r and k devices none takes less than the best coarse one."""

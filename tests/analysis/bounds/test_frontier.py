@@ -24,7 +24,7 @@ def filled(drawn):
     return frontier, least
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.lists(rows, max_size=30), st.floats(0, 5))
 def test_a_list_gives_its_rows_by_grade_without_those_that_are_nowhere_less(drawn, most):
     frontier, least = filled(drawn)
@@ -39,7 +39,7 @@ def test_a_list_gives_its_rows_by_grade_without_those_that_are_nowhere_less(draw
         assert frontier.first[where] == -1
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.lists(rows, max_size=30))
 def test_rows_that_are_free_are_used_again(drawn):
     frontier, _ = filled(drawn)
@@ -53,7 +53,7 @@ def test_rows_that_are_free_are_used_again(drawn):
     assert frontier.ends.tolist()[:2] == [-1, used]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.lists(rows, max_size=30), st.integers(0, LISTS - 1), st.integers(0, 5))
 def test_there_is_room_for_what_was_asked_for_and_nothing_else_changes(drawn, where, each):
     frontier, least = filled(drawn)

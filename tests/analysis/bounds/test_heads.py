@@ -29,7 +29,7 @@ def more(least, by):
     return Heads(*(x + y for x, y in zip(least, by, strict=True)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(heads, larger, channels, tails, st.data())
 def test_over_a_channel_less_stays_less_and_is_allowed_where_more_is(least, by, step, tail, data):
     before, k = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
@@ -40,7 +40,7 @@ def test_over_a_channel_less_stays_less_and_is_allowed_where_more_is(least, by, 
         assert can_cross(least, step, tail, target) >= can_cross(more(least, by), step, tail, target)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(heads, larger, stages, tails)
 def test_with_a_stage_less_stays_less_and_is_allowed_where_more_is(least, by, step, tail):
     one, other = stayed(least, step), stayed(more(least, by), step)

@@ -27,7 +27,7 @@ def test_a_group_larger_than_a_server_has_the_network_inside():
     assert group_bandwidths(Network(cluster).bandwidth).tolist() == [np.inf, np.inf, *[25e9] * 3, *[1.25e9] * 4]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(clusters())
 def test_no_group_exceeds_its_bandwidth(cluster):
     """Against every group of devices: the least bandwidth inside it."""
@@ -44,7 +44,7 @@ def widest_ring(matrix, r):
     return max(min(matrix[a, b] for a, b in zip(ring, [*ring[1:], ring[0]], strict=True)) for ring in rings)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(clusters())
 def test_no_ring_exceeds_its_bandwidth_and_one_reaches_it(cluster):
     matrix = cluster.bandwidth_matrix[:6, :6]
@@ -151,7 +151,7 @@ def alike_by_all_routes(network, label):
     return found
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(clusters(), st.data())
 def test_only_routes_with_an_exchanged_device_at_an_end_decide_whether_devices_are_alike(cluster, data):
     count = len(cluster.devices)

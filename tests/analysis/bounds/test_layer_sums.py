@@ -10,7 +10,7 @@ from pipesim.analysis.bounds.layer_sums import BACKWARD, BOTH, FORWARD, WORK, bo
 from pipesim.core.costs import costs_of
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(traces(kinds=("any",)), clusters(), st.integers(1, 9), st.sampled_from(["split", "whole"]))
 def test_every_prefix_has_the_sum_of_its_layers(trace, cluster, microbatches, replicas):
     costs = costs_of(trace)
@@ -29,7 +29,7 @@ def test_every_prefix_has_the_sum_of_its_layers(trace, cluster, microbatches, re
             assert sums.seconds[k, l, BOTH] == pytest.approx(parts)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(traces(kinds=("any",)), clusters(), st.integers(1, 9))
 def test_whole_microbatches_add_up_over_their_replicas(trace, cluster, microbatches):
     sums = layer_sums(costs_of(trace), cluster, microbatches, "whole")

@@ -39,7 +39,7 @@ def test_the_compiled_kernel_is_its_plain_twin(job, share, replicas, data):
         assert reachable(*asked, compiled(extended)) == reachable(*asked, extended)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(jobs(calm=True), st.floats(0.3, 2), st.sampled_from(["split", "whole"]), st.data())
 def test_a_coarser_description_allows_no_less(job, share, replicas, data):
     """A coarse grain beside a fine one, and islands beside their shapes, beside their forms."""

@@ -30,7 +30,7 @@ def setting(job, replicas):
     return layer_sums(job.costs, job.cluster, count, replicas), by_island(model, replicas, count)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(jobs(calm=True), st.sampled_from(["split", "whole"]), st.data())
 def test_a_stage_takes_what_its_layers_take(job, replicas, data):
     sums, moves = setting(job, replicas)
@@ -48,7 +48,7 @@ def test_a_stage_takes_what_its_layers_take(job, replicas, data):
     assert step.reduce == (reduce if step.weights else 0.0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(jobs(calm=True), st.sampled_from(["split", "whole"]), st.floats(0, 1e9))
 def test_a_channel_takes_its_seconds_per_byte_and_its_delay(job, replicas, cut):
     _, moves = setting(job, replicas)
@@ -66,7 +66,7 @@ def test_a_channel_takes_its_seconds_per_byte_and_its_delay(job, replicas, cut):
             assert (here, both) == (ahead, ahead + back)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(jobs(calm=True), st.sampled_from(["split", "whole"]), st.floats(0, 2))
 def test_devices_are_enough_from_the_first_layer_on_whose_work_they_can_do(job, replicas, share):
     sums, _ = setting(job, replicas)

@@ -12,7 +12,7 @@ from pipesim.lowering import Options, lower
 from pipesim.studies import equal_stages, results
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(program=st.one_of(strategies.programs, strategies.even_programs))
 def test_a_fixed_order_gives_the_reference_s_times(program):
     order = fixed_order.order_of(program)

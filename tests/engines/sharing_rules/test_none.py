@@ -12,7 +12,7 @@ def test_without_sharing_each_transfer_has_the_link_to_itself():
     assert ends_of([1.0], [(0, 100, [0]), (0, 100, [0])], "none") == [100, 100]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(jobs(sharings=("none",), calm=True))
 def test_a_transfer_starts_when_it_is_ready_and_lasts_as_long_as_alone(job):
     timeline = run(job.program)

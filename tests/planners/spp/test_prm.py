@@ -37,7 +37,7 @@ def bottleneck(tables, starts, replicas):
     return worst
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(traces(kinds=("any",)), clusters(), st.integers(1, 8))
 def test_prm_equals_brute_force_over_every_contiguous_split(trace, cluster, microbatches):
     costs, order = costs_of(trace), list(range(len(cluster.devices)))
@@ -50,7 +50,7 @@ def test_prm_equals_brute_force_over_every_contiguous_split(trace, cluster, micr
         assert bottleneck(tables, solution.starts, solution.replicas) == pytest.approx(least, rel=1e-12)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(traces(kinds=("fast", "slow")), clusters(), st.integers(1, 8), st.data())
 def test_prm_equals_brute_force_where_devices_are_of_two_kinds_and_memory_is_short(trace, cluster, microbatches, data):
     """Of the splits whose stages all fit; in any order of the devices."""
@@ -87,7 +87,7 @@ def fits(limit, starts, replicas):
     return True
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(traces(kinds=("any",)), clusters(), st.integers(1, 8))
 def test_the_compiled_program_is_its_plain_twin(trace, cluster, microbatches):
     """One pass for each number of stages, from the last stage on."""
@@ -108,7 +108,7 @@ def test_the_compiled_program_is_its_plain_twin(trace, cluster, microbatches):
         assert all(map(np.array_equal, there, here))
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(clusters(), st.data())
 def test_tables_hold_the_least_bandwidths_of_groups_in_their_order(cluster, data):
     order = data.draw(st.permutations(range(len(cluster.devices))))

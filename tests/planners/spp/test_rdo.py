@@ -26,7 +26,7 @@ def weights(draw):
     return half + half.T
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(weights())
 def test_a_minimum_cut_is_as_small_as_networkx_finds_it(matrix):
     side = minimum_cut(matrix)
@@ -36,7 +36,7 @@ def test_a_minimum_cut_is_as_small_as_networkx_finds_it(matrix):
     assert np.array_equal(compiled(minimum_cut)(matrix), side), "the compiled kernel is its plain twin"
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(weights())
 def test_an_order_begins_with_the_smaller_side_of_a_minimum_cut_and_each_side_is_ordered_alike(matrix):
     order = by_minimum_cuts(matrix)
@@ -71,7 +71,7 @@ def test_each_servers_devices_stay_together_however_they_are_labelled(name, node
         assert contiguous(order, node.tolist()), f"seed {seed}"
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(clusters())
 def test_every_order_has_every_device_once(cluster):
     for name in ("auto", "rdo", "hierarchical", "given", "random"):

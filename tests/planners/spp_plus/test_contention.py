@@ -26,7 +26,7 @@ def test_pairs_that_share_a_nic_wait_for_each_other():
     assert shared.reduce[0, 4] == pytest.approx(2 * 3 / 4 / 1.25e9)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(clusters(shapes=("star", "nodes", "chain")))
 def test_contended_channels_are_never_faster_than_one_pair_alone_would_be(cluster):
     """Each pair's share over its own bottleneck is a floor, whatever the others do."""

@@ -36,7 +36,7 @@ def filled(tables, starts, replicas, microbatches):
     return worst
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(traces(kinds=("any",)), clusters(), st.integers(1, 8))
 def test_the_parametric_program_equals_brute_force(trace, cluster, microbatches):
     costs, order = costs_of(trace), list(range(len(cluster.devices)))
@@ -50,7 +50,7 @@ def test_the_parametric_program_equals_brute_force(trace, cluster, microbatches)
     assert best == pytest.approx(least, rel=1e-3, abs=upper * 1e-5)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(traces(kinds=("any",)), clusters(), st.integers(1, 8), st.floats(0.2, 3))
 def test_the_compiled_program_is_its_plain_twin(trace, cluster, microbatches, share):
     costs, order = costs_of(trace), list(range(len(cluster.devices)))
@@ -61,7 +61,7 @@ def test_the_compiled_program_is_its_plain_twin(trace, cluster, microbatches, sh
     assert all(np.array_equal(a, b) for a, b in zip(plain, fast, strict=True))
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(traces(kinds=("any",)), clusters(), st.integers(1, 8), st.floats(0.1, 2))
 def test_a_target_has_a_partition_where_brute_force_has_one_and_it_keeps_it(trace, cluster, microbatches, share):
     costs, order = costs_of(trace), list(range(len(cluster.devices)))

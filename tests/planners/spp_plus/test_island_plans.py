@@ -27,7 +27,7 @@ from pipesim.studies import loading
 SERVERS = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(traces(kinds=("any",)), st.sampled_from(["split", "whole"]), st.integers(1, 8), st.floats(0.1, 3))
 def test_the_stages_of_a_plan_follow_each_other_and_keep_the_target(trace, replicas, microbatches, share):
     costs, cluster = costs_of(trace), with_a_slow_server(loading.load_cluster(SLOW), 4)

@@ -83,7 +83,7 @@ def plain_cost(order, loads, cluster, microbatches):
     return max(worst, total.max(initial=0)) + CLOSE * total.sum() / ends[-1]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(clusters(), st.data())
 def test_the_cost_of_a_placement_is_that_of_its_messages_over_their_routes(cluster, data):
     count = len(cluster.devices)

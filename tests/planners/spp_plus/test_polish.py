@@ -15,7 +15,7 @@ from pipesim.planners.spp_plus.polish import moves, polished
 from pipesim.studies import loading, setups
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.integers(1, 6), st.integers(1, 5), st.randoms(use_true_random=False))
 def test_every_move_gives_a_plan_on_the_same_devices(layers, devices, rng):
     splits = [s for x in range(1, min(layers, devices) + 1) for s in every_split(layers, devices, x)]
@@ -85,7 +85,7 @@ def test_the_moves_of_two_stages():
     ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.integers(1, 6), st.integers(1, 5), st.randoms(use_true_random=False))
 def test_no_move_leaves_a_plan_as_it_is_and_small_ones_can_be_taken_back(layers, devices, rng):
     """But for splits and merges, which deal out devices in their own way."""
