@@ -92,7 +92,7 @@ def heterogeneity() -> str:
         low, high = ends("heterogeneity", "spread", lambda row: float(row[TIME]), chosen=method)
         spread[method] = high / low
     parts = ", ".join(f"{method} {value:.2f}" for method, value in spread.items())
-    speed_up = speed_ups("heterogeneity", "spread", "draw")
+    speed_up = speed_ups("heterogeneity", "spread", "graph")
     even, uneven = ends("heterogeneity", "spread", lambda row: float(row[TIME]) / float(row["bound_s"]))
     return (
         f"{speed_up} A spread of 16 times multiplies the time of an iteration by: {parts}. "
@@ -103,11 +103,11 @@ def heterogeneity() -> str:
 def orders() -> str:
     """What the order of devices matters."""
     rows = rows_of("orders")
-    places = {(r["model"], r["spread"], r["draw"]): float(r[TIME]) for r in rows if r["order"] == "RDO"}
+    places = {(r["model"], r["spread"], r["graph"]): float(r[TIME]) for r in rows if r["order"] == "RDO"}
     parts = []
     for order in ("hierarchical", "as given", "random"):
         mine = [r for r in rows if r["order"] == order and r["spread"] == "16"]
-        ratio = mean(float(r[TIME]) / places[r["model"], r["spread"], r["draw"]] for r in mine)
+        ratio = mean(float(r[TIME]) / places[r["model"], r["spread"], r["graph"]] for r in mine)
         parts.append(f"{order} {100 * (ratio - 1):+.0f} %")
     return f"At a spread of 16 times, other orders than RDO's change the time of an iteration by: {', '.join(parts)}."
 

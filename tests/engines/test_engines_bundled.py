@@ -32,6 +32,7 @@ CLUSTERS = {
     else {
         "nvidia_smi": f"nvidia_smi('{MACHINES / 'dgx_a100.txt'}', 2)",
         "nccl_xml": f"nccl_xml('{MACHINES / 'dgx1.xml'}', 2)",
+        "nccl_tests": f"nccl_tests('{MACHINES / 'sendrecv.txt'}', 2, '{MACHINES / 'sendrecv.txt'}')",
     }[name]
     for name, info in infos(TOPOLOGIES, "topology", TopologyInfo).items()
 }

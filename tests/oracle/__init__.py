@@ -52,7 +52,8 @@ Rings      A stage on k > 1 devices with parameters: when the last B or W of all
            The ring visits node after node, each where its first replica stands; with `rings = all` and as many in each
            of several nodes, as many rings, each begun at another device of the nodes, have an equal part each. Under
            `channel` it is one task over no link, as long as that of the worst pair of the stage's devices.
-           Gradients are `gradient_bytes` x the parameters.
+           Gradients are `gradient_bytes` x the parameters. With `tied_all_reduce` a last stage with a tied head, on
+           other devices than the first, has a copy of the embedding's parameters beside its own.
 Shards     Of s neighbours (all, or `sharding_size`); 1 is no sharding. zero1: k - 1 messages scatter the sum in each
            group, then 2 (k/s - 1) sum each shard over the groups; after the step G, s - 1 messages, gathers parameters.
            zero2: the same after the j-th B or W of all replicas, for every j. zero3: so, but G before every F, and

@@ -19,6 +19,13 @@ def shards(plan, options, n: int) -> int:
     return 1 if options.sharding == "none" else size
 
 
+def held(recorded, plan, options, n: int) -> Fraction:
+    """Bytes of a stage's parameters; the last, on other devices than the first, has a copy of a tied embedding."""
+    first, last, stage = plan.stages[0], plan.stages[-1], plan.stages[n]
+    copied = options.tied_all_reduce and n == len(plan.stages) - 1 and set(first.devices) != set(last.devices)
+    return sum(recorded.parameters[stage.start : stage.stop]) + (recorded.tied if copied else Fraction(0))
+
+
 class Exchanges:
     """Adds tasks to those of actions, messages and steps; `place` of an action and `begin` of its cell are given."""
 
@@ -58,8 +65,7 @@ class Exchanges:
     # --- what there is of a stage ---
 
     def _parameters(self, n: int) -> Fraction:
-        stage = self.plan.stages[n]
-        return Fraction(sum(self.recorded.parameters[stage.start : stage.stop]))
+        return held(self.recorded, self.plan, self.options, n)
 
     def _bucket(self, n: int) -> Fraction:
         return min(Fraction(1), Fraction(BUCKET) / self._parameters(n))

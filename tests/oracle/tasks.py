@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from oracle.costs import Recorded
-from oracle.exchanges import Exchanges, shards
+from oracle.exchanges import Exchanges, held, shards
 from oracle.rounding import NS_PER_S, Rounding
 from oracle.routes import Message, Roads
 
@@ -157,9 +157,8 @@ class _Builder:
     def _held(self, device: str) -> list[int]:
         return [n for n, stage in enumerate(self.plan.stages) if device in stage.devices]
 
-    def _parameters(self, n: int) -> int:
-        stage = self.plan.stages[n]
-        return sum(self.recorded.parameters[stage.start : stage.stop])
+    def _parameters(self, n: int) -> Fraction:
+        return held(self.recorded, self.plan, self.options, n)
 
     def _add_optimizer(self) -> None:
         if not self.options.optimizer_s_per_byte:
