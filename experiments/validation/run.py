@@ -7,7 +7,6 @@
 """
 
 import argparse
-import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -20,8 +19,8 @@ import simulating
 from describe import OTHERS, SOURCES, Description, is_shown, shown_bytes
 from report import Line
 from simulating import Outcome
-from standing import LARGEST, MAIN, all_rows, largest, smallest, standing
-from tables import Row, number, read, whole
+from standing import MAIN, all_rows, largest, smallest, standing
+from tables import Row, number, read
 
 HERE = Path(__file__).resolve().parent
 # A row or two of each source that take no time; the tests of the project simulate them again.
@@ -32,7 +31,6 @@ QUICK = {
     "vtrain": ("multi_2",),
     "simumax": ("llama3_70b_l12_tp1_pp2_dp4_mbc4_cef",),
 }
-MOST_BYTES = 7 * 2**30  # of memory for a simulation
 MARKS = "<!-- tables: begin -->", "<!-- tables: end -->"
 Choice = Mapping[str, Any]
 RULE: Choice = {}
@@ -71,9 +69,7 @@ def line_of(source: str, row: Row, choice: Choice = RULE) -> Line:
     """A row simulated and put beside its measurement."""
     about = standing(source, row)
     left_out = about.left_out
-    if source == "mlperf" and whole(row, "gpus") > LARGEST:
-        left_out = f"not simulated: more than {LARGEST:,} GPUs, which takes many minutes and gigabytes"
-    elif source == "mlperf" and row["id"] == base_of(row, choice):
+    if source == "mlperf" and row["id"] == base_of(row, choice):
         left_out = "calibrates its round"
     outcome = Outcome(refused=left_out) if left_out else simulating.simulate(described(source, row, choice))
     seconds = outcome.seconds
@@ -115,7 +111,7 @@ def lines_of(sources: Sequence[str], choice: Choice = RULE, base: Sequence[Line]
     work = [(source, row) for source, row, about in all_rows() if source in sources and not about.left_out]
     known = {(line.source, line.id): line for line in base}
     new = [(source, row) for source, row in work if (source, row["id"]) not in known or _differs(source, row, choice)]
-    with ProcessPoolExecutor(initializer=_limit_memory) as pool:
+    with ProcessPoolExecutor() as pool:
         made = {(line.source, line.id): line for line in pool.map(partial(_line, choice), new)}
     return [made.get((source, row["id"])) or known[source, row["id"]] for source, row in work]
 
@@ -125,10 +121,6 @@ def _differs(source: str, row: Row, choice: Choice) -> bool:
     chosen, by_rule = SOURCES[source](row, **choice), SOURCES[source](row)
     plain = all(isinstance(value, str | int | float) for value in chosen.values())
     return source == "mlperf" or not plain or chosen != by_rule
-
-
-def _limit_memory() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
 
 
 def _line(choice: Choice, work: tuple[str, Row]) -> Line:

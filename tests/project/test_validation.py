@@ -207,15 +207,6 @@ def test_devices_are_slower_by_the_part_of_the_iteration_that_they_are_busy(modu
         assert slow / plain == pytest.approx(1 + 0.5 * count / (count + 1), rel=1e-6)
 
 
-def test_what_needs_more_memory_than_there_is_is_refused_by_row(module, monkeypatch):
-    def fails(**_):
-        raise MemoryError
-
-    simulating = module("simulating")
-    monkeypatch.setattr(simulating.ps, "simulate", fails)
-    assert "memory" in simulating.simulate(given()).refused
-
-
 def test_rows_that_a_choice_leaves_as_they_are_are_not_simulated_again(module):
     run, tables = module("run"), module("tables")
     rows = {row["id"]: row for row in tables.read("megatron_published")}
