@@ -2,7 +2,7 @@
 
     data/*.csv ── describe ── a dict of fields of Simulation ── ps.simulate ── errors ── tables, files, figure
 
-`--source NAME` does one source again, and keeps the results of the others; `--alone` leaves out the other choices.
+`--source NAME` does one source again, and keeps the results of the others; `--alone` keeps the other choices.
 `--quick` simulates one or two rows of each source and writes quick.csv, which the tests compare.
 """
 
@@ -173,7 +173,7 @@ def main() -> None:
     """Everything, or one source."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", choices=list(SOURCES), action="append")
-    parser.add_argument("--alone", action="store_true", help="without the other choices")
+    parser.add_argument("--alone", action="store_true", help="keep the other choices as they are")
     parser.add_argument("--quick", action="store_true", help="only the rows that tests simulate again, to quick.csv")
     given = parser.parse_args()
     if given.quick:
@@ -184,7 +184,7 @@ def main() -> None:
     chosen = [] if given.alone else others(sources, made)[1:]
     lines = in_order([*made, *_kept(report.read(HERE / "expected.csv"), sources)], lambda line: line.source)
     earlier = report.read_plain(HERE / "alternatives.csv")
-    kept = [row for row in earlier[1:] if row[0].partition(",")[0] not in sources]
+    kept = [row for row in earlier[1:] if given.alone or row[0].partition(",")[0] not in sources]
     found = [earlier[0], *in_order([*chosen, *kept], lambda row: row[0].partition(",")[0])]
     text = "\n\n".join([report.table(lines), refusals(lines), report.markdown(found)])
     sys.stdout.write(f"{text}\n")
