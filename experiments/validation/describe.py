@@ -95,7 +95,7 @@ def zero_bubble(
     message: str = "delay",
     others: str = "as blocks",
     clock: str = "sustained",
-    unit: float = 2**30,
+    unit: float = 1e9,
 ) -> Description:
     """Stages with profiled times where there are any; else computed."""
     del unit  # of memory, for the scores
@@ -254,7 +254,7 @@ OTHERS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "messages as bytes over a bandwidth": {"message": "bandwidth"},
         "embedding and head with computed times": {"others": "computed"},
         "profile at the clock of the iteration": {"clock": "of the profile"},
-        "GB of 10^9 bytes": {"unit": 1e9},
+        "GB of 2^30 bytes": {"unit": 2**30},
     },
     "megatron_published": {
         "no chunks": {"chunks": "none"},

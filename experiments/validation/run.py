@@ -75,7 +75,7 @@ def line_of(source: str, row: Row, choice: Choice = RULE) -> Line:
     seconds = outcome.seconds
     if "post-validation" in row.get("flags", ""):  # stages begin the next iteration without waiting for others
         seconds = outcome.longest_stage
-    unit = choice.get("unit", 2**30) / 1e9 if source == "zero_bubble" else 1.0
+    unit = choice.get("unit", 1e9) / 1e9 if source == "zero_bubble" else 1.0
     memory, held = number(row, "peak_memory_bytes"), outcome.peak_bytes
     if held is not None and is_shown(source, row):
         held = shown_bytes(row, held)
