@@ -58,7 +58,8 @@ def test_engines_agree_on_teams_sharding_and_every_way_of_posting():
         ended.append(job.options)
 
     strategies.for_drawn(strategies.any_team_jobs, 100, judge)
-    assert len(ended) > 60
+    strategies.for_drawn(strategies.paired_team_jobs, 10, judge)
+    assert len(ended) > 70
     assert {options.sharding for options in ended} == set(SHARDINGS)
     assert {options.transfers for options in ended} == set(TRANSFERS)
 

@@ -383,6 +383,7 @@ programs = jobs().map(lambda job: job.program)
 even_programs = even_jobs().map(lambda job: job.program)
 any_jobs = jobs()
 any_team_jobs = team_jobs()
+paired_team_jobs = team_jobs(transfers=("paired",), chunks=1)  # with chunks, drawn schedules mostly stand still
 
 
 # --- examples for many tests -----------------------------------------------------------------------------------------
