@@ -16,7 +16,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 PINNED  := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch test-simgrid check lint fuzz docs pages lists bench paper validation traces constraints clean
+.PHONY: help demo test tests test-torch test-simgrid check lint fuzz docs pages lists bench paper validation traces constraints clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -24,7 +24,10 @@ help:            ## list the targets
 demo: $(DEMO)    ## plan, replay, Gantt chart and comparison on bundled traces, into demo/
 	$(BIN)/pipesim demo --output demo
 
-test: lint       ## lint and types, then all tests but those of docs, those of check among them
+test: $(STAMP)   ## lint and types, and beside them all tests but those of docs, those of check among them
+	@$(MAKE) --no-print-directory --jobs=2 lint tests
+
+tests:
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not docs'
 
 test-torch: $(TORCH)/.installed  ## the recorders' tests, with PyTorch, in an environment of their own
@@ -49,9 +52,9 @@ fuzz: $(STAMP)   ## drawn input of many sorts for an hour (MINUTES=5: for five),
 pages: $(STAMP)  ## update the outputs that the README and docs/ show; read the diff
 	PYTHONPATH=tests $(BIN)/python -m helpers.pages README.md $$(find docs -name '*.md')
 
-docs: $(SITE)    ## the documentation as a site, into site/, then the tests that run long pages and notebooks
+docs: $(SITE)    ## the documentation as a site, into site/, then the tests that run what pages show
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
-	$(BIN)/python -m pytest -n auto --dist worksteal -m docs tests/project
+	$(BIN)/python -m pytest -n auto --dist worksteal -m docs
 	@echo "site/index.html"
 
 lists: $(STAMP)  ## update the lists of names in README.md and docs/, after adding a planner, a schedule, ...

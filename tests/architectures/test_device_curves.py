@@ -112,6 +112,7 @@ def experiment():
         yield module
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize(
     ("device", "precision"),
     [("a100", "bf16"), ("v100", "fp16"), ("v100-sxm3", "fp16"), ("b200", "bf16"), ("h100 fp8", "fp8")],

@@ -251,6 +251,7 @@ def test_more_devices_for_each_layer_are_faster_but_never_in_proportion():
         before = total
 
 
+@pytest.mark.docs
 def test_the_curve_is_the_one_that_the_experiment_fits_and_its_readme_shows(monkeypatch):
     """Told by experiments/roofline, from profiles that others recorded."""
     monkeypatch.syspath_prepend(EXPERIMENT)  # the script imports its neighbour

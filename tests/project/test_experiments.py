@@ -42,6 +42,7 @@ def row_of_suite(suite, model, cluster, planner):
     return suite.costs_of(suite.roofline(made, ["v100-16gb"])), suite.cluster_of(cluster), row
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("planner", ["uniform", "spp", "alpa", "pipedream"])
 @pytest.mark.parametrize(("model", "cluster"), SUITE)
 def test_rows_of_the_suite_come_out_again(model, cluster, planner):
@@ -52,12 +53,14 @@ def test_rows_of_the_suite_come_out_again(model, cluster, planner):
     assert (repr(seconds), scheduler) == (row["iteration_time_s"], row["scheduler"])
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize(("model", "cluster"), SUITE)
 def test_bounds_of_the_suite_come_out_again(model, cluster):
     costs, devices, row = row_of_suite(script(FOLDER / "planners" / "run.py"), model, cluster, "spp")
     assert plan_bound(costs, devices, 4) == pytest.approx(float(row["bound_s"]), rel=1e-9)
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("number", [4, 16, 20, 25])
 def test_rows_of_the_shared_spine_come_out_again(number):
     spine = script(FOLDER / "shared-spine" / "run.py")
@@ -126,6 +129,7 @@ def test_the_tables_of_the_suite_are_those_of_its_rows():
     assert script(FOLDER / "planners" / "summary.py").tables() in text
 
 
+@pytest.mark.docs
 def test_the_rows_of_the_schedules_come_out_again():
     schedules = script(FOLDER / "schedules" / "run.py")
     with (FOLDER / "schedules" / "rows.csv").open(newline="") as file:
@@ -137,6 +141,7 @@ def test_the_rows_of_the_schedules_come_out_again():
     ]
 
 
+@pytest.mark.docs
 def test_replays_of_the_kept_recordings_come_out_again():
     replays = script(FOLDER / "replay" / "run.py")
     expected = (FOLDER / "replay" / "expected.csv").read_text(encoding="utf-8")
@@ -156,6 +161,7 @@ def test_what_is_said_of_the_kept_recordings_is_what_their_rows_say():
     assert sentence in " ".join(text.split())
 
 
+@pytest.mark.docs
 def test_recorded_steps_replayed_with_their_own_operations_come_out_again(monkeypatch):
     needs_data(DATA / "measured" / "straggler" / "trace-ST.parquet")
     own = script(FOLDER / "recorded_runs" / "own_operations.py")
@@ -165,6 +171,7 @@ def test_recorded_steps_replayed_with_their_own_operations_come_out_again(monkey
     assert own.table(kept) in (FOLDER / "recorded_runs" / "README.md").read_text()
 
 
+@pytest.mark.docs
 def test_held_out_steps_of_recorded_jobs_are_predicted_as_the_page_has_it(monkeypatch):
     needs_data(DATA / "measured" / "straggler" / "trace-ST.parquet")
     held_out = script(FOLDER / "recorded_runs" / "held_out_steps.py")

@@ -9,6 +9,7 @@ import pytest
 from helpers.places import ROOT
 from pipesim.studies import sweep
 
+pytestmark = pytest.mark.docs
 FOLDER = ROOT / "experiments" / "spp"
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/experiment.toml"))
 

@@ -153,6 +153,7 @@ def test_chunks_follow_the_rule_of_the_source(module, name, chunks):
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.docs
 def test_quick_rows_come_out_again(module):
     """To six digits; `python experiments/validation/run.py --quick` keeps them where results changed for a reason."""
     found = module("run").quick()
