@@ -6,6 +6,8 @@
     transfers    activations and gradients at each cut, from every replica that has a part to every one that needs it
     exchanges    of gradients and parameters between replicas: one task per edge of a ring
 
+With a fold (`folding`), only ranks and messages that represent others get tasks; `expanded` has the times of all.
+
 A task's index settles ties: compute first, then transfers by microbatch, gradients before activations.
 """
 
