@@ -29,7 +29,7 @@ from pipesim.lowering import Options, Setup, lower
 from pipesim.lowering.setup import RINGS, SHARDINGS
 
 # The same examples in every run; a slow machine is no failure.
-settings.register_profile("pipesim", deadline=None, derandomize=True, database=None, max_examples=60)
+settings.register_profile("pipesim", deadline=None, derandomize=True, database=None, max_examples=40)
 settings.load_profile("pipesim")
 
 KINDS = ("v100", "a100")

@@ -54,7 +54,7 @@ def test_1f1b_never_holds_more_than_its_depth(stages, microbatches):
         assert max(flying) == min(stages - n, microbatches)
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.integers(1, 12))
 def test_1f1b_with_whole_microbatches_on_uneven_replicas_is_always_possible(replication, microbatches):
     plan = straight(len(replication), microbatches, replication, "whole")

@@ -43,7 +43,7 @@ def test_a_completion_is_rounded_up_to_the_next_nanosecond():
     assert ends_of([3.0], [(0, 100, [0])], "fair") == [34]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(BYTE_SIZES, min_size=1, max_size=8))
 def test_flows_that_start_together_on_one_link_end_as_processor_sharing_says(flow_sizes):
     """Flow i ends when each flow j has sent min(size_j, size_i); twice the bytes take exactly twice the time."""
@@ -52,7 +52,7 @@ def test_flows_that_start_together_on_one_link_end_as_processor_sharing_says(flo
     assert ends_of([1.0], [(0, 2 * own, [0]) for own in flow_sizes], "fair") == [2 * end for end in expected]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(st.integers(0, 20_000), BYTE_SIZES), min_size=1, max_size=12))
 def test_flows_that_arrive_at_any_time_end_as_processor_sharing_says(arrivals):
     """On one link there is a clock that runs at 1 / (number of flows): a flow ends when it has gone on by its bytes.
@@ -88,7 +88,7 @@ flows_over_links = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(flows_over_links)
 def test_rating_only_what_changed_gives_what_rating_everything_gives(flows):
     """Against a plain simulation that rates all flows at every change, in exact fractions of time."""

@@ -31,7 +31,7 @@ def test_none_overtakes_another_on_a_shared_link():
     assert ends_of([1.0, 1.0], flows, "fifo") == [100, 200, 210]
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(arrivals_on_a_link)
 def test_fifo_keeps_a_single_link_busy_without_a_gap(flows):
     """On one link the transfers follow each other: each starts when it is ready or when the one before has ended."""
