@@ -12,7 +12,6 @@ from helpers.places import ROOT
 FOLDER = ROOT / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 MOST_BYTES = 500_000
-QUICKEST = "03-how-spp-works"  # `make docs` runs the others
 
 _spec = importlib.util.spec_from_file_location("execute", FOLDER / "execute.py")
 execute = importlib.util.module_from_spec(_spec)
@@ -26,11 +25,8 @@ def made_of(*sources):
     return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=() if path.stem == QUICKEST else pytest.mark.docs) for path in NOTEBOOKS],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.docs
+@each
 def test_every_cell_runs_and_shows_what_is_kept(path):
     kept = json.loads(path.read_text(encoding="utf-8"))
     assert not execute.difference(kept, execute.executed(kept, path.name)), f"run notebooks/execute.py {path.name}"

@@ -164,7 +164,7 @@ def test_an_unknown_experiment_is_answered_with_what_there_is(store):
 # --- killed, and two at once -----------------------------------------------------------------------------------------
 
 
-def test_killed_ten_times_a_sweep_ends_with_the_rows_of_an_undisturbed_one(tmp_path):
+def test_killed_five_times_a_sweep_ends_with_the_rows_of_an_undisturbed_one(tmp_path):
     """Nothing is lost, nothing doubled, and nothing that was committed is computed again."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["helpers.sweeps"])
@@ -174,7 +174,7 @@ def test_killed_ten_times_a_sweep_ends_with_the_rows_of_an_undisturbed_one(tmp_p
     path, log = sweeps.write(tmp_path, sweeps.SMALL, 100), tmp_path / "log"
     rng = random.Random(7)
     kills, seen, grew = 0, 0, 0
-    while kills < 10:
+    while kills < 5:
         before = committed(path)
         child = context.Process(target=sweeps.run, args=(str(path), 1, str(log)))
         child.start()
