@@ -16,7 +16,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 PINNED  := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests test-torch test-simgrid check lint fuzz docs pages lists bench paper validation traces constraints clean
+.PHONY: help demo test tests test-torch test-simgrid check lint fuzz docs pages lists bench bench-compare paper validation traces constraints clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -62,6 +62,10 @@ lists: $(STAMP)  ## update the lists of names in README.md and docs/, after addi
 
 bench: $(STAMP)  ## measure; prints the tables that benchmarks/README.md keeps
 	$(BIN)/python benchmarks/run.py
+
+bench-compare: $(STAMP)  ## this checkout beside commit REV (REV=main~10 ROUNDS=7 ONLY=lower): what is over 5 % slower
+	@test -n "$(REV)" || { echo "bench-compare: REV=... names the commit to compare with, as in REV=main~10" >&2; exit 2; }
+	$(BIN)/python benchmarks/compare.py "$(REV)" $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
 
 paper: $(DEMO)   ## every figure of the evaluation of SPP, with its rows and what drifted (minutes, resumable)
 	$(BIN)/python experiments/spp/run.py

@@ -8,11 +8,9 @@ import time
 SIZES = (1, 4, 16, 64, 128)  # pipelines of 16 stages of 8 GPUs
 
 
-def measure(data: int) -> None:
-    """Print seconds of CPU for each step, tasks before and after folding, and the most memory, of one size."""
-    import resource  # noqa: PLC0415 - of the child process
-
-    import pipesim as ps  # noqa: PLC0415 - as above
+def steps(data: int) -> list[float]:
+    """Seconds of CPU for each step of a job with so many replicas, and its tasks before and after folding."""
+    import pipesim as ps  # noqa: PLC0415 - of the child process
     from pipesim.engines import compiled  # noqa: PLC0415 - as above
     from pipesim.lowering import fold_of, lower_folded  # noqa: PLC0415 - as above
 
@@ -41,8 +39,14 @@ def measure(data: int) -> None:
     compiled.run(program)
     marks.append(time.process_time())
     seconds = [after - before for before, after in itertools.pairwise(marks)]
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(*seconds, program.represented, len(program), most)
+    return [*seconds, program.represented, len(program)]
+
+
+def measure(data: int) -> None:
+    """Print that, and the most memory."""
+    import resource  # noqa: PLC0415 - as above
+
+    print(*steps(data), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
 
 
 def rows() -> list[tuple[str, str, str]]:
