@@ -18,7 +18,7 @@ module imports only those that stand before it.
                 schedule scenario background progress completion legality recording recorded_run
                 sequence_lengths program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
-    analysis    metrics curves channels spread trace_diff run_summary ledger joint_samples run_variance
+    analysis    curves critical_path metrics channels spread trace_diff run_summary ledger joint_samples run_variance
                 straggler_metrics run_trace bounds
     importers*  recorders*  architectures*  topologies*      producers of inputs
     planners*  schedulers*                                   decisions
@@ -60,6 +60,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from pipesim.analysis import metrics as metrics
+    from pipesim.analysis.critical_path import CriticalPath as CriticalPath
+    from pipesim.analysis.critical_path import critical_path as critical_path
     from pipesim.analysis.metrics import summary as summary
     from pipesim.base.errors import PipesimError as PipesimError
     from pipesim.core.cluster import Cluster as Cluster
@@ -110,6 +112,7 @@ _PUBLIC = {
     "ComparisonRow": "pipesim.studies.comparison:ComparisonRow",
     "Cluster": "pipesim.core.cluster:Cluster",
     "Costs": "pipesim.core.costs:Costs",
+    "CriticalPath": "pipesim.analysis.critical_path:CriticalPath",
     "Device": "pipesim.core.cluster:Device",
     "Job": "pipesim.studies.jobs:Job",
     "Link": "pipesim.core.cluster:Link",
@@ -129,6 +132,7 @@ _PUBLIC = {
     "Trace": "pipesim.core.trace:Trace",
     "bound": "pipesim.studies.certified:bound",
     "compare": "pipesim.studies.comparison:compare",
+    "critical_path": "pipesim.analysis.critical_path:critical_path",
     "costs_of": "pipesim.core.costs:costs_of",
     "export_execution_traces": "pipesim.display.execution_traces:export_execution_traces",
     "export_timeline": "pipesim.display.timeline_files:export",

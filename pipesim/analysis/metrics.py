@@ -1,4 +1,4 @@
-"""Metrics of a timeline: time, bubble, memory, load of links, exposed communication, critical path.
+"""Metrics of a timeline: time, bubble, memory, load of links, exposed communication, path of the last microbatch.
 
 The bubble has three definitions in use; reports show `idle_share`, the first, unless they name another.
 
@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from pipesim.base import units
+from pipesim.analysis import critical_path as paths
+from pipesim.analysis.critical_path import last_need
+from pipesim.base import moved, units
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.intervals import covered, union
 from pipesim.core.program import ALL_GATHER, ALL_REDUCE, BACKWARD, COLLECTIVES, FORWARD, INPUT, OPTIMIZER, WEIGHT
@@ -98,16 +100,6 @@ def _groups(key: Ints, count: int) -> list[Ints]:
 # --- waiting ---------------------------------------------------------------------------------------------------------
 
 
-def last_need(timeline: Timeline) -> Ints:
-    """For each task the dependency that ended last (the first of several), -1 without dependencies."""
-    needs = timeline.program.needs
-    waiting, awaited = needs.row_of_value(), needs.values
-    order = np.lexsort((-awaited, timeline.end[awaited], waiting))
-    found = np.full(len(timeline.program), -1, np.int64)
-    found[waiting[order]] = awaited[order]  # the last assignment wins: the latest end, then the least index
-    return found
-
-
 def exposed_communication(timeline: Timeline) -> Ints:
     """Nanoseconds that each device is idle while the input of its next task is transferred or waits for a link."""
     program, order = timeline.program, timeline.program.order
@@ -157,8 +149,8 @@ def _work_before(timeline: Timeline, lane: Ints, time: Ints) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class CriticalPath:
-    """The chain of tasks that ends last, each waiting for the one before; nanoseconds by category."""
+class LastMicrobatchPath:
+    """The chain of needs that ends last, through the microbatch that ends last; nanoseconds by category."""
 
     tasks: tuple[int, ...]
     spent: dict[str, int]
@@ -176,8 +168,8 @@ _SPENT_ON = {
 CATEGORIES = ("forward", "backward", "transfer", "all_reduce", "optimizer", "waiting_for_lane", "waiting_for_link")
 
 
-def critical_path(timeline: Timeline) -> CriticalPath:
-    """Follow the last dependencies from the last end back to the start.
+def last_microbatch_path(timeline: Timeline) -> LastMicrobatchPath:
+    """Follow the needs that ended last from the last end back to the start, and count time between them as waiting.
 
         F0 ──> transfer ──> F1 . . . . . B1 ──> transfer ──> B0        . waiting for a lane, or for a link
 
@@ -197,7 +189,7 @@ def critical_path(timeline: Timeline) -> CriticalPath:
         waited = int(timeline.start[task] - timeline.ready[task])
         spent["waiting_for_lane" if compute else "waiting_for_link"] += waited + lasted - alone
         task = int(need[task])
-    return CriticalPath(tuple(tasks[::-1]), spent)
+    return LastMicrobatchPath(tuple(tasks[::-1]), spent)
 
 
 # --- summary ---------------------------------------------------------------------------------------------------------
@@ -228,7 +220,7 @@ def summary(timeline: Timeline | Simulated) -> dict[str, Any]:
 
 def _summary(timeline: Timeline) -> dict[str, Any]:
     program = timeline.program
-    path = critical_path(timeline)
+    path = last_microbatch_path(timeline)
     return {
         "iteration_time_s": iteration_time(timeline),
         "engine": timeline.engine,
@@ -239,7 +231,8 @@ def _summary(timeline: Timeline) -> dict[str, Any]:
         "throughput_samples_per_s": throughput(timeline),
         "flops_utilisation": flops_utilisation(timeline),
         "bubble": bubble(timeline),
-        "critical_path_s": {name: units.to_s(spent) for name, spent in path.spent.items()},
+        "critical_path": paths.critical_path(timeline).as_data(),
+        "last_microbatch_path_s": {name: units.to_s(spent) for name, spent in path.spent.items()},
         "peak_memory_bytes": _by_device(timeline, peak_memory(timeline)),
         "devices": _devices(timeline),
         "links": _links(timeline),
@@ -337,3 +330,13 @@ def _order_interval(seconds: Floats, part: float) -> tuple[float | None, float |
     reach = _NORMAL * np.sqrt(count * part * (1 - part))
     low, high = int(np.floor(count * part - reach)), int(np.ceil(count * part + reach))
     return (float(ordered[low]) if low >= 0 else None), (float(ordered[high]) if high < count else None)
+
+
+# Until 0.1 the path of the last microbatch was named the critical path.
+__getattr__ = moved.renamed(
+    __name__,
+    {
+        "CriticalPath": f"{__name__}:LastMicrobatchPath",
+        "critical_path": f"{__name__}:last_microbatch_path",
+    },
+)

@@ -150,9 +150,9 @@ def test_a_replica_without_a_microbatch_is_exposed_to_its_ring():
     assert metrics.exposed_all_reduce(timeline).tolist() == [100, 100], "2 (k-1) messages of 50 bytes at 1 byte per ns"
 
 
-def test_the_critical_path_by_hand():
+def test_the_path_of_the_last_microbatch_by_hand():
     """10 forward, 7 on the wire, 10 forward and 10 backward, 7 on the wire, 10 backward."""
-    path = metrics.critical_path(run(pipeline([10, 10], [10, 10], 1, "gpipe", hop_bytes=[7])))
+    path = metrics.last_microbatch_path(run(pipeline([10, 10], [10, 10], 1, "gpipe", hop_bytes=[7])))
     assert {name: spent for name, spent in path.spent.items() if spent} == {
         "forward": 20,
         "backward": 20,
@@ -160,19 +160,19 @@ def test_the_critical_path_by_hand():
     }
 
 
-def test_the_critical_path_separates_waiting_for_a_lane_from_waiting_for_a_link():
+def test_the_path_of_the_last_microbatch_separates_waiting_for_a_lane_from_waiting_for_a_link():
     """The second flow of 100 waits 60 behind the first, which had the link from 40 on."""
-    path = metrics.critical_path(run(network([1.0], [(0, 100, [0]), (40, 100, [0])], "fifo")))
+    path = metrics.last_microbatch_path(run(network([1.0], [(0, 100, [0]), (40, 100, [0])], "fifo")))
     assert path.spent["waiting_for_link"] == 60
-    queued = metrics.critical_path(run(pipeline([10], [10], 3, "gpipe")))
+    queued = metrics.last_microbatch_path(run(pipeline([10], [10], 3, "gpipe")))
     assert queued.spent["waiting_for_lane"] == 60 - 20
 
 
 @settings(max_examples=48)
 @given(jobs())
-def test_the_parts_of_the_critical_path_add_up_to_the_iteration(job):
+def test_the_parts_of_the_path_of_the_last_microbatch_add_up_to_the_iteration(job):
     timeline = run(job.program)
-    path = metrics.critical_path(timeline)
+    path = metrics.last_microbatch_path(timeline)
     assert sum(path.spent.values()) == timeline.makespan
     assert all(spent >= 0 for spent in path.spent.values())
     for before, after in itertools.pairwise(path.tasks):

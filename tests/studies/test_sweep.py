@@ -482,7 +482,7 @@ def test_every_metric_can_be_taken(tmp_path):
     timeline = results.simulate("bert-large", 'flat(2, bandwidth="1GB/s")', "uniform").timeline
     summary = metrics.summary(timeline)
     assert row["error"] is None
-    assert row["critical_forward_s"] == summary["critical_path_s"]["forward"]
+    assert row["critical_forward_s"] == summary["last_microbatch_path_s"]["forward"]
     assert row["bubble_idle_share"] == summary["bubble"]["idle_share"]
     assert row["gap_to_bound"] == row["iteration_time_s"] / row["bound_s"] - 1
     assert row["plan_replicas"] == "1x2"

@@ -33,13 +33,13 @@ class TimelineOutputs:
         """Draw and write what was asked for; tasks in the colours of their groups, where there are any."""
         if not (self.gantt or self.memory_plot or self.links_plot or self.output):
             return
-        from pipesim.analysis import metrics
+        from pipesim.analysis.critical_path import critical_path
         from pipesim.core.timeline import timeline_of
         from pipesim.display import figures, timeline_files
 
         timeline = timeline_of(simulated)
         if self.gantt:
-            critical = metrics.critical_path(timeline).tasks if self.critical else None
+            critical = critical_path(timeline).tasks if self.critical else None
             figures.gantt(timeline, self.gantt, links=self.links, critical=critical, groups=groups)
             options.wrote(self.gantt, "Gantt chart", quiet=quiet)
         if self.memory_plot:

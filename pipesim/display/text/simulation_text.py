@@ -1,13 +1,13 @@
 """Results of simulations as text: the iteration, its devices, its busiest links."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pipesim.core.devices import TFLOPS
-from pipesim.display.text.formatting import facts, percent, seconds, size, table
+from pipesim.display.text.formatting import facts, percent, seconds, shortened, size, table
 from pipesim.display.text.scaling_text import under_other_scaling
 
-# The critical path follows the last dependency of each task; the time of other tasks on its device counts as waiting.
+# The path of the last microbatch follows the last need of each task; the time of other tasks on its device is waiting.
 _CATEGORIES = {
     "waiting_for_lane": "waiting while the device does other tasks",
     "waiting_for_link": "waiting while links carry other transfers",
@@ -30,10 +30,31 @@ def simulation(data: Mapping[str, Any], most: int = 16) -> str:
         ("memory", _memory(data)),
         ("simulated", f"{data['tasks']:,} tasks, {how}"),
     ]
+    return "\n\n".join([facts(head), *_paths(data), _devices(data, most), *_links(data["links"])])
+
+
+def _paths(data: Mapping[str, Any]) -> list[str]:
+    """What the iteration is spent on: along the critical path, and along the needs of what ends last."""
     total = data["iteration_time_s"] or 1.0
-    spent = [(_CATEGORIES.get(name, name.replace("_", " ")), s) for name, s in data["critical_path_s"].items() if s]
-    path = table(["critical path", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent])
-    return "\n\n".join([facts(head), path, _devices(data, most), *_links(data["links"])])
+    path, needs = data["critical_path"], data["last_microbatch_path_s"]
+    rows = [
+        [name.replace("_", " "), seconds(s), percent(s / total), _most(path["held_by"], name, s)]
+        for name, s in path["spent_s"].items()
+        if s
+    ]
+    spent = [(_CATEGORIES.get(name, name.replace("_", " ")), s) for name, s in needs.items() if s]
+    return [
+        table(["critical path", "seconds", "share", "most of it on"], rows),
+        table(
+            ["path of the last microbatch", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent]
+        ),
+    ]
+
+
+def _most(held: Sequence[Mapping[str, Any]], cause: str, total: float) -> str:
+    """The device or link that a cause holds most, and its part of the cause."""
+    first = next(row for row in held if row["cause"] == cause)
+    return f"{shortened(first['where'])}, {percent(first['seconds'] / total)}"
 
 
 def _memory(data: Mapping[str, Any]) -> str:

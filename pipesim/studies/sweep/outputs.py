@@ -41,8 +41,8 @@ class PointResult:
 
     @cached_property
     def spent(self) -> dict[str, int]:
-        """Nanoseconds of the critical path by what they are spent on."""
-        return metrics.critical_path(self.timeline).spent
+        """Nanoseconds of the path of the last microbatch by what they are spent on."""
+        return metrics.last_microbatch_path(self.timeline).spent
 
     def statistic(self, name: str) -> float:
         """A number of the iterations with drawn times."""

@@ -15,16 +15,17 @@ def data():
 
 
 def test_a_simulation_shows_its_time_critical_path_devices_and_links(data):
-    head, path, devices, links = text.simulation(data).split("\n\n")
+    head, path, needs, devices, links = text.simulation(data).split("\n\n")
     assert head.startswith("iteration time")
     assert text.seconds(data["iteration_time_s"]) in head.splitlines()[0]
     assert path.startswith("critical path")
+    assert needs.startswith("path of the last microbatch")
     assert len(devices.splitlines()) == 2 + 4
     assert links.startswith("busiest links")
 
 
 def test_devices_left_out_are_counted(data):
-    devices = text.simulation(data, most=1).split("\n\n")[2]
+    devices = text.simulation(data, most=1).split("\n\n")[3]
     assert devices.endswith("... and 3 more devices")
 
 
