@@ -7,7 +7,16 @@
 One function, used by every engine, on flat sequences of numbers. All links that offer least, to the last bit, are
 fixed in one round, and a link's capacity is reduced once a round, by rate x flows: so flows that are alike get rates
 of the same bits, and one flow with a weight of n gets those of n flows that are alike.
-What links offer only rises as flows are fixed, so a heap of offers is looked over again only at its top.
+What a link offers only rises as flows are fixed, to the last bit too: it is never less than before the round. So each
+round has a higher rate than the one before, and what a link offers at last, its level, depends on nothing but the
+rates below it of the flows that cross it:
+
+    a flow's rate      the least of its limit and the levels of its links
+    a link's level     what it offers when the flows that have a lower rate are fixed, the lowest first; infinite if
+                       no flow is left then
+
+There is one solution of these equations, whatever way it is found (by induction over rates, from the lowest):
+`engines.compiled.rate_updates` finds it from the solution before a change.
 """
 
 import heapq
@@ -18,7 +27,7 @@ from pipesim.base.arrays import Floats, Ints
 INFINITE = float("inf")
 
 
-def max_min(  # noqa: C901, PLR0912, PLR0915 - both heaps and the flows change in every turn
+def max_min(
     first: Sequence[int] | Ints,
     media: Sequence[int] | Ints,
     weight: Sequence[int] | Ints,
@@ -30,30 +39,30 @@ def max_min(  # noqa: C901, PLR0912, PLR0915 - both heaps and the flows change i
     Media are numbered 0 to len(capacity) - 1 and cross each flow at most once. At position j of `media`, weight[j]
     flows that are alike cross the link; without weights it is one.
     """
+    return rates_and_levels(first, media, weight, capacity, limit)[0]
+
+
+def rates_and_levels(  # noqa: C901, PLR0912 - both heaps and the flows change in every turn
+    first: Sequence[int] | Ints,
+    media: Sequence[int] | Ints,
+    weight: Sequence[int] | Ints,
+    capacity: Sequence[float] | Floats,
+    limit: Sequence[float] | Floats,
+) -> tuple[list[float], list[float]]:
+    """The rate of each flow and the level of each link."""
     flows, links, weighted = len(first) - 1, len(capacity), len(weight) > 0
     rate = [0.0] * flows
-    sharing = [0] * links  # flows without a rate, as weighted
-    for j in range(first[flows]):
-        sharing[media[j]] += weight[j] if weighted else 1
-    if all_held_back_at_once(first, media, capacity, limit, sharing, rate):
-        return rate
+    sharing = flows_on_links(first, media, weight, links)  # those without a rate, as weighted
+    level = [INFINITE] * links  # at first what each link offers
+    if all_held_back_at_once(first, media, capacity, limit, sharing, rate, level):
+        return rate, level
     has_rate = [False] * flows
     left = [0.0] * links
     taken = [0] * links  # flows of a link that are fixed in this round, as weighted
     begin, member = flows_by_link(first, media, links)
-    offers = [(0.0, 0)]
-    limits_left = [(0.0, 0)]
-    offers.clear()
-    limits_left.clear()
+    offers, limits_left = finite(level), finite(limit)
     for m in range(links):
         left[m] = capacity[m]
-        if sharing[m]:
-            offers.append((left[m] / sharing[m], m))
-    for i in range(flows):
-        if limit[i] < INFINITE:
-            limits_left.append((limit[i], i))  # noqa: PERF401 - what numba knows
-    heapq.heapify(offers)
-    heapq.heapify(limits_left)
     fixed, open_flows = [0] * flows, flows
     while open_flows:
         # The flows that want least and the links that offer least: all that are the tightest are fixed in this round.
@@ -62,8 +71,8 @@ def max_min(  # noqa: C901, PLR0912, PLR0915 - both heaps and the flows change i
             offer, m = offers[0]
             if sharing[m] == 0:
                 heapq.heappop(offers)
-            elif left[m] / sharing[m] != offer:
-                heapq.heapreplace(offers, (left[m] / sharing[m], m))
+            elif level[m] != offer:
+                heapq.heapreplace(offers, (level[m], m))
             elif offer > share:
                 break
             else:
@@ -87,10 +96,15 @@ def max_min(  # noqa: C901, PLR0912, PLR0915 - both heaps and the flows change i
         for n in range(count):
             for j in range(first[fixed[n]], first[fixed[n] + 1]):
                 m = media[j]
-                left[m] = max(0.0, left[m] - share * taken[m])  # once: it is nothing the next time
-                sharing[m] -= taken[m]
-                taken[m] = 0
-    return rate
+                if taken[m]:
+                    left[m] = max(0.0, left[m] - share * taken[m])
+                    sharing[m] -= taken[m]
+                    taken[m] = 0
+                    if sharing[m]:
+                        level[m] = max(level[m], left[m] / sharing[m])
+                    elif level[m] > share:
+                        level[m] = INFINITE
+    return rate, level
 
 
 def all_held_back_at_once(  # noqa: PLR0917 - a kernel has no keywords
@@ -100,21 +114,41 @@ def all_held_back_at_once(  # noqa: PLR0917 - a kernel has no keywords
     limit: Sequence[float] | Floats,
     sharing: list[int],
     rate: list[float],
+    level: list[float],
 ) -> bool:
-    """Whether the first round settles all flows, as where they share one link; their rates are then in `rate`."""
+    """Whether the first round settles all flows, as where they share one link: `rate` and `level` are then right.
+
+    If not, `level` is what each link offers before the first round.
+    """
     share = INFINITE
     for m in range(len(sharing)):
         if sharing[m]:
-            share = min(share, capacity[m] / sharing[m])
+            level[m] = capacity[m] / sharing[m]
+            share = min(share, level[m])
     for i in range(len(rate)):
         share = min(share, limit[i])
     held_back = 0
     for i in range(len(rate)):
         rate[i], tightest = share, limit[i] == share
         for j in range(first[i], first[i + 1]):
-            tightest = tightest or capacity[media[j]] / sharing[media[j]] == share
+            tightest = tightest or level[media[j]] == share
         held_back += 1 if tightest else 0
-    return held_back == len(rate)
+    if held_back < len(rate):
+        return False
+    for m in range(len(level)):
+        if level[m] > share:
+            level[m] = INFINITE
+    return True
+
+
+def flows_on_links(
+    first: Sequence[int] | Ints, media: Sequence[int] | Ints, weight: Sequence[int] | Ints, links: int
+) -> list[int]:
+    """How many flows cross each link, as weighted."""
+    number, weighted = [0] * links, len(weight) > 0
+    for j in range(first[len(first) - 1]):
+        number[media[j]] += weight[j] if weighted else 1
+    return number
 
 
 def flows_by_link(first: Sequence[int] | Ints, media: Sequence[int] | Ints, links: int) -> tuple[list[int], list[int]]:
@@ -130,6 +164,17 @@ def flows_by_link(first: Sequence[int] | Ints, media: Sequence[int] | Ints, link
             member[begin[m] + place[m]] = i
             place[m] += 1
     return begin, member
+
+
+def finite(values: Sequence[float] | Floats) -> list[tuple[float, int]]:
+    """A heap of the values that are finite, each with its number."""
+    heap = [(0.0, 0)]
+    heap.clear()
+    for n in range(len(values)):
+        if values[n] < INFINITE:
+            heap.append((values[n], n))  # noqa: PERF401 - what numba knows
+    heapq.heapify(heap)
+    return heap
 
 
 def least_limit(limits_left: list[tuple[float, int]], has_rate: list[bool]) -> float:

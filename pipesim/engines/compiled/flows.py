@@ -15,11 +15,21 @@ import numpy as np
 from pipesim.base.arrays import Bools, Floats, Ints
 from pipesim.base.kernels import borrowing, inlined
 from pipesim.engines.compiled.heap import push
+from pipesim.engines.compiled.rate_updates import (
+    INFINITE,
+    MOST_LOOKS,
+    Levels,
+    add_pending,
+    initial_levels,
+    level_of,
+    next_pending,
+    rate_elsewhere,
+)
 from pipesim.engines.compiled.simulation_state import ProgramArrays, SimulationState
-from pipesim.engines.max_min import max_min
+from pipesim.engines.max_min import rates_and_levels
 
 DELAY_OVER, FLOW_ENDS, CAPACITY_CHANGES = 1, 2, 3
-INFINITE = float("inf")
+FEW = 24  # flows that are joined to a change: up to so many, computing all their rates takes less time
 
 
 class Flows(NamedTuple):
@@ -39,6 +49,7 @@ class Flows(NamedTuple):
     is_touched: Bools
     under_way: Ints  # how many flows there are
     search: "JoinedSearch"
+    levels: Levels
 
 
 class RateLog(NamedTuple):
@@ -95,6 +106,7 @@ def initial_flows(p: ProgramArrays) -> Flows:
         np.zeros(media, np.bool_),
         np.zeros(1, np.int64),
         search,
+        initial_levels(tasks, media),
     )
 
 
@@ -166,15 +178,22 @@ def leave(p: ProgramArrays, flows: Flows, task: int) -> None:
 
 @inlined
 def share_links(p: ProgramArrays, state: SimulationState, flows: Flows, log: RateLog) -> bool:
-    """Give new rates to the flows joined to what was touched; False where that is more changes than allowed."""
-    count, rates = find_joined(p, flows), flows.search.rates
-    joined = flows.search.found[:count]
-    if count == 1:
-        rates[0] = rate_alone(p, flows, joined[0])
+    """Give new rates to the flows that need them; False where that is more changes than allowed."""
+    count, rates = find_joined(p, flows, FEW), flows.search.rates
+    if count > FEW:
+        count = updated_rates(p, flows)
+        if count < 0:
+            count = find_joined(p, flows, len(p.lane))
+            fair_rates(p, flows, count)
     elif count > 1:
-        fair_rates(p, joined, flows, rates)
+        fair_rates(p, flows, count)
+    else:
+        rate_alone(p, flows, count)
+    for at in range(flows.touched_count[0]):
+        flows.is_touched[flows.touched[at]] = False
+    flows.touched_count[0] = 0
     for at in range(count):
-        t, rate = joined[at], rates[at]
+        t, rate = flows.search.found[at], rates[at]
         if rate != flows.rate[t]:
             n = log.length[0]
             if n == p.most_changes:
@@ -186,28 +205,34 @@ def share_links(p: ProgramArrays, state: SimulationState, flows: Flows, log: Rat
 
 
 @inlined
-def rate_alone(p: ProgramArrays, flows: Flows, task: int) -> float:
-    """The rate of a flow that shares no link but with those that are alike."""
-    rate: float = p.limit[task]
-    for j in range(p.first_medium[task], p.first_medium[task + 1]):
-        alike = p.weight[j] if len(p.weight) > 0 else 1
-        rate = min(rate, flows.capacity[p.medium[j]] / alike)
-    return rate
+def rate_alone(p: ProgramArrays, flows: Flows, count: int) -> None:
+    """The rate of a flow that shares no link but with those that are alike, if there is one, and the levels."""
+    search, level = flows.search, flows.levels.level
+    for at in range(search.media_count[0]):
+        level[search.media[at]] = INFINITE
+    if count == 1:
+        task = search.found[0]
+        rate = p.limit[task]
+        for j in range(p.first_medium[task], p.first_medium[task + 1]):
+            level[p.medium[j]] = flows.capacity[p.medium[j]] / (p.weight[j] if len(p.weight) > 0 else 1)
+            rate = min(rate, level[p.medium[j]])
+        for j in range(p.first_medium[task], p.first_medium[task + 1]):
+            if level[p.medium[j]] > rate:
+                level[p.medium[j]] = INFINITE
+        search.rates[0] = rate
 
 
 @inlined
-def find_joined(p: ProgramArrays, flows: Flows) -> int:
-    """Find the flows joined to the touched links through common links; how many they are."""
+def find_joined(p: ProgramArrays, flows: Flows, most: int) -> int:
+    """Find the flows joined to the touched links through common links, or more than `most` of them; how many."""
     search = flows.search
     search.turn[0] += 1
     turn, links, count, looked_at = search.turn[0], flows.touched_count[0], 0, 0
     for at in range(links):
         m = flows.touched[at]
-        flows.is_touched[m] = False
         search.seen_medium[m] = turn
         search.media[at], search.number[m] = m, at
-    flows.touched_count[0] = 0
-    while looked_at < links:
+    while looked_at < links and count <= most:
         j = flows.foremost[search.media[looked_at]]
         looked_at += 1
         while j >= 0:
@@ -227,10 +252,73 @@ def find_joined(p: ProgramArrays, flows: Flows) -> int:
     return count
 
 
-def fair_rates(p: ProgramArrays, joined: Ints, flows: Flows, rates: Floats) -> None:
+def updated_rates(p: ProgramArrays, flows: Flows) -> int:
+    """Find the flows that get other rates, and these, from the rates before; -1 where that takes too long."""
+    levels, rate = flows.levels, flows.rate
+    count, looks = make_touched_pending(p, flows), 0
+    while levels.links[0] > 0 and looks < MOST_LOOKS * len(levels.level):
+        m = next_pending(levels)
+        looks += 1
+        old = levels.level[m]
+        value = level_of(p, levels, flows.capacity[m], m, flows.foremost[m], flows.following, flows.task)
+        if value != old:
+            levels.level[m] = value
+            count = change_rates(p, flows, m, old, count)
+    ended = levels.links[0] == 0
+    while levels.links[0] > 0:
+        next_pending(levels)
+    changed = flows.search.found[:count]
+    changed.sort()
+    for at in range(count):
+        t = changed[at]
+        flows.search.rates[at], rate[t], levels.before[t] = rate[t], levels.before[t], -1.0
+    return count if ended else -1
+
+
+@borrowing
+def make_touched_pending(p: ProgramArrays, flows: Flows) -> int:
+    """Levels of touched links are to be computed; flows that have just begun get a first rate. How many they are."""
+    before, found, rate, count = flows.levels.before, flows.search.found, flows.rate, 0
+    for at in range(flows.touched_count[0]):
+        add_pending(flows.levels, flows.touched[at])
+        j = flows.foremost[flows.touched[at]]
+        while j >= 0:
+            t = flows.task[j]
+            if rate[t] == 0 and before[t] < 0:
+                before[t], found[count], rate[t] = 0.0, t, rate_elsewhere(p, flows.levels.level, t, -1)
+                count += 1
+            j = flows.following[j]
+    return count
+
+
+@borrowing
+def change_rates(p: ProgramArrays, flows: Flows, medium: int, old: float, count: int) -> int:
+    """A link has another level than `old`: its flows get their rates, and links above these are to be looked at."""
+    level, before, rate, j = flows.levels.level, flows.levels.before, flows.rate, flows.foremost[medium]
+    value = level[medium]
+    while j >= 0:
+        t = flows.task[j]
+        j = flows.following[j]
+        if rate[t] < old and rate[t] <= value:
+            continue  # another link holds it back
+        new, last = min(value, rate_elsewhere(p, level, t, medium)), rate[t]
+        if new == last:
+            continue
+        if before[t] < 0:
+            before[t], flows.search.found[count] = last, t
+            count += 1
+        rate[t] = new
+        for k in range(p.first_medium[t], p.first_medium[t + 1]):
+            if level[p.medium[k]] > min(new, last) and p.medium[k] != medium:
+                add_pending(flows.levels, p.medium[k])
+    return count
+
+
+def fair_rates(p: ProgramArrays, flows: Flows, count: int) -> None:
     """Sort flows that are joined through common links, and find their rates, on the links as they were found."""
+    search = flows.search
+    joined, rates = search.found[:count], search.rates
     joined.sort()
-    count, search = len(joined), flows.search
     first, limits = np.zeros(count + 1, np.int64), np.empty(count)
     for at in range(count):
         t = joined[at]
@@ -247,9 +335,11 @@ def fair_rates(p: ProgramArrays, joined: Ints, flows: Flows, rates: Floats) -> N
     offered = np.empty(search.media_count[0])
     for k in range(len(offered)):
         offered[k] = flows.capacity[search.media[k]]
-    found = max_min(first, crossed, weights, offered, limits)
+    found, level = rates_and_levels(first, crossed, weights, offered, limits)
     for at in range(count):
         rates[at] = found[at]
+    for k in range(len(offered)):
+        flows.levels.level[search.media[k]] = level[k]
 
 
 @inlined
