@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from pipesim.studies.simulation import FIELDS, Simulation
 if TYPE_CHECKING:
     from pipesim.core.program import Program
     from pipesim.core.timeline import Timeline
+    from pipesim.display.text.terminal import Terminal
     from pipesim.lowering import Setup
     from pipesim.studies.results import SimulationResult
 
@@ -43,8 +45,10 @@ force = click.option("--force", is_flag=True, help="Replace what exists already.
 require_fit = click.option(
     "--require-fit", is_flag=True, help="Exit with code 3 if the memory of the devices does not suffice."
 )
-with_bound = click.option(
-    "--bound", is_flag=True, help="Also search for the certified lower bounds, which may take longer than simulating."
+BOUND = "Also search for the certified lower bounds, which may take longer than simulating."
+VERBOSE = "Also show the details, in tables and a Gantt chart in text."
+verbose = click.option(
+    "--verbose", "-v", is_flag=True, help="Also show the details, in tables and a Gantt chart in text."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")
 host_memory = setting_options.option("host_memory", settings_of(Simulation)["host_memory"], None)
@@ -237,6 +241,14 @@ def _spin(label: str, done: threading.Event) -> None:
         if done.wait(0.2):
             break
     click.echo("\r" + " " * (len(label) + 2) + "\r", nl=False, err=True)
+
+
+def terminal() -> "Terminal":
+    """Where standard output goes: its width if it is a terminal; colours are removed where it has none (click.echo)."""
+    from pipesim.display.text.terminal import Terminal
+
+    width = shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
+    return Terminal(width, colour=True)
 
 
 def echo_json(data: Any) -> None:

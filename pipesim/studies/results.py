@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from pipesim.analysis import bounds, metrics
+from pipesim.analysis.bottleneck import Bottleneck, bottleneck
 from pipesim.analysis.joint_samples import draw_of
 from pipesim.analysis.ledger import Ledger, ledger, mean_data
 from pipesim.base import serialisation
@@ -76,6 +77,11 @@ class SimulationResult:
         """Where the times are from: which trace or model, recorded or computed."""
         return headline(self.setup.costs, self.setup.cluster)
 
+    @cached_property
+    def bottleneck(self) -> Bottleneck:
+        """What the iteration loses most of the devices' time to."""
+        return bottleneck(self.summary())
+
     @property
     def fits_memory(self) -> bool | None:
         """Whether every device whose memory is known holds what it must; None where the layers' bytes are unknown."""
@@ -138,8 +144,9 @@ class SimulationResult:
 
     def as_data(self, *, bound: bool = False, ledger: bool = False) -> dict[str, Any]:
         """The result as `pipesim simulate --json` prints it; if asked for, with the certified bounds and the ledger."""
-        setup = self.setup
-        found = self.summary() | {
+        setup, summary = self.setup, self.summary()
+        found = summary | {
+            "bottleneck": bottleneck(summary).as_data(),
             "origin": self.origin,
             "notes": list(self.notes),
             "model": setup.costs.model.name,

@@ -43,7 +43,7 @@ def test_the_layout_can_be_stated_as_megatron_has_it(command, run):
 def test_a_plan_of_a_model_shows_its_teams_layout_and_origin(run):
     code, out, _ = run("plan", "llama3-8b", "hgx_h100(1)", "--tp", "2", "--pp", "2", "--dp", "2")
     assert code == 0
-    assert out.startswith("llama3-8b computed from data sheets for h100-80gb at tensor width 2")
+    assert "\nllama3-8b computed from data sheets for h100-80gb at tensor width 2" in out
     assert "TP 2, PP 2, DP 2 (8 GPUs)" in out
     assert "node0.gpu0-1, node0.gpu2-3" in out
 

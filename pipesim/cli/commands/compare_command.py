@@ -58,9 +58,14 @@ class Pictures:
 @setting_options.options(Chosen, "chosen")
 @setting_options.options(Pictures, "pictures")
 @options.require_fit
+@options.verbose
 @options.as_json
-def compare(simulation: Simulation, chosen: Chosen, pictures: Pictures, require_fit: bool, as_json: bool) -> None:
+def compare(
+    simulation: Simulation, chosen: Chosen, pictures: Pictures, *, require_fit: bool, verbose: bool, as_json: bool
+) -> None:
     """Several planners and schedulers on one trace and cluster.
+
+    The best in five lines, then all; with -v, how far each is above the certified bound for its kind.
 
     Where a trace has several microbatch sizes and a plan splits microbatches over replicas, another column shows the
     time under the scaling that was not asked for: with --scaling linear, what SPP assumes beside what was recorded.
@@ -81,31 +86,46 @@ def compare(simulation: Simulation, chosen: Chosen, pictures: Pictures, require_
         raise InputError("; ".join(dict.fromkeys(row.error for row in rows)))
     best = comparison.best(rows)
     _draw(rows, best, pictures, quiet=as_json)
-    _show(rows, best, as_json=as_json)
+    _show(rows, best, verbose=verbose, as_json=as_json)
     if require_fit and best is not None and best.result is not None:  # the best fits if any does
         failures.check_fit(best.result)
 
 
-def _show(rows: "list[ComparisonRow]", best: "ComparisonRow | None", *, as_json: bool) -> None:
+def _show(rows: "list[ComparisonRow]", best: "ComparisonRow | None", *, verbose: bool, as_json: bool) -> None:
     """The rows at once, then the bounds that they are measured against, which may take longer than all simulations."""
-    from pipesim.display import text
     from pipesim.studies import comparison
 
-    index = next((index for index, row in enumerate(rows) if row is best), None)
     stars = comparison.starred(rows)
     if not as_json:
-        result = next(row.result for row in rows if row.result is not None)
-        click.echo(f"{text.headline(result.origin, result.setup.costs.notes)}\n")
-        data = [row.as_data(bound=False) | {"starred": star} for row, star in zip(rows, stars, strict=True)]
-        click.echo(text.comparison(data, index))
-    bounded = []
-    with options.progress(rows, len(rows), "bounding", quiet=as_json) as shown:
-        bounded = [row.as_data() | {"starred": star} for row, star in zip(shown, stars, strict=True)]
+        _print(rows, best, stars)
+    asked = rows if verbose or as_json else [best]
+    with options.progress(asked, len(asked), "bounding", quiet=as_json) as shown:
+        bounded = [row.as_data() for row in shown if row is not None]
     if as_json:
+        index = next((index for index, row in enumerate(rows) if row is best), None)
         origin = next(row.result.origin for row in rows if row.result is not None)
+        bounded = [data | {"starred": star} for data, star in zip(bounded, stars, strict=True)]
         options.echo_json({"origin": origin, "rows": bounded, "best": None if index is None else bounded[index]})
-    else:
-        click.echo(f"\n{text.gaps(bounded)}")
+        return
+    from pipesim.display import text
+
+    shown_bound = text.gaps(bounded, options.terminal()) if verbose else "".join(map(text.nearest_bound, bounded))
+    click.echo(f"\n{shown_bound}")
+
+
+def _print(rows: "list[ComparisonRow]", best: "ComparisonRow | None", stars: list[bool]) -> None:
+    """The best in a few lines, then one line for each row."""
+    from pipesim.display import text
+
+    on = options.terminal()
+    if best is not None and best.result is not None:
+        result, fits = best.result, best.result.fits_memory is not False
+        count = sum(row.result is not None and (row.result.fits_memory is not False) == fits for row in rows)
+        of = f"{best.planner} with {best.scheduler}: the fastest of {count}{' that fit' if fits else '; none fits'}"
+        click.echo(f"{text.answer(result.as_data(), on, of)}\n\n{text.origin(result.origin, result.notes)}\n")
+    index = next((index for index, row in enumerate(rows) if row is best), None)
+    data = [row.as_data(bound=False) | {"starred": star} for row, star in zip(rows, stars, strict=True)]
+    click.echo(text.comparison(data, index, on))
 
 
 def _draw(rows: "list[ComparisonRow]", best: "ComparisonRow | None", pictures: Pictures, *, quiet: bool) -> None:

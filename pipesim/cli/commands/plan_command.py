@@ -35,8 +35,9 @@ def plan(simulation: Simulation, output: str | None, require_fit: bool, as_json:
     if output:
         serialisation.save(result.plan, Path(output))
     if not as_json:  # the plan is there; its bound may take longer than planning did
-        click.echo(f"{text.headline(result.origin, result.notes)}\n")
-        click.echo(text.plan(result.plan, result.planning_s, result.costs.widths.expert))
+        head = text.plan_head(result.plan, result.planning_s, result.costs.widths.expert)
+        origin = text.origin(result.origin, result.notes)
+        click.echo("\n\n".join([head, origin, text.stages(result.plan, options.terminal())]))
     with options.busy("bounding", quiet=as_json):
         bound = result.bound
     with options.busy("simulating", quiet=as_json):

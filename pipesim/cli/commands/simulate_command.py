@@ -1,9 +1,11 @@
 """pipesim simulate."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
+from pipesim.base.settings import setting
 from pipesim.cli import failures, options, setting_options
 from pipesim.cli.commands.timeline_outputs import TimelineOutputs
 from pipesim.studies.job_options import JobOptions
@@ -17,29 +19,37 @@ OF_JOBS = ("devices", "share_devices", "job_iterations")
 OF_ONE = ("iterations", "seed", "jitter", "draw", "bound", "ledger", "require_fit")  # what is of one simulation
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is computed and shown beside the answer."""
+
+    verify: bool = setting(False, bool, "Check the timeline from scratch against the rules of the simulation.")
+    ledger: bool = setting(
+        False, bool, "Show what the iteration consists of, by cause, and how long it is without each."
+    )
+    bound: bool = setting(False, bool, options.BOUND)
+    verbose: bool = setting(False, bool, options.VERBOSE, short="v")
+
+
 @click.command(cls=setting_options.GroupedCommand)
 @options.simulation()
 @setting_options.options(JobOptions, "jobs")
 @setting_options.options(TimelineOutputs, "outputs")
-@click.option("--verify", is_flag=True, help="Check the timeline from scratch against the rules of the simulation.")
-@click.option(
-    "--ledger", is_flag=True, help="Show what the iteration consists of, by cause, and how long it is without each."
-)
-@options.with_bound
+@setting_options.options(Asked, "asked")
 @options.require_fit
 @options.as_json
 def simulate(
     simulation: Simulation,
     jobs: JobOptions,
     outputs: TimelineOutputs,
+    asked: Asked,
     *,
-    verify: bool,
-    ledger: bool,
-    bound: bool,
     require_fit: bool,
     as_json: bool,
 ) -> None:
     """Plan, order and simulate one iteration, or many with varying times.
+
+    Five lines first: the time, the speed, the bubble, the memory, and what limits the iteration; all else with -v.
 
     \b
     Examples:
@@ -56,21 +66,21 @@ def simulate(
     options.check_given("without --with", is_there=bool(jobs.beside), without=OF_JOBS)
     if jobs.beside:
         options.check_given("beside --with", is_there=False, without=(*OF_ONE, "critical"))
-        _simulate_jobs(simulation, jobs, outputs, verify=verify, as_json=as_json)
+        _simulate_jobs(simulation, jobs, outputs, verify=asked.verify, as_json=as_json)
         return
     setup = options.make_setup(simulation, quiet=as_json)
-    result = options.simulate(setup, simulation, quiet=as_json, verify=verify)
-    if bound:
+    result = options.simulate(setup, simulation, quiet=as_json, verify=asked.verify)
+    if asked.bound:
         with options.busy("bounding", quiet=as_json):
             result.search_bounds()
-    if ledger:
+    if asked.ledger:
         with options.busy("removing causes", quiet=as_json):
             _ = result.ledger, result.replay_ledger
     outputs.write(result, quiet=as_json)
     if as_json:
-        options.echo_json(result.as_data(bound=bound, ledger=ledger))
+        options.echo_json(result.as_data(bound=asked.bound, ledger=asked.ledger))
     else:
-        _print(result, bound=bound, ledger=ledger, verified=verify)
+        _print(result, asked)
     if require_fit:
         failures.check_fit(result)
 
@@ -97,22 +107,24 @@ def _simulate_jobs(
         click.echo("\nverified: the timeline obeys every rule of the simulation")
 
 
-def _print(result: "SimulationResult", *, bound: bool, ledger: bool, verified: bool) -> None:
+def _print(result: "SimulationResult", asked: Asked) -> None:
     from pipesim.display import text
 
-    parts = [
-        text.headline(result.origin, result.notes),
-        text.plan(result.setup.plan, expert=result.setup.costs.widths.expert),
-        text.simulation(result.as_data(bound=bound)),
-    ]
-    click.echo("\n\n".join(parts))
-    if ledger:
-        click.echo(f"\n{text.ledger(result.ledger.as_data(), result.bound if bound else None)}")
-    if len(result.setup.plan.devices) <= FEW:
-        click.echo(f"\n{text.gantt(result.timeline)}")
+    on, data = options.terminal(), result.as_data(bound=asked.bound)
+    parts = [text.answer(data, on), text.origin(result.origin, result.notes), text.asked(data)]
+    if asked.verbose:
+        parts += [
+            text.plan(result.setup.plan, expert=result.setup.costs.widths.expert, on=on),
+            text.simulation(data, on=on),
+        ]
+        if len(result.setup.plan.devices) <= FEW:
+            parts.append(text.gantt(result.timeline, columns=on.width or text.WIDTH))
+    if asked.ledger:
+        parts.append(text.ledger(result.ledger.as_data(), result.bound if asked.bound else None))
     if result.replay is not None:
-        click.echo(f"\niterations with varying times\n{text.statistics(result.replay)}")
-    if ledger and result.replay_ledger is not None:
-        click.echo(f"\nmean of the first {result.replay_ledger['iterations']}\n{text.ledger(result.replay_ledger)}")
-    if verified:
-        click.echo("\nverified: the timeline obeys every rule of the simulation")
+        parts.append(f"iterations with varying times\n{text.statistics(result.replay)}")
+    if asked.ledger and result.replay_ledger is not None:
+        parts.append(f"mean of the first {result.replay_ledger['iterations']}\n{text.ledger(result.replay_ledger)}")
+    if asked.verify:
+        parts.append("verified: the timeline obeys every rule of the simulation")
+    click.echo("\n\n".join(filter(None, parts)))

@@ -2,11 +2,13 @@
 
     seconds, size, rate, percent       numbers with their units
     table, facts                       rows under headers; names beside values
-    headline                           where the times of a result are from, and notes
-    plan, plan_against                 a plan, and what it is measured against
-    simulation, imported_run           a simulated iteration, a simulated program from elsewhere
+    answer, origin                     the answer of a simulation in five lines; where its times are from, and notes
+    plan, plan_head, stages            a plan: all of it, its layout, its stages
+    plan_against                       what a plan is measured against
+    asked, simulation                  what was asked for beside an iteration; an iteration in detail
+    imported_run                       a simulated program from elsewhere
     statistics                         many iterations with varying times
-    comparison, gaps                   planners and schedulers side by side, and beside certified bounds
+    comparison, gaps, nearest_bound    planners and schedulers side by side, and beside certified bounds
     gains, run_changes                 what faster hardware would save; what would change recorded steps
     jobs                               several jobs on one cluster
     ledger                             what an iteration consists of, by cause
@@ -21,35 +23,43 @@
     members, traces, models, ...       everything that has a name
     sweep_status, sweep_rows, ...      sweeps and their results
 
-Every function returns text and takes what it shows as values; nothing is simulated here.
+Every function returns text and takes what it shows as values; nothing is simulated here. `on` is the terminal: tables
+fit its width, and have colours where it has. `columns` has tables of records, which are sorted and written to files.
 """
 
 from pipesim.base import moved
+from pipesim.display.text.answer_text import answer, origin
 from pipesim.display.text.calibration_text import calibration
 from pipesim.display.text.catalog_text import device_kinds, members, models, traces
 from pipesim.display.text.cluster_text import cluster
-from pipesim.display.text.comparison_text import comparison, gaps
+from pipesim.display.text.comparison_text import comparison, gaps, nearest_bound
 from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table
 from pipesim.display.text.gains_text import gains, run_changes
-from pipesim.display.text.gantt_text import gantt
+from pipesim.display.text.gantt_text import WIDTH, gantt
 from pipesim.display.text.jobs_text import jobs
 from pipesim.display.text.ledger_text import ledger
 from pipesim.display.text.links_text import recorded_links
 from pipesim.display.text.model_text import model
-from pipesim.display.text.plan_text import headline, plan, plan_against
+from pipesim.display.text.plan_text import plan, plan_against, plan_head, stages
 from pipesim.display.text.rebuilt_text import rebuilt
 from pipesim.display.text.recording_text import recording
 from pipesim.display.text.roofline_text import roofline_trace
 from pipesim.display.text.run_statistics_text import prediction, stragglers
 from pipesim.display.text.run_text import recorded_run, replayed_run
 from pipesim.display.text.schedule_text import exploration, gallery, schedule_rows
-from pipesim.display.text.simulation_text import imported_run, simulation, statistics
+from pipesim.display.text.simulation_text import asked, imported_run, simulation, statistics
 from pipesim.display.text.sweep_text import sweep_points, sweep_rows, sweep_status
+from pipesim.display.text.terminal import PLAIN, Terminal
 from pipesim.display.text.trace_diff_text import difference
 from pipesim.display.text.trace_text import trace, trace_notes
 
 __all__ = [
     "FEW",
+    "PLAIN",
+    "WIDTH",
+    "Terminal",
+    "answer",
+    "asked",
     "calibration",
     "cluster",
     "comparison",
@@ -61,16 +71,18 @@ __all__ = [
     "gallery",
     "gantt",
     "gaps",
-    "headline",
     "imported_run",
     "jobs",
     "ledger",
     "members",
     "model",
     "models",
+    "nearest_bound",
+    "origin",
     "percent",
     "plan",
     "plan_against",
+    "plan_head",
     "prediction",
     "rate",
     "rebuilt",
@@ -84,6 +96,7 @@ __all__ = [
     "seconds",
     "simulation",
     "size",
+    "stages",
     "statistics",
     "stragglers",
     "sweep_points",
@@ -95,5 +108,11 @@ __all__ = [
     "traces",
 ]
 
-_NOW = {"notes": "trace_notes", "replayed": "rebuilt", "rows": "schedule_rows", "run": "imported_run"}  # since 0.1
+_NOW = {
+    "headline": "origin",
+    "notes": "trace_notes",
+    "replayed": "rebuilt",
+    "rows": "schedule_rows",
+    "run": "imported_run",
+}  # since 0.1
 __getattr__ = moved.renamed(__name__, {old: f"{__name__}:{new}" for old, new in _NOW.items()})

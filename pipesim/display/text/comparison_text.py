@@ -1,30 +1,70 @@
 """Comparisons of planners and schedulers as text."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipesim.display.text.columns import TextColumn, shown
 from pipesim.display.text.formatting import percent, seconds, size, table
 from pipesim.display.text.scaling_text import OTHER, under_other_scaling
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 
-def comparison(rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
+def comparison(rows: Sequence[Mapping[str, Any]], best: int | None, on: Terminal = PLAIN) -> str:
     """One line per planner and scheduler, then the reason of each failure.
 
     `best` is the index of the best row, marked `**`; the best of each planner is marked `*`.
     """
-    others = _other_scalings(rows)
-    lines = [_line(row, others, "**" if index == best else "*") for index, row in enumerate(rows)]
-    more = ["samples/s", "idle", "peak memory", "fits"]
-    headers = ["planner", "scheduler", "iteration", *others.values(), *more]
+    marks = ["**" if index == best else "*" if row.get("starred") else "" for index, row in enumerate(rows)]
+    marked = [_marked(row, mark) for row, mark in zip(rows, marks, strict=True)]
     legend = []
     if best is not None:
         fits = rows[best]["fits_memory"]
         fitting, none = "* fastest that fits in memory, of each planner; ** of all", "** fastest; none fits in memory"
         legend = [none if fits is False else fitting]
-    return "\n".join([table(headers, lines, left=2), *legend, *_failures(rows)])
+    red = [index for index, row in enumerate(rows) if row.get("fits_memory") is False]
+    bold = [] if best is None else [best]
+    return "\n".join([shown(comparison_columns(rows), marked, on, bold, red), *legend, *_failures(rows)])
 
 
-def gaps(rows: Sequence[Mapping[str, Any]]) -> str:
+def _marked(row: Mapping[str, Any], mark: str) -> dict[str, Any]:
+    """A row with its stars, its failure, and its time where both scalings give the same."""
+    found = {
+        **row,
+        "scheduler": f"{row['scheduler']}: failed" if "error" in row else f"{row['scheduler']} {mark}".rstrip(),
+    }
+    if "error" not in row and not row["iteration_time_by_scaling_s"]:
+        found["iteration_time_by_scaling_s"] = dict.fromkeys(OTHER, row["iteration_time_s"])
+    return found
+
+
+def comparison_columns(rows: Sequence[Mapping[str, Any]]) -> list[TextColumn]:
+    """The columns of a comparison; times under the other scaling where they differ in any row."""
+    return [
+        TextColumn("planner", "planner", on_left=True),
+        TextColumn("scheduler", "scheduler", on_left=True),
+        TextColumn("iteration", "iteration_time_s", seconds),
+        *(
+            TextColumn(label, f"iteration_time_by_scaling_s.{name}", seconds, drop=1)
+            for name, label in _other_scalings(rows).items()
+        ),
+        TextColumn("samples/s", "throughput_samples_per_s", "{:.1f}".format, drop=3),
+        TextColumn("idle", "bubble.idle_share", percent, drop=2),
+        TextColumn("peak memory", "peak_memory_bytes", size, drop=4),
+        TextColumn("fits", "fits_memory", {True: "yes", False: "NO", None: "unknown"}.__getitem__),
+    ]
+
+
+def nearest_bound(row: Mapping[str, Any]) -> str:
+    """The certified bound of the best row, and how far it is above."""
+    if not row["bound_s"]:
+        return "lower bound  -"
+    gap = row["iteration_time_s"] / row["bound_s"] - 1
+    return (
+        f"lower bound  {seconds(row['bound_s'])} for plans and schedules of its kind; the best is {percent(gap)} above"
+    )
+
+
+def gaps(rows: Sequence[Mapping[str, Any]], on: Terminal = PLAIN) -> str:
     """How far each row is above the certified lower bound for plans and schedules of its sort."""
     done = [row for row in rows if "error" not in row]
     lines = [
@@ -32,29 +72,15 @@ def gaps(rows: Sequence[Mapping[str, Any]]) -> str:
             row["planner"],
             row["scheduler"],
             seconds(row["bound_s"]),
-            f"{100 * (row['iteration_time_s'] / row['bound_s'] - 1):+.1f} %" if row["bound_s"] else "-",
+            _signed(row["iteration_time_s"] / row["bound_s"] - 1) if row["bound_s"] else "-",
         ]
         for row in done
     ]
-    return table(["planner", "scheduler", "lower bound", "gap to bound"], lines, left=2)
+    return table(["planner", "scheduler", "lower bound", "gap to bound"], lines, left=2, on=on)
 
 
-def _line(row: Mapping[str, Any], others: Collection[str], mark: str) -> list[str]:
-    """The cells of a row, with times under the other scalings too."""
-    if "error" in row:
-        return [row["planner"], row["scheduler"], "failed", *[""] * (4 + len(others))]
-    time = row["iteration_time_s"]
-    starred = mark == "**" or row.get("starred")
-    return [
-        row["planner"],
-        row["scheduler"] + (f" {mark}" if starred else ""),
-        seconds(time),
-        *(seconds((row["iteration_time_by_scaling_s"] or {}).get(name, time)) for name in others),
-        f"{row['throughput_samples_per_s']:.1f}",
-        percent(row["bubble"]["idle_share"]),
-        size(row["peak_memory_bytes"]),
-        {True: "yes", False: "NO", None: "unknown"}[row["fits_memory"]],
-    ]
+def _signed(share: float) -> str:
+    return f"{100 * share:+.1f} %"
 
 
 def _other_scalings(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -1,8 +1,10 @@
 """Numbers with their units, tables and lists of facts as text."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
+
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -47,17 +49,65 @@ def _digits(value: float) -> str:
     return f"{value:.{max(0, 3 - int(np.floor(np.log10(value)))) if value >= 1 else 3}f}"
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Columns under their headers: the first `left` of them aligned left, the others right."""
+def table(  # noqa: PLR0917 - what is shown, then how
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    left: int = 1,
+    on: Terminal = PLAIN,
+    bold: Collection[int] = (),
+    red: Collection[int] = (),
+    drop: Sequence[str] = (),
+) -> str:
+    """Columns under their headers: the first `left` of them aligned left, the others right.
+
+    `bold` and `red` are rows. Where the terminal is too narrow, columns are left out, first those of `drop`, then from
+    the right, and a line below names them; then names on the left are shortened.
+    """
     lines = [list(headers), *(list(row) for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(headers))]
-    lines.insert(1, ["─" * width for width in widths])
-    return "\n".join(
+    kept, most = _columns_on(lines, left, on, drop)
+    lines = [[_cut(line[i], most[i]) for i in kept] for line in lines]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(kept))]
+    shown = [
         "  ".join(
             cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
-        for line in lines
-    )
+        for line in [lines[0], ["─" * width for width in widths], *lines[1:]]
+    ]
+    for row in range(len(lines) - 1):
+        styled = on.red if row in red else on.bold if row in bold else str
+        shown[row + 2] = styled(shown[row + 2])
+    without = [header for i, header in enumerate(headers) if i not in kept]
+    note = [f"left out, as the terminal is narrow: {', '.join(without)}"] if without else []
+    return "\n".join([*shown, *note])
+
+
+_GAP = 2  # characters between columns
+_NARROWEST = 8  # characters to which names are shortened
+
+
+def _columns_on(
+    lines: Sequence[Sequence[str]], left: int, on: Terminal, drop: Sequence[str]
+) -> tuple[list[int], list[int]]:
+    """The columns that a terminal has room for, and the most characters of each."""
+    headers = lines[0]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(headers))]
+    kept = list(range(len(headers)))
+    if on.width is None:
+        return kept, widths
+    first = [headers.index(name) for name in drop if name in headers]
+    for each in [*first, *(i for i in reversed(range(left, len(headers))) if i not in first)]:
+        if sum(widths[i] + _GAP for i in kept) - _GAP <= on.width or len(kept) <= left + 1:
+            break
+        kept.remove(each)
+    over = sum(widths[i] + _GAP for i in kept) - _GAP - on.width
+    for i in sorted(range(min(left, len(kept))), key=lambda i: -widths[i]):
+        taken = min(max(over, 0), max(widths[i] - _NARROWEST, 0))
+        widths[i], over = widths[i] - taken, over - taken
+    return kept, widths
+
+
+def _cut(cell: str, most: int) -> str:
+    return cell if len(cell) <= most else shortened(cell, most)
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:

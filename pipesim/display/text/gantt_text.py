@@ -7,8 +7,10 @@ from pipesim.core.program import LETTERS, Program
 from pipesim.core.timeline import Timeline
 from pipesim.display.text.formatting import seconds
 
+WIDTH = 110  # characters of a line where there is no terminal
 
-def gantt(timeline: Timeline, slot_ns: int | None = None, columns: int = 110, *, exactly: bool = False) -> str:
+
+def gantt(timeline: Timeline, slot_ns: int | None = None, columns: int = WIDTH, *, exactly: bool = False) -> str:
     """A Gantt chart in text: what each device does in the middle of each slot of time, as letter and microbatch.
 
     `exactly` takes slots of the greatest common divisor of all durations, if so many fit.

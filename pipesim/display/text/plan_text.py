@@ -7,30 +7,35 @@ from pipesim.core.plan_layout import PlanLayout
 from pipesim.core.teams import label
 from pipesim.display.text.formatting import facts, seconds, table
 from pipesim.display.text.scaling_text import ASSUMPTIONS
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 
-def headline(origin: str, notes: Sequence[str] = ()) -> str:
-    """Where the times of a result are from, and below it what must be known of them."""
-    return "\n".join([origin, *(f"note: {note}" for note in notes)])
+def plan(plan: Plan, planning_s: float | None = None, expert: int = 1, on: Terminal = PLAIN) -> str:
+    """A plan: its layout in a few lines, then stage by stage."""
+    return f"{plan_head(plan, planning_s, expert)}\n\n{stages(plan, on)}"
 
 
-def plan(plan: Plan, planning_s: float | None = None, expert: int = 1) -> str:
-    """A plan, stage by stage, each replica with the GPUs of its team; `expert` is the width of its costs."""
+def plan_head(plan: Plan, planning_s: float | None = None, expert: int = 1) -> str:
+    """What was planned for what, and how; `expert` is the width of its costs."""
+    timed = "" if planning_s is None else f", planned in {seconds(planning_s)}"
+    head = [
+        ("model", f"{plan.model} ({plan.layers} layers)"),
+        ("layout", f"{PlanLayout.of(plan, expert)} ({_gpus(plan)})"),
+        ("planner", f"{plan.planner or '-'}{timed}"),
+        ("microbatches", str(plan.microbatches)),
+    ]
+    if plan.objective_s is not None:
+        head.append(("objective", f"{seconds(plan.objective_s)}, as the planner estimates an iteration"))
+    return facts(head)
+
+
+def stages(plan: Plan, on: Terminal = PLAIN) -> str:
+    """A plan, stage by stage, each replica with the GPUs of its team."""
     rows = [
         [str(n), f"{s.start} to {s.stop - 1}", str(s.stop - s.start), _first_and_last(_teams(plan, s.devices))]
         for n, s in enumerate(plan.stages)
     ]
-    head = [
-        ("model", f"{plan.model} ({plan.layers} layers)"),
-        ("planner", plan.planner or "-"),
-        ("layout", f"{PlanLayout.of(plan, expert)} ({_gpus(plan)})"),
-        ("microbatches", str(plan.microbatches)),
-    ]
-    if plan.objective_s is not None:
-        head.append(("objective", seconds(plan.objective_s)))
-    if planning_s is not None:
-        head.append(("planned in", seconds(planning_s)))
-    return f"{facts(head)}\n\n{table(['stage', 'layers', 'count', 'devices'], rows, left=1)}"
+    return table(["stage", "layers", "count", "devices"], rows, left=1, on=on)
 
 
 def plan_against(bound_s: float, times_by_scaling: Mapping[str, float] | None = None) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipesim.display.text.answer_text import bubble
 from pipesim.display.text.formatting import facts, percent, seconds, table
-from pipesim.display.text.simulation_text import bubble
 
 _HEADERS = (
     "scheduler",

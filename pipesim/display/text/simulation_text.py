@@ -4,8 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pipesim.core.devices import TFLOPS
+from pipesim.core.plan_layout import PlanLayout
 from pipesim.display.text.formatting import facts, percent, seconds, shortened, size, table
 from pipesim.display.text.scaling_text import under_other_scaling
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 # The path of the last microbatch follows the last need of each task; the time of other tasks on its device is waiting.
 _CATEGORIES = {
@@ -14,26 +16,25 @@ _CATEGORIES = {
 }
 
 
-def simulation(data: Mapping[str, Any], most: int = 16) -> str:
-    """One iteration, its devices and its busiest links; `data` is that of `SimulationResult.as_data`."""
+def asked(data: Mapping[str, Any]) -> str:
+    """What was asked for beside the iteration, and what was assumed: tokens, bounds, scaling, split backwards."""
+    found = [*_training(data), *_bounds(data), *under_other_scaling(data), *_assumed_split(data)]
+    return facts(found) if found else ""
+
+
+def simulation(data: Mapping[str, Any], most: int = 16, on: Terminal = PLAIN) -> str:
+    """An iteration in detail, its devices and its busiest links; `data` is that of `SimulationResult.as_data`."""
     how = f"sharing {data['sharing']}, {data['transfers']} transfers, {data['engine']} engine"
     head = [
-        ("iteration time", seconds(data["iteration_time_s"])),
         ("global batch", _batch(data)),
-        ("throughput", _throughput(data)),
+        ("all GPUs", _throughput(data)),
         *_compute(data),
-        *_training(data),
-        ("bubble", bubble(data["bubble"])),
-        *_bounds(data),
-        *under_other_scaling(data),
-        *_assumed_split(data),
-        ("memory", _memory(data)),
         ("simulated", f"{data['tasks']:,} tasks, {how}"),
     ]
-    return "\n\n".join([facts(head), *_paths(data), _devices(data, most), *_links(data["links"])])
+    return "\n\n".join([facts(head), *_paths(data, on), _devices(data, most, on), *_links(data["links"], on=on)])
 
 
-def _paths(data: Mapping[str, Any]) -> list[str]:
+def _paths(data: Mapping[str, Any], on: Terminal) -> list[str]:
     """What the iteration is spent on: along the critical path, and along the needs of what ends last."""
     total = data["iteration_time_s"] or 1.0
     path, needs = data["critical_path"], data["last_microbatch_path_s"]
@@ -44,9 +45,11 @@ def _paths(data: Mapping[str, Any]) -> list[str]:
     ]
     spent = [(_CATEGORIES.get(name, name.replace("_", " ")), s) for name, s in needs.items() if s]
     return [
-        table(["critical path", "seconds", "share", "most of it on"], rows),
+        table(["critical path", "seconds", "share", "most of it on"], rows, on=on),
         table(
-            ["path of the last microbatch", "seconds", "share"], [[n, seconds(s), percent(s / total)] for n, s in spent]
+            ["path of the last microbatch", "seconds", "share"],
+            [[n, seconds(s), percent(s / total)] for n, s in spent],
+            on=on,
         ),
     ]
 
@@ -57,23 +60,6 @@ def _most(held: Sequence[Mapping[str, Any]], cause: str, total: float) -> str:
     return f"{shortened(first['where'])}, {percent(first['seconds'] / total)}"
 
 
-def _memory(data: Mapping[str, Any]) -> str:
-    """Whether it fits, and with which options it would."""
-    if data["fits_memory"] is None:
-        return "unknown: bytes of parameters or activations are not in the trace"
-    reserved = _reserved(data.get("simulation") or {})
-    if data["fits_memory"]:
-        return f"fits{reserved}"
-    options = data["would_fit_with"]
-    return f"DOES NOT FIT{reserved} (see headroom)" + (f"; would fit with {', or '.join(options)}" if options else "")
-
-
-def _reserved(simulation: Mapping[str, Any]) -> str:
-    """What is counted for the framework beside tensors, where anything is."""
-    held = simulation.get("reserve")
-    return f", with a reserve of {size(held)} on each GPU" if held else ""
-
-
 def _batch(data: Mapping[str, Any]) -> str:
     """Samples of an iteration, and tokens where they are known."""
     samples, tokens_per_s = data["global_batch"], data["tokens_per_s"]
@@ -82,19 +68,19 @@ def _batch(data: Mapping[str, Any]) -> str:
 
 
 def _throughput(data: Mapping[str, Any]) -> str:
-    found = [f"{data['throughput_samples_per_s']:.1f} samples/s"]
-    if data["tokens_per_s"] is not None:
-        found += [f"{data['tokens_per_s']:,.0f} tokens/s", f"{data['tokens_per_s_per_gpu']:,.0f} tokens/s/GPU"]
-    return ", ".join(found)
+    tokens = [] if data["tokens_per_s"] is None else [f"{data['tokens_per_s']:,.0f} tokens/s"]
+    return ", ".join([f"{data['gpus']} in {_layout(data['layout'])}", *tokens])
+
+
+def _layout(sizes: Mapping[str, int | None]) -> str:
+    return str(PlanLayout(**sizes))  # type: ignore[arg-type]  # it has been made from one
 
 
 def _compute(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """FLOP/s of each GPU, MFU, and HFU where recomputation makes a difference; what is not known is left out."""
+    """FLOP/s of each GPU, and HFU where recomputation makes a difference; what is not known is left out."""
     found = []
     if data["flops_per_s_per_gpu"] is not None:
         found.append(f"{data['flops_per_s_per_gpu'] / TFLOPS:.1f} TFLOP/s/GPU")
-    if data["mfu"] is not None:
-        found.append(f"MFU {percent(data['mfu'])}")
     if data["hfu"] is not None and data["hfu"] != data["mfu"]:
         found.append(f"HFU {percent(data['hfu'])}")
     return [("compute", ", ".join(found))] if found else []
@@ -132,17 +118,12 @@ def _assumed_split(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [("split backwards", f"assumed: {percent(share)} of each is the weights' gradient (--weight-share)")]
 
 
-def bubble(data: Mapping[str, float]) -> str:
-    """The bubble under its main definition; JSON has the others, which `analysis.metrics` defines."""
-    return f"{percent(data['idle_share'])} of the devices' time is idle"
-
-
 def _schedule_bound(data: Mapping[str, Any]) -> str:
     bound = data["schedule_bound_s"]
     return "" if bound is None else f", {seconds(bound)} for any schedule of this plan"
 
 
-def _devices(data: Mapping[str, Any], most: int) -> str:
+def _devices(data: Mapping[str, Any], most: int, on: Terminal) -> str:
     """A line for each rank; where it is a team, memory is that of each of its GPUs."""
     devices = data["devices"]
     rows = [
@@ -159,13 +140,14 @@ def _devices(data: Mapping[str, Any], most: int) -> str:
     ]
     memory = "peak per GPU" if data["gpus"] > len(devices) else "peak memory"
     headers = ["device", "busy", "exposed comm.", "exposed all-reduce", "in flight", memory, "headroom"]
-    return table(headers, rows) + _left_out(devices, most)
+    short = [n for n, one in enumerate(list(devices.values())[:most]) if (one["memory_headroom_bytes"] or 0) < 0]
+    return table(headers, rows, on=on, red=short, drop=("in flight", memory)) + _left_out(devices, most)
 
 
-def _links(links: Mapping[str, Mapping[str, float]], most: int = 5) -> list[str]:
+def _links(links: Mapping[str, Mapping[str, float]], most: int = 5, on: Terminal = PLAIN) -> list[str]:
     busiest = sorted(links.items(), key=lambda item: (-item[1]["busy_share"], item[0]))[:most]
     rows = [[name, size(x["bytes"]), percent(x["busy_share"]), percent(x["load_share"])] for name, x in busiest]
-    return [table(["busiest links", "carried", "busy", "of capacity"], rows)] if rows else []
+    return [table(["busiest links", "carried", "busy", "of capacity"], rows, on=on)] if rows else []
 
 
 def statistics(data: Mapping[str, Any]) -> str:

@@ -55,3 +55,17 @@ def test_times_under_the_other_scaling_have_a_column_where_they_differ():
     both = {"recorded": 1.0, "linear": 0.9}
     assert "if linear" in text.comparison([row(iteration_time_by_scaling_s=both)], None)
     assert "if linear" not in text.comparison([row(iteration_time_by_scaling_s=dict.fromkeys(both, 1.0))], None)
+
+
+def test_a_failed_row_has_no_numbers_and_one_that_does_not_fit_is_red():
+    rows = [row(), row(fits_memory=False), {"planner": "spp", "scheduler": "pe", "error": "no plan"}]
+    lines = text.comparison(rows, 0, text.Terminal(colour=True)).splitlines()
+    assert lines[2].startswith("\x1b[1m")
+    assert lines[3].startswith("\x1b[31m")
+    assert lines[4].split() == ["spp", "pe:", "failed"]
+
+
+def test_the_bound_of_the_best_is_shown_with_how_far_it_is_above():
+    assert text.nearest_bound(row()).endswith("the best is 25.0 % above")
+    assert "800.0 ms" in text.nearest_bound(row())
+    assert text.nearest_bound(row(bound_s=0.0)) == "lower bound  -"

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipesim.display import text
 from pipesim.display.text import formatting
 
 
@@ -68,3 +69,17 @@ def test_values_line_up_beside_their_names():
 def test_long_names_are_shortened():
     assert formatting.shortened("conv", 4) == "conv"
     assert formatting.shortened("conv1", 4) == "con…"
+
+
+def test_columns_are_left_out_from_the_right_until_a_table_fits_its_terminal():
+    headers, rows = ["name", "a", "b", "c"], [["x" * 10, "1" * 10, "2" * 10, "3" * 10]]
+    for width, kept in ((None, 4), (46, 4), (45, 3), (33, 2), (5, 2)):
+        lines = text.table(headers, rows, on=text.Terminal(width)).splitlines()
+        assert lines[0].split() == headers[:kept]
+        assert (lines[-1] == f"left out, as the terminal is narrow: {', '.join(headers[kept:])}") == (kept < 4)
+    assert text.table(headers, rows, on=text.Terminal(40), drop=["a"]).splitlines()[0].split() == ["name", "b", "c"]
+
+
+def test_names_are_shortened_where_leaving_out_columns_does_not_suffice():
+    lines = text.table(["name", "a"], [["x" * 40, "1"]], on=text.Terminal(20)).splitlines()
+    assert lines[2] == f"{'x' * 16}…  1"

@@ -17,7 +17,7 @@ def test_a_plan_is_shown_stage_by_stage():
 
 def test_times_are_shown_where_they_are_known():
     shown = text.plan(PLAN, planning_s=2.0).split("\n\n")[0]
-    assert "planned in    2.000 s" in shown
+    assert "planner       -, planned in 2.000 s" in shown
     assert "objective" not in shown
     against = text.plan_against(0.5, {"recorded": 0.6, "linear": 0.7})
     facts = {line[:12].strip(): line[12:].strip() for line in against.splitlines()}
@@ -32,11 +32,3 @@ def test_the_gpus_of_a_team_are_shown_as_people_write_them():
     lines = text.plan(plan).splitlines()
     assert "layout        TP 2, PP 2, DP 1 (4 GPUs)" in lines
     assert [line.split()[-1] for line in lines[-2:]] == ["n0.gpu0-1", "n0.gpu2-3"]
-
-
-def test_notes_are_below_the_headline():
-    assert text.headline("trace mine (cpu), recorded", ["one", "two"]).splitlines() == [
-        "trace mine (cpu), recorded",
-        "note: one",
-        "note: two",
-    ]
