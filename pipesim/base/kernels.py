@@ -52,6 +52,8 @@ class _Compiled:
         code, folder = numba.njit(**_options(self.py_func))(_linked(self.py_func)), _folder(self.py_func)
         if folder is not None:
             code._cache = _cache_in(folder, code.py_func)  # noqa: SLF001 - numba's own locators use the path
+            if not any(folder.glob(f"*.{self.py_func.__name__}-*.nbi")):
+                logging.getLogger(f"{__name__}.compilation").info("compiling %s", self.py_func.__name__)
         return code
 
     def __call__(self, *arguments: object) -> object:

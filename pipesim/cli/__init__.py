@@ -42,7 +42,18 @@ COMMANDS = {
     "sweep": "Simulate every point of a grid, on all cores or a cluster.",
     "rows": "The results of a sweep, as a table or a file.",
     "plot": "Draw the results of a sweep.",
+    "help": "The help of a command.",
 }
+
+
+def _without_colour(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.color = False  # click.echo then removes them
+
+
+no_color = click.Option(
+    ["--no-color"], is_flag=True, expose_value=False, callback=_without_colour, help="No colours; so does NO_COLOR=1."
+)
 
 
 class _CarriedError(Exception):
@@ -84,6 +95,8 @@ class _Group(click.Group):
         name = f"{plain}_" if keyword.iskeyword(plain) else plain  # `import_`, since `import` is taken
         command: click.Command = getattr(importlib.import_module(f"pipesim.cli.commands.{plain}_command"), name)
         parameters.read_numbers(command)
+        if all(one.name != no_color.name for one in command.params):
+            command.params.append(no_color)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -109,7 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     streams.prepare()
     words = renamed.with_present_names(words)
     try:
-        cli.main(args=words or ["--help"], prog_name="pipesim", standalone_mode=False, obj=tuple(words))
+        colour = False if os.environ.get("NO_COLOR") else None  # None: where the output is a terminal
+        cli.main(args=words or ["--help"], prog_name="pipesim", standalone_mode=False, obj=tuple(words), color=colour)
         if sys.stdout is not None:  # None where the caller closed standard output
             sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -136,7 +150,17 @@ def _drop_output() -> None:
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, prog_name="pipesim")
+@click.version_option(__version__, "-V", "--version", prog_name="pipesim")
+@click.option(
+    "--install-completion",
+    type=click.Choice(["bash", "zsh", "fish", "auto"]),
+    is_flag=False,
+    flag_value="auto",
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, value: _install_completion(ctx, value),
+    help="Complete commands and names with Tab in this shell (auto: that of SHELL), from its next start on.",
+)
 def cli() -> None:
     """How long will an iteration of pipeline-parallel training take, why, and which plan is best?
 
@@ -153,7 +177,23 @@ def cli() -> None:
       pipesim simulate bert-large dgx1_v100 --gantt gantt.png
       pipesim compare gpt2-xl 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
 
-    \b
-    Tab completion:
-      eval "$(_PIPESIM_COMPLETE=bash_source pipesim)"       (or zsh_source, fish_source)
     """
+    streams.announce_compilation()
+
+
+cli.params.append(no_color)
+
+
+def _install_completion(ctx: click.Context, shell: str | None) -> None:
+    """Install it, and end."""
+    if shell is None:
+        return
+    from pathlib import Path
+
+    from pipesim.cli import shell_completion
+
+    chosen = shell_completion.shell_of(os.environ.get("SHELL", "")) if shell == "auto" else shell
+    path, is_new = shell_completion.install(chosen, Path.home())
+    done = "written to" if is_new else "is already in"
+    click.echo(f"{shell_completion.line_of(chosen)}\n{done} {path}; open a new shell to use it")
+    ctx.exit()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 COMMANDS: Mapping[str, str] = {"replay": "rebuild"}
-OPTIONS: Mapping[str, Mapping[str, str]] = {}
+OPTIONS: Mapping[str, Mapping[str, str]] = {"schedule": {"-p": "--stages"}, "gallery": {"-p": "--stages"}}
 
 
 def with_present_names(

@@ -7,6 +7,7 @@ one, a similar ASCII character takes its place; what has none is written as an e
 import codecs
 import functools
 import json
+import logging
 import sys
 import unicodedata
 from contextlib import suppress
@@ -78,6 +79,23 @@ def json_text(data: Any) -> str:
 def is_watched() -> bool:
     """Whether standard error is a terminal, so that a progress bar makes sense."""
     return sys.stderr is not None and sys.stderr.isatty()
+
+
+class _Announcement(logging.Handler):
+    """One line on standard error when the first kernel is compiled."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logging.getLogger(record.name).removeHandler(self)
+        complain("\rcompiling for this machine, once")
+
+
+def announce_compilation() -> None:
+    """Let a terminal show when kernels are compiled, which takes seconds once per machine."""
+    logger = logging.getLogger("pipesim.base.kernels.compilation")
+    if is_watched() and not logger.handlers:
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        logger.addHandler(_Announcement())
 
 
 def complain(message: str) -> None:

@@ -172,14 +172,14 @@ class Simulation:
     )
     planner: "Planner | str | None" = setting(
         None, str, "The planner: a name, name(option=value), or module:function; default: balanced, or megatron where "
-        "a width or the layout is given.", short="p", family="planners", group="layout",
+        "a width or the layout is given.", short="p", family="planners", group="plan",
     )  # fmt: skip
     plan: "Plan | Path | str | None" = setting(
-        None, str, "A plan from a file, in place of a planner.", is_file=True, group="layout"
+        None, str, "A plan from a file, in place of a planner.", is_file=True, group="plan"
     )
     objective: str | None = setting(
         None, str, "What planners that are given a cost of plans minimise of iterations with drawn times; default: the "
-        "iteration with median times.", choices=("mean", "p50", "p95", "p99"), group="layout",
+        "iteration with median times.", choices=("mean", "p50", "p95", "p99"), group="plan",
     )  # fmt: skip
     fit: bool | None = setting(
         None, bool, "Where the plan of a planner does not fit in memory, take its other options, cuts or fewer "
@@ -187,15 +187,15 @@ class Simulation:
     )  # fmt: skip
     scheduler: "Scheduler | Schedule | str" = setting(
         "one_f_one_b", str, "The order of microbatches: a name, module:function, or a schedule file (.csv, .json).",
-        short="s", family="schedulers", group="layout",
+        short="s", family="schedulers", group="schedule",
     )  # fmt: skip
-    microbatches: int = setting(8, int, "Microbatches in one iteration.", short="m", group="training")
+    microbatches: int = setting(8, int, "Microbatches in one iteration.", short="m", group="schedule")
     microbatch_size: int | None = setting(
-        None, int, "Samples in a microbatch; default: as in the trace.", group="training"
+        None, int, "Samples in a microbatch; default: as in the trace.", group="schedule"
     )
     global_batch: int | None = setting(
         None, int, "Samples in one iteration, of all replicas, in place of the number of microbatches.",
-        flags=("--gbs", "--global-batch-size"), group="training",
+        flags=("--gbs", "--global-batch-size"), group="schedule",
     )  # fmt: skip
     tokens: "float | str | None" = setting(
         None, float, "Tokens of a whole training run, as 15T or 300B: shows the days and GPU-hours that it takes.",
@@ -225,40 +225,40 @@ class Simulation:
     )  # fmt: skip
     tensor: int | None = setting(
         None, int, "Tensor-parallel width: GPUs that share each layer of a stage; default: as the trace was timed.",
-        flags=("--tp", "--tensor-parallel"), group="layout",
+        flags=("--tp", "--tensor-parallel"), group="plan",
     )  # fmt: skip
     pipeline: int | None = setting(
-        None, int, "Devices of one pipeline.", flags=("--pp", "--pipeline-parallel"), group="layout"
+        None, int, "Devices of one pipeline.", flags=("--pp", "--pipeline-parallel"), group="plan"
     )
-    data: int | None = setting(None, int, "Pipelines side by side.", flags=("--dp", "--data-parallel"), group="layout")
+    data: int | None = setting(None, int, "Pipelines side by side.", flags=("--dp", "--data-parallel"), group="plan")
     interleave: int | None = setting(
-        None, int, "Stages on each device (virtual stages).", flags=("--vpp",), group="layout"
+        None, int, "Stages on each device (virtual stages).", flags=("--vpp",), group="plan"
     )
     context: int | None = setting(
         None,
         int,
         "Context-parallel width: GPUs that share each sequence.",
         flags=("--cp", "--context-parallel"),
-        group="layout",
+        group="plan",
     )
     expert: int | None = setting(
         None,
         int,
         "Expert-parallel width, for traces recorded at it.",
         flags=("--ep", "--expert-parallel"),
-        group="layout",
+        group="plan",
     )
     scale_widths: bool = setting(
         False,
         bool,
         "Scale a trace to widths that it was not timed at, by computed times of its model, or in proportion.",
-        group="layout",
+        group="plan",
     )
     sequence_parallel: bool | None = setting(
         None,
         bool,
         "Divide norms, dropouts and what is sent along the sequence over a tensor-parallel team.",
-        group="layout",
+        group="plan",
     )
     tensor_overlap: float = setting(
         0.0, float, "Part of a computed model's tensor-parallel exchanges that its own products hide.",
@@ -276,15 +276,15 @@ class Simulation:
     )
     granularity: str = setting(
         "block", str, "Where plans cut, and what is recomputed as one: blocks (blockN.x stay together), or layers.",
-        choices=GRANULARITIES, group="layout",
+        choices=GRANULARITIES, group="plan",
     )  # fmt: skip
-    sharing: str = setting("fair", str, "How transfers share links.", choices=SHARINGS, group="transfers")
+    sharing: str = setting("fair", str, "How transfers share links.", choices=SHARINGS, group="network")
     transfers: str | None = setting(
         None, str, "When transfers start, and whether they hold their devices; default: eager, or as the framework.",
-        choices=TRANSFERS, group="transfers",
+        choices=TRANSFERS, group="network",
     )  # fmt: skip
     scatter_sends: bool | None = setting(
-        None, bool, "Each GPU of a team sends its part of a tensor, not all of it.", group="transfers"
+        None, bool, "Each GPU of a team sends its part of a tensor, not all of it.", group="network"
     )
     message_time: "float | str" = setting(
         0.0,
@@ -292,7 +292,7 @@ class Simulation:
         "Time of each message between stages beside that of its links: software at both ends (50us).",
         metavar="TIME",
         parse=duration_of,
-        group="transfers",
+        group="network",
     )
     optimizer: str | None = setting(
         None, str, "Optimizer step and state as recorded in the trace: sgd, adamw, ...", group="training"
@@ -362,49 +362,49 @@ class Simulation:
         0.0,
         float,
         "Of a forward and a backward that run as one (DualPipe), the part of the shorter that is hidden.",
-        group="training",
+        group="schedule",
     )
     pair_factor: float | None = setting(
         None,
         float,
         "In place of --pair-overlap: the time of such a pair, as a factor on the sum of both.",
-        group="training",
+        group="schedule",
     )
     scenario: "Scenario | Path | str | None" = setting(
-        None, str, "TOML file with slow devices and degraded links.", is_file=True, group="transfers"
+        None, str, "TOML file with slow devices and degraded links.", is_file=True, group="variation"
     )
     background: "Background | Path | str | None" = setting(
         None, str, "CSV file of what others use of links over time: link (a->b, a<->b), time (20ms), share (0.3).",
-        is_file=True, group="transfers",
+        is_file=True, group="network",
     )  # fmt: skip
     iterations: int | None = setting(
         None,
         int,
         "Simulate so many iterations, with layer times drawn from the trace's samples.",
         short="n",
-        group="iterations",
+        group="variation",
     )
-    seed: int = setting(0, int, "Seed of the draws.", group="iterations")
+    seed: int = setting(0, int, "Seed of the draws.", group="variation")
     jitter: float = setting(
-        0.0, float, "Vary each layer's time by this coefficient of variation: 0.05 is 5 %.", group="iterations"
+        0.0, float, "Vary each layer's time by this coefficient of variation: 0.05 is 5 %.", group="variation"
     )
     draw: str | None = setting(
         None, str, "What tasks share of a draw: everything in a step, all of a microbatch, both directions of a layer, "
         "or nothing; default: found from the trace's samples.",
-        choices=("microbatch", "step", "layer", "independent"), group="iterations",
+        choices=("microbatch", "step", "layer", "independent"), group="variation",
     )  # fmt: skip
     fold: str = setting(
         "auto", str, "Whether devices, messages and links that do the same at the same time are simulated once: auto, "
         "where a job is large; off. Results do not depend on it.",
-        choices=("auto", "off"), in_key=False, group="iterations",
+        choices=("auto", "off"), in_key=False, group="engine",
     )  # fmt: skip
     engine: str = setting(
         "auto", str, "The engine: auto, event (SimPy), compiled, or module:function; results do not depend on it.",
-        in_key=False, group="iterations",
+        in_key=False, group="engine",
     )  # fmt: skip
     host_memory: "HostMemory" = setting(
         None, str, "Refuse what would take more of this machine's memory (8GB); default: half of it.",
-        metavar="SIZE", in_key=False, group="iterations",
+        metavar="SIZE", in_key=False, group="engine",
     )  # fmt: skip
 
     def as_data(self) -> dict[str, Any]:

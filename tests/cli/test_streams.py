@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -10,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from helpers.places import ROOT
-from pipesim.cli import main
+from pipesim.cli import main, streams
 
 FLAT = 'flat(2, bandwidth="1GB/s")'
 COMMANDS = {
-    "simulate": ["simulate", "bert-large", FLAT, "-p", "uniform", "-m", "2"],
+    "simulate": ["simulate", "bert-large", FLAT, "-p", "uniform", "-m", "2", "-v"],
     "compare": ["compare", "bert-large", FLAT, "-p", "uniform", "-s", "gpipe", "-m", "2"],
-    "schedule": ["schedule", "gpipe", "-p", "2", "-m", "2"],
+    "schedule": ["schedule", "gpipe", "--stages", "2", "-m", "2"],
     "show": ["show", FLAT],
     "devices": ["show", "devices"],
     "trace": ["show", "bert-large"],
@@ -96,3 +97,13 @@ def test_a_name_that_is_no_text_does_not_lose_the_result(monkeypatch, tmp_path):
     assert b"schedule written to" in out
     assert b"\\udcff.csv" in out
     assert Path(name).exists()
+
+
+def test_a_terminal_is_informed_once_when_kernels_are_compiled(capsys, monkeypatch):
+    logger = logging.getLogger("pipesim.base.kernels.compilation")
+    monkeypatch.setattr(streams, "is_watched", lambda: True)
+    streams.announce_compilation()
+    logger.info("compiling %s", "one")
+    logger.info("compiling %s", "another")
+    assert capsys.readouterr().err.count("compiling for this machine, once") == 1
+    assert not logger.handlers

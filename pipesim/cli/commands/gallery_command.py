@@ -7,7 +7,7 @@ from pipesim.cli.commands.pipeline_options import PipelineOptions
 from pipesim.schedulers import SCHEDULERS
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @setting_options.options(PipelineOptions, "pipeline")
 @click.option(
     "--scheduler",

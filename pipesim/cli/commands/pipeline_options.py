@@ -18,14 +18,22 @@ _SIMULATION = settings_of(Simulation)
 class PipelineOptions:
     """A pipeline of equal stages: its size, and seconds by phase."""
 
-    stages: int = setting(4, int, "Devices of the pipeline.", short="p")
-    microbatches: int = setting(8, int, "Microbatches.", short="m")
-    forward: float = setting(1.0, float, "Seconds of a forward.")
-    backward: float | None = setting(None, float, "Seconds of a whole backward; default: two forwards.")
-    input_grad: float | None = setting(None, float, "Seconds of the input's gradient; default: half of a backward.")
-    weight_grad: float | None = setting(None, float, "Seconds of the weights' gradient; default: the rest of it.")
-    hop: float = setting(0.0, float, "Seconds of a message.")
-    pair_factor: float | None = setting(None, float, "A forward and a backward as one take this part of their sum.")
+    stages: int = setting(4, int, "Devices of the pipeline.", group="pipeline", flags=("--pp",))
+    microbatches: int = setting(8, int, "Microbatches.", group="pipeline", short="m")
+    forward: float = setting(1.0, float, "Seconds of a forward.", group="pipeline")
+    backward: float | None = setting(
+        None, float, "Seconds of a whole backward; default: two forwards.", group="pipeline"
+    )
+    input_grad: float | None = setting(
+        None, float, "Seconds of the input's gradient; default: half of a backward.", group="pipeline"
+    )
+    weight_grad: float | None = setting(
+        None, float, "Seconds of the weights' gradient; default: the rest of it.", group="pipeline"
+    )
+    hop: float = setting(0.0, float, "Seconds of a message.", group="pipeline")
+    pair_factor: float | None = setting(
+        None, float, "A forward and a backward as one take this part of their sum.", group="pipeline"
+    )
     host_memory: "HostMemory" = setting(None, str, _SIMULATION["host_memory"].help, metavar="SIZE", in_key=False)
 
     def times(self) -> "Times":

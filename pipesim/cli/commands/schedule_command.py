@@ -13,7 +13,7 @@ WRITES = (
 )
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @click.argument("name", shell_complete=setting_options.complete("schedulers"))
 @setting_options.options(PipelineOptions, "pipeline")
 @click.option("--chunks", type=int, help="Stages on each device, for schedulers that let one choose.")
@@ -37,7 +37,7 @@ def schedule(
     Examples:
       pipesim schedule one_f_one_b --stages 4 --microbatches 8
       pipesim schedule interleaved --chunks 2 -o interleaved.csv
-      pipesim schedule zb_2p -p 8 -m 24 --forward 18.522 --input-grad 18.086 --weight-grad 9.337 --hop 0.601 --json
+      pipesim schedule zb_2p --stages 8 -m 24 --forward 18.522 --input-grad 18.086 --weight-grad 9.337 --json
     """
     from pipesim.base import files
     from pipesim.display import text

@@ -1,0 +1,87 @@
+"""Help, version and colours of the command line."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+from pipesim import __version__
+
+SMALL = ("bert-large", 'flat(2, bandwidth="1GB/s")')
+
+
+def test_help_of_a_command_is_what_its_help_option_prints(run):
+    assert run("help", "simulate")[1] == run("simulate", "--help")[1]
+    assert run("help")[1] == run("--help")[1]
+    code, _, err = run("help", "simulat")
+    assert code == 2
+    assert "did you mean 'simulate'" in err
+
+
+def test_the_version_has_a_short_option(run):
+    assert run("-V") == run("--version")
+    assert __version__ in run("-V")[1]
+
+
+@pytest.mark.parametrize("command", ["simulate", "compare", "plan", "whatif"])
+def test_options_are_listed_under_what_they_are_about(command, run):
+    headings = re.findall(r"^(\w+) options:$", run("help", command)[1], re.MULTILINE)
+    assert {"Plan", "Schedule", "Memory", "Output"} <= set(headings)
+    assert headings[-1] == "Output"
+    assert len(headings) == len(set(headings))
+
+
+def test_stages_have_no_short_option_that_is_the_planner_elsewhere(run):
+    code, out, err = run("schedule", "gpipe", "-p", "3", "--json")
+    assert code == 0
+    assert json.loads(out)["stages"] == 3
+    assert err.startswith("-p is now --stages")
+    assert not re.search(r"^ +-p\b", run("help", "schedule")[1], re.MULTILINE)
+
+
+def printed_to_a_terminal(*words, **environment):
+    """What a command prints to a terminal of 80 columns."""
+    outer, inner = pty.openpty()
+    given = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"COLUMNS": "80", **environment}
+    command = [sys.executable, "-m", "pipesim", *words]
+    with subprocess.Popen(command, stdout=inner, stderr=subprocess.DEVNULL, env=given) as process:
+        os.close(inner)
+        found = b""
+        while True:
+            try:
+                piece = os.read(outer, 65536)
+            except OSError:  # how Linux ends the output of a closed terminal
+                piece = b""
+            if not piece:
+                break
+            found += piece
+        assert process.wait() == 0
+    os.close(outer)
+    return found.decode()
+
+
+def test_a_terminal_gets_colours_and_tables_of_its_width_unless_it_asks_not_to():
+    shown = printed_to_a_terminal("simulate", *SMALL, "-m", "2", "-v")
+    assert "\x1b[1m" in shown
+    assert max(len(line) for line in shown.split("\r\n") if line.startswith("gpu")) <= 80
+    assert "left out, as the terminal is narrow: " in shown
+    assert "\x1b[" not in printed_to_a_terminal("simulate", *SMALL, "-m", "2", NO_COLOR="1")
+    assert "\x1b[" not in printed_to_a_terminal("simulate", *SMALL, "-m", "2", "--no-color")
+
+
+def test_a_pipe_gets_neither_colours_nor_narrow_tables(run):
+    _, out, _ = run("simulate", *SMALL, "-m", "2", "-v")
+    assert "\x1b[" not in out
+    assert "exposed all-reduce  in flight  peak memory" in out
+
+
+def test_details_are_shown_when_asked_for(run):
+    _, short, _ = run("simulate", *SMALL, "-m", "2")
+    _, long, _ = run("simulate", *SMALL, "-m", "2", "-v")
+    assert len(short.splitlines()) <= 8
+    assert long.startswith(short)
+    assert "critical path" in long
