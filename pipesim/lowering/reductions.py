@@ -153,11 +153,11 @@ def _add_pause(tasks: Tasks, setup: Setup, stage: int, lasts: int, needs: Ints) 
 
 def _bucket_part(setup: Setup, exchange: Exchange) -> float:
     """The part of a stage's parameters that is in the last bucket."""
-    value = _VALUE.get(setup.costs.model.precision, 2.0)
+    value = VALUE.get(setup.costs.model.precision, 2.0)
     return min(1.0, BUCKET * value / exchange.parameters)
 
 
-_VALUE = {"fp32": 4.0, "tf32": 4.0}  # bytes of a parameter; otherwise 2
+VALUE = {"fp32": 4.0, "tf32": 4.0}  # bytes of a parameter; otherwise 2
 
 
 def _duration(tasks: Tasks, action: Ints) -> Ints:
