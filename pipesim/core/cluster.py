@@ -233,6 +233,12 @@ class Cluster:
         head = np.ascontiguousarray(head)
         return _Arcs(first, head, bandwidth, link, medium, *widest_paths.reversed_arcs(first, head))
 
+    @property
+    def arc_columns(self) -> widest_paths.ArcColumns:
+        """All arcs, as searches take them; vertices by their place in `vertices`."""
+        arcs = self._arcs
+        return widest_paths.ArcColumns(arcs.first, arcs.head, arcs.bandwidth, arcs.first_in, arcs.tail)
+
     def _tree(self, target: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """For each vertex the arc to take towards this device, and the bottleneck of its route (0: no route)."""
         arcs = self._arcs
@@ -291,8 +297,9 @@ class Cluster:
         if not wanted:
             return
         arcs, (sources, targets) = self._arcs, np.array(wanted, np.int64).T
-        graph = widest_paths.ArcColumns(arcs.first, arcs.head, arcs.bandwidth, arcs.first_in, arcs.tail)
-        starts, passed = widest_paths.paths(graph, np.ascontiguousarray(sources), np.ascontiguousarray(targets))
+        starts, passed = widest_paths.paths(
+            self.arc_columns, np.ascontiguousarray(sources), np.ascontiguousarray(targets)
+        )
         links, media = arcs.link[passed].tolist(), arcs.medium[passed].tolist()
         for pair, (a, b) in zip(wanted, pairwise(starts.tolist()), strict=True):
             if b > a or pair[0] == pair[1]:  # otherwise there is none, as `route` reports

@@ -1,22 +1,19 @@
-"""Bandwidths between devices without the matrix of all pairs: of the first devices, and the extremes of all.
+"""Bandwidths between devices without the matrix of all pairs: of the first devices, and extremes of all or of groups.
 
-        core
-       ╱    ╲         Devices a and b are interchangeable, with their ports: swapping them changes no bandwidth. So
-    nic      nic      one tree of routes has the bandwidths to both: 2,048 servers of 8 devices need 2,048 trees
-   ╱   ╲      │       in place of 16,384.
- port  port   c
-  │     │
-  a     b
-
-A port is a vertex that is not a device and connects two others.
+What is alike in a cluster is there twice in what is searched (`base.interchangeable`): 16,384 GPUs on a fat tree are
+64 there.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from pipesim.base.arrays import Floats
+from pipesim.base import interchangeable, widest_paths
+from pipesim.base.arrays import Floats, Ints
+from pipesim.base.kernels import suited
 from pipesim.core.cluster import Cluster
 
-Near = dict[str, dict[str, tuple[float, float]]]
+_MANY_STEPS = 2_000_000  # arcs of all trees above which searching them is compiled
 
 
 def among_first(cluster: Cluster, count: int) -> Floats:
@@ -31,38 +28,43 @@ def least_and_most(cluster: Cluster) -> tuple[float, float] | None:
     """The least and the greatest bytes/s from a device to another (0: no route); None for a single device."""
     if len(cluster.devices) == 1:
         return None
-    least, most = np.inf, 0.0
-    for target in _representatives(cluster):
-        others = np.delete(cluster.bandwidths_to(target), target)
-        least, most = min(least, float(others.min())), max(most, float(others.max()))
+    ((least, most),) = _extremes(cluster, [range(len(cluster.devices))])
     return least, most
 
 
-def _representatives(cluster: Cluster) -> list[int]:
-    """The first of each set of interchangeable devices."""
-    near = _neighbours(cluster)
-    found: dict[object, int] = {}
-    for position, device in enumerate(cluster.devices):
-        ways = (_connection(cluster, near, device.name, other) for other in near.get(device.name, {}))
-        found.setdefault(tuple(sorted(ways)), position)
-    return list(found.values())
+def least_within(cluster: Cluster, groups: Sequence[Sequence[int]]) -> list[float]:
+    """For each of several groups without common devices, the least bytes/s from a member to another.
+
+    Infinite where there is only one.
+    """
+    return [least for least, _ in _extremes(cluster, groups)]
 
 
-def _neighbours(cluster: Cluster) -> Near:
-    """The neighbours of each vertex, with the bandwidth to each and from it; 0 without a link."""
-    near: Near = {}
-    for link in cluster.links:
-        ways = [(link.source, link.target)] + ([] if link.duplex == "one_way" else [(link.target, link.source)])
-        for a, b in ways:
-            ahead, back = near.setdefault(a, {}), near.setdefault(b, {})
-            ahead[b] = link.bandwidth, ahead.get(b, (0.0, 0.0))[1]
-            back[a] = back.get(a, (0.0, 0.0))[0], link.bandwidth
-    return near
+def _extremes(cluster: Cluster, groups: Sequence[Sequence[int]]) -> list[tuple[float, float]]:
+    label = np.full(len(cluster.vertices), -1, np.int64)
+    for n, group in enumerate(groups):
+        label[np.array(group, np.int64)] = n
+    first, head, bandwidth, label = _reduced(cluster, label)
+    first_in, tail = widest_paths.reversed_arcs(first, head)
+    tree = suited(widest_paths.shortest_widest_tree, large=int((label >= 0).sum()) * len(head) > _MANY_STEPS)
+    found = []
+    for n in range(len(groups)):
+        members = np.flatnonzero(label == n)
+        least, most = np.inf, 0.0
+        for target in members.tolist() if len(members) > 1 else ():
+            _, width = tree(first, head, bandwidth, first_in, tail, target)
+            others = width[members[members != target]]
+            least, most = min(least, float(others.min())), max(most, float(others.max()))
+        found.append((least, most))
+    return found
 
 
-def _connection(cluster: Cluster, near: Near, device: str, other: str) -> tuple[str, *tuple[float, ...]]:
-    """A neighbour of a device, or the vertex behind it if it is a port, and the bandwidths there and back."""
-    if other in cluster.index or len(near[other]) != 2:
-        return other, *near[device][other]
-    behind = next(name for name in near[other] if name != device)
-    return behind, *near[device][other], *near[other][behind]
+def _reduced(cluster: Cluster, label: Ints) -> tuple[Ints, Ints, Floats, Ints]:
+    """The graph of what is kept: where the arcs of each vertex begin, their heads and bandwidths; the labels."""
+    arcs = cluster.arc_columns
+    source = np.repeat(np.arange(len(label)), np.diff(arcs.first))
+    kept = interchangeable.kept(interchangeable.Arcs(source, arcs.head, arcs.bandwidth), label)
+    number = np.cumsum(kept) - 1
+    both = kept[source] & kept[arcs.head]
+    first = np.searchsorted(number[source[both]], np.arange(int(kept.sum()) + 1)).astype(np.int64)
+    return first, number[arcs.head[both]], np.ascontiguousarray(arcs.bandwidth[both]), label[kept]

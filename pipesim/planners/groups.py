@@ -6,6 +6,7 @@ import numpy as np
 
 from pipesim.base.arrays import Floats
 from pipesim.base.errors import InputError
+from pipesim.core import widths
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 
@@ -60,6 +61,22 @@ def layer_seconds(costs: Costs, kinds: Sequence[str], share: float) -> Floats:
 def cut_bytes(costs: Costs) -> Floats:
     """[l]: bytes of activations across the cut before layer l, for 0 .. L; 0 at both ends of the model."""
     return np.concatenate([[0.0], costs.model.cut_bytes])
+
+
+MATRIX = 1024
+"""Devices up to which there is a matrix of the bandwidths between all of them; beyond, groups are looked at."""
+
+
+def rings(cluster: Cluster, groups: Sequence[Sequence[int]]) -> list[float]:
+    """What `ring` has for each of several groups without common devices; of large clusters without the matrix."""
+    if len(cluster.devices) <= MATRIX:
+        between = worst_bandwidths(cluster)
+        return [ring(between, group) for group in groups]
+    whole = widths.least_and_most(cluster)
+    if whole is not None and not whole[0]:
+        bandwidths(cluster)  # refuses it, with the names of two devices
+    worst = widths.least_within(cluster, groups)
+    return [2 * (len(group) - 1) / len(group) / least for group, least in zip(groups, worst, strict=True)]
 
 
 def ring(between: Floats, group: Sequence[int]) -> float:

@@ -15,7 +15,7 @@ from pipesim.core.limits import PER_PAIR
 from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
-from pipesim.planners.groups import by_node, kinds_of, prefix, ring, worst_bandwidths
+from pipesim.planners.groups import MATRIX, by_node, kinds_of, prefix, rings
 
 
 class _Layout(NamedTuple):
@@ -38,8 +38,8 @@ class _Layout(NamedTuple):
 
 
 def table_bytes(size: ProblemSize) -> float:
-    """Bytes of the bandwidths between devices."""
-    return PER_PAIR * size.devices**2
+    """Bytes of the bandwidths between devices, of clusters that are not large."""
+    return PER_PAIR * min(size.devices, MATRIX) ** 2
 
 
 @PlannerInfo(
@@ -132,11 +132,11 @@ def _seconds(layout: _Layout, order: list[int], cluster: Cluster, costs: Costs, 
     """The analytic time of one iteration."""
     bounds = np.array(layout.bounds(costs.model))
     parameters = np.diff(prefix(costs.model.trained_bytes)[bounds])
-    between = worst_bandwidths(cluster)
+    groups = layout.groups(order)
     block = position = reduce = 0.0
-    for n, group in enumerate(layout.groups(order)):
+    for n, (group, of_ring) in enumerate(zip(groups, rings(cluster, groups), strict=True)):
         for kind in kinds_of(cluster, group):
             blocks = np.diff(prefix(costs.forward(kind) + costs.backward(kind))[bounds])[n :: layout.pipeline]
             block, position = max(block, float(blocks.max())), max(position, float(blocks.sum()))
-        reduce = max(reduce, ring(between, group) * float(parameters[n :: layout.pipeline].sum()))
+        reduce = max(reduce, of_ring * float(parameters[n :: layout.pipeline].sum()))
     return -(-microbatches // layout.data) * position + (layout.pipeline - 1) * block + reduce

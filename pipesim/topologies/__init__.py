@@ -16,6 +16,7 @@ TOPOLOGIES = {
     "hgx_h100": "pipesim.topologies.nvidia_machines:hgx_h100",
     "fat_tree": "pipesim.topologies.fat_tree:fat_tree",
     "leaf_spine": "pipesim.topologies.leaf_spine:leaf_spine",
+    "rail_fat_tree": "pipesim.topologies.rail_fat_tree:rail_fat_tree",
     "ring": "pipesim.topologies.ring:ring",
     "torus2d": "pipesim.topologies.torus2d:torus2d",
     "random": "pipesim.topologies.random_graph:random",

@@ -14,8 +14,8 @@ from pipesim.core.cluster import Device
 from pipesim.core.devices import device_kind
 
 # A cluster keeps every link, and every route once it is used; larger ones would not fit into memory.
-MOST_DEVICES = 2**14
-MOST_LINKS = 2**19
+MOST_DEVICES = 2**17
+MOST_LINKS = 2**20
 MOST_MEMORY = 2.0**60
 LONGEST_PATH = 1024
 DEVICE = "v100-16gb"

@@ -269,7 +269,7 @@ REFUSED_WITHIN = 2_000_000_000
             "needs 1000000000 stages on each of 2 devices; the model has 28 layers; a block counts",
         ),
         (["show", 'flat(16384, bandwidth="1GB/s")', "--json"], "between 16,384 devices are 268,435,456 numbers"),
-        (["simulate", "bert-large", 'flat(16384, bandwidth="1GB/s")', "-p", "megatron"], "28 layers on 16,384 devices"),
+        (["simulate", "bert-large", 'flat(16384, bandwidth="1GB/s")', "-p", "hetpipe"], "28 layers on 16,384 devices"),
         (["simulate", "bert-large", 'flat(512, bandwidth="1GB/s")', "-p", "spp"], "28 layers on 512 devices"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",

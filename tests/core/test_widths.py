@@ -1,4 +1,4 @@
-"""Bandwidths without the matrix: the same as from the matrix, with a few trees in place of one per device."""
+"""Bandwidths without the matrix: the same as from the matrix, with as few trees as devices differ."""
 
 import itertools
 import subprocess
@@ -14,6 +14,7 @@ from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.display import text
 from pipesim.studies.loading import load_cluster
 from pipesim.topologies.flat import flat
+from pipesim.topologies.rail_fat_tree import rail_fat_tree
 from pipesim.topologies.servers import servers
 from pipesim.topologies.torus2d import torus2d
 
@@ -55,20 +56,32 @@ def test_least_and_most_are_those_of_the_matrix(cluster):
     assert np.array_equal(widths.among_first(cluster, 3), matrix[:3, :3])
 
 
+@given(clusters(), st.data())
+@settings(max_examples=80, deadline=None)
+def test_the_least_of_groups_is_that_of_the_matrix(cluster, data):
+    of = data.draw(st.lists(st.integers(0, 2), min_size=len(cluster.devices), max_size=len(cluster.devices)))
+    groups = [[n for n, group in enumerate(of) if group == number] for number in sorted(set(of))]
+    expected = [cluster.bandwidth_matrix[np.ix_(group, group)].min() for group in groups]
+    assert widths.least_within(cluster, groups) == expected
+
+
 @pytest.mark.parametrize(
-    ("text", "trees"),
+    ("text", "devices"),
     [
-        ('flat(20, bandwidth="1GB/s")', 1),
-        ('servers(5, 8, intra="2GB/s", inter="1GB/s")', 5),
-        ('servers(5, 8, intra="2GB/s", inter="1GB/s", nics=2)', 10),
-        ('fat_tree(4, 1, "1GB/s")', 8),
+        ('flat(20, bandwidth="1GB/s")', 2),
+        ('servers(5, 8, intra="2GB/s", inter="1GB/s")', 4),
+        ('servers(5, 8, intra="2GB/s", inter="1GB/s", nics=2)', 8),
+        ('fat_tree(6, 1, "1GB/s")', 8),
+        ("rail_fat_tree(30, per_leaf=2, leaves=3, spines=3, cores=2, gpus=3)", 24),
         ('torus2d(4, 4, bandwidth="1GB/s")', 16),
-        ("dgx1_v100", 8),
     ],
 )
-def test_one_tree_for_all_devices_that_can_change_places(text, trees):
+def test_of_parts_that_can_change_places_two_are_searched(text, devices):
     cluster = load_cluster(text)
-    assert len(widths._representatives(cluster)) == trees
+    label = np.zeros(len(cluster.vertices), np.int64)
+    label[len(cluster.devices) :] = -1
+    *_, kept = widths._reduced(cluster, label)
+    assert (kept == 0).sum() == devices
     matrix = cluster.bandwidth_matrix
     between = matrix[~np.eye(len(matrix), dtype=bool)]
     assert widths.least_and_most(cluster) == (between.min(), between.max())
@@ -76,7 +89,7 @@ def test_one_tree_for_all_devices_that_can_change_places(text, trees):
 
 @pytest.mark.parametrize(
     "cluster",
-    [flat(300, 1e9), servers(64, 8, 2e9, 1e9), torus2d(12, 12, 1e9)],
+    [flat(300, 1e9), servers(64, 8, 2e9, 1e9), torus2d(12, 12, 1e9), rail_fat_tree(128, per_leaf=4, leaves=4)],
     ids=lambda cluster: cluster.name,
 )
 def test_a_summary_makes_no_matrix(cluster):
@@ -87,10 +100,10 @@ def test_a_summary_makes_no_matrix(cluster):
 
 @pytest.mark.parametrize(
     ("cluster", "devices"),
-    [('flat(16384, bandwidth="1GB/s")', 16384), ('servers(1024, 8, intra="2GB/s", inter="1GB/s")', 8192)],
+    [('flat(16384, bandwidth="1GB/s")', 16384), ("rail_fat_tree(2048)", 16384)],
 )
 def test_large_clusters_are_shown_in_half_a_gigabyte(cluster, devices):
-    """The matrix of 8,192 devices alone takes more."""
+    """The matrix of 16,384 devices alone takes four times as much."""
     command = (
         "import sys; from pathlib import Path; from pipesim.cli import main; main(['show', sys.argv[1]]);"
         "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])"

@@ -111,7 +111,7 @@ def test_leaves_join_all_nics_of_some_machines(machines):
         ('file = "dgx1.txt"', 'file = "dgx1.txt"\ntext = "x"', r"nodes\[0\]: both file and text found"),
         ('file = "dgx1.txt"', 'file = "rtx_4090.txt"', r"nodes\[0\]: file: .*rtx_4090.txt: does not contain the kind"),
         ("count = 2", "count = 0", r"nodes\[0\]: count = 0 found; a whole number from 1"),
-        ("count = 2", "count = 16000", "devices found; at most 16384"),
+        ("count = 2", "count = 130000", "devices found; at most 131072"),
         ("count = 2", "cuont = 2", r"nodes\[0\].cuont: unknown key"),
         ("count = 2", 'count = 2\nnics = ["mlx5_9"]', r"nodes\[0\]: nics: unknown NIC 'mlx5_9'"),
         ("NV12\tPIX", "NV12\tPIY", r"nodes\[1\]: text: line 2, column \d+: 'PIY' found"),

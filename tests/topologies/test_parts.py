@@ -35,14 +35,14 @@ def test_values_are_read_with_their_units():
 @pytest.mark.parametrize(
     ("check", "message"),
     [
-        (lambda: parts.count("n", 3.0), "n = 3.0 found; a whole number from 1 to 16384"),
+        (lambda: parts.count("n", 3.0), "n = 3.0 found; a whole number from 1 to 131072"),
         (lambda: parts.number("density", 1.5, 0, 1), "density: 1.5 found; a number from 0 to 1"),
         (lambda: parts.bandwidth("inter", 0), "inter: 0 found; more than 0 bytes/s"),
         (lambda: parts.latency("latency", "-1us"), "latency: "),
         (lambda: parts.memory_of(2.0**61), "memory: .* found; at most 1024 PiB"),
         (lambda: parts.path("file", "x" * 2000), "file: .* found; the path of a file"),
-        (lambda: parts.size("2 x 9999", devices=19998), "2 x 9999: 19998 devices found; at most 16384"),
-        (lambda: parts.size("n", devices=2, links=10**6), "n: 1000000 links found; at most 524288"),
+        (lambda: parts.size("2 x 99999", devices=199998), "2 x 99999: 199998 devices found; at most 131072"),
+        (lambda: parts.size("n", devices=2, links=10**7), "n: 10000000 links found; at most 1048576"),
     ],
 )
 def test_a_wrong_value_is_refused_by_the_name_of_its_argument(check, message):

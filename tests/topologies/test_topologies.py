@@ -26,6 +26,7 @@ from pipesim.topologies.fat_tree import fat_tree
 from pipesim.topologies.flat import flat
 from pipesim.topologies.leaf_spine import leaf_spine
 from pipesim.topologies.nvidia_machines import CUBE_MESH, dgx1_v100, dgx_a100, hgx_h100
+from pipesim.topologies.rail_fat_tree import rail_fat_tree
 from pipesim.topologies.random_graph import random
 from pipesim.topologies.ring import ring
 from pipesim.topologies.servers import servers
@@ -155,6 +156,7 @@ def test_latency_may_be_nothing(texts):
         ("hgx_h100(2)", {2, 5}),
         ("fat_tree(4)", {2, 4, 6}),
         ("leaf_spine(2, 2, 2, 1e9, 1e9)", {2.5, 5}),
+        ("rail_fat_tree(8, per_leaf=2, leaves=2, spines=2, cores=1, gpus=2)", {2, 5, 6, 7}),
         ("ring(4, 1e9)", {2, 4}),
         ("torus2d(3, 3, 1e9)", {2, 4}),
         ("random(4, 0, [1e9])", {5}),
@@ -235,8 +237,8 @@ def test_a_wrong_argument_is_refused_by_name(texts):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("flat(0, 1)", r"n = 0 found; a whole number from 1 to 16384 was expected"),
-        ("flat(1000000000, 1)", r"n = 1000000000 found; a whole number from 1 to 16384"),
+        ("flat(0, 1)", r"n = 0 found; a whole number from 1 to 131072 was expected"),
+        ("flat(1000000000, 1)", r"n = 1000000000 found; a whole number from 1 to 131072"),
         ("flat('4', 1)", r"n = '4' found; a whole number"),
         ("flat(4.0, 1)", r"n = 4.0 found; a whole number"),
         ("flat(2, '0 Gb/s')", r"bandwidth: '0 Gb/s' found; more than 0 bytes/s"),
@@ -246,21 +248,21 @@ def test_a_wrong_argument_is_refused_by_name(texts):
         ("flat(2, 1, memory=1e20)", r"memory: 1e\+20 found; at most 1024 PiB"),
         ("flat(2, 1, device=['v100-16gb'])", r"device: \['v100-16gb'\] found; (the name of a kind|str was expected)"),
         ("servers(2, 4, 1, 1, nics=5)", r"nics = 5 found; a whole number from 1 to 4 was expected"),
-        ("servers(200, 100, 1, 1)", r"nodes x per_node = 200 x 100: 20000 devices found; at most 16384"),
+        ("servers(2000, 100, 1, 1)", r"nodes x per_node = 2000 x 100: 200000 devices found; at most 131072"),
         ("servers(2, 4, 1, 1, pcie=0)", r"pcie: 0 found; more than 0"),
-        ("dgx1_v100(4096)", r"nodes x 8 = 4096 x 8: 32768 devices found"),
-        ("dgx_a100(4096)", r"nodes x per_node = 4096 x 8"),
+        ("dgx1_v100(40960)", r"nodes x 8 = 40960 x 8: 327680 devices found"),
+        ("dgx_a100(40960)", r"nodes x per_node = 40960 x 8"),
         ("dgx_a100(0)", r"nodes = 0 found"),
         ("fat_tree(5)", r"k: 5 found; an even number of ports was expected"),
         ("fat_tree(42)", r"k = 42 found; a whole number from 2 to 40"),
         ("fat_tree(4, 0.5)", r"oversubscription: 0.5 found; a number from 1 to 10000 was expected"),
         ("fat_tree(4, '2')", r"oversubscription: '2' found"),
         ("leaf_spine(16000, 16000, 1, 1, 1)", r"leaves x spines = 16000 x 16000: 256016000 links found"),
-        ("leaf_spine(2, 2, 16000, 1, 1)", r"leaves x per_leaf = 2 x 16000: 32000 devices found"),
+        ("leaf_spine(2, 2, 131000, 1, 1)", r"leaves x per_leaf = 2 x 131000: 262000 devices found"),
         ("ring(-3, 1)", r"n = -3 found"),
         ("torus2d(4, 0, 1)", r"columns = 0 found"),
         ("torus2d(1000, 1000, 1)", r"rows x columns = 1000 x 1000: 1000000 devices"),
-        ("random(1025, 0, [1])", r"n = 1025, n \(n - 1\) / 2 pairs: 524800 links found; at most 524288"),
+        ("random(1500, 0, [1])", r"n = 1500, n \(n - 1\) / 2 pairs: 1124250 links found; at most 1048576"),
         ("random(4, -1, [1])", r"seed = -1 found"),
         ("random(4, 0, '1 GB/s')", r"bandwidths: '1 GB/s' found; a list"),
         ("random(4, 0, [1, '0 GB/s'])", r"bandwidths\[1\]: '0 GB/s' found"),
@@ -602,3 +604,69 @@ def test_bandwidths_of_a_range_that_is_one_value_are_that_value():
     for distribution in ("uniform", "log"):
         cluster = random(6, 0, [value, value], distribution=distribution)
         assert {link.bandwidth for link in cluster.links} == {value}
+
+
+# --- rail_fat_tree ---------------------------------------------------------------------------------------------------
+
+
+def rails(**more):
+    """Two pods of two blocks of two nodes with three GPUs, with two spines in each pod and two cores on each."""
+    shape = {"per_leaf": 2, "leaves": 2, "spines": 2, "cores": 2, "gpus": 3}
+    return rail_fat_tree(8, "80 Gb/s", **(shape | more))
+
+
+@pytest.mark.parametrize(
+    ("target", "switches"),
+    [
+        ("node1.gpu2", ["pod0.block0.leaf2"]),
+        ("node2.gpu2", ["pod0.block0.leaf2", "pod0.spine", "pod0.block1.leaf2"]),
+        ("node7.gpu2", ["pod0.block0.leaf2", "pod0.spine", "core", "pod1.spine", "pod1.block1.leaf2"]),
+    ],
+)
+def test_gpus_of_a_rail_are_as_many_switches_apart_as_levels_are_between_them(target, switches):
+    passed = path(rails(), "node0.gpu2", target)[2:-2]
+    assert [name if "leaf" in name else name.rstrip("0123456789") for name in passed] == switches
+
+
+def test_without_oversubscription_each_switch_has_as_much_above_as_below():
+    cluster = rails()
+    up, down = Counter(), Counter()
+    level = {"node": 0, "leaf": 1, "spine": 2, "core": 3}
+    for link in cluster.links:
+        a, b = (next(n for word, n in reversed(level.items()) if word in end) for end in (link.source, link.target))
+        if a != b:
+            up[link.source] += link.bandwidth
+            down[link.target] += link.bandwidth
+    for name in cluster.vertices:
+        if "leaf" in name or "spine" in name:
+            assert up[name] == pytest.approx(down[name])
+
+
+def test_oversubscription_divides_what_is_above_leaves_and_above_spines():
+    even = {(link.source, link.target): link.bandwidth for link in rails().links}
+    for link in rails(oversubscription=2, core_oversubscription=3).links:
+        less = 2 if "spine" in link.target else 6 if "core" in link.target else 1
+        assert link.bandwidth == pytest.approx(even[link.source, link.target] / less)
+
+
+def test_routes_between_blocks_and_pods_use_all_spines_and_cores():
+    cluster = rail_fat_tree(256, per_leaf=8, leaves=4, spines=4, cores=2, gpus=2)
+    used = Counter()
+    for n in range(128):
+        for rail in range(2):
+            route = cluster.route(f"node{n}.gpu{rail}", f"node{n + 128}.gpu{rail}")
+            used.update(end for link in route.links for end in (cluster.links[link].target,) if "core" in end)
+    assert len(used) == 8
+    assert len(set(used.values())) == 1
+
+
+def test_a_single_block_has_no_spines_and_a_single_pod_no_cores():
+    assert not any("spine" in name for name in rail_fat_tree(32).vertices)
+    one_pod = rail_fat_tree(64).vertices
+    assert any("spine" in name for name in one_pod)
+    assert not any("core" in name for name in one_pod)
+
+
+def test_a_network_with_too_many_links_is_refused_before_it_is_built():
+    with pytest.raises(InputError, match=r"blocks x gpus x spines .* links found; at most 1048576"):
+        rail_fat_tree(16384, per_leaf=1, spines=64)
