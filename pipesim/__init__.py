@@ -19,16 +19,16 @@ module imports only those that stand before it.
                 sequence_lengths program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
     analysis    curves critical_path metrics bottleneck channels spread trace_diff run_summary ledger joint_samples
-                run_variance straggler_metrics run_trace bounds
+                run_variance straggler_metrics run_trace scores bounds
     importers*  recorders*  architectures*  topologies*      producers of inputs
     planners*  schedulers*                                   decisions
     engines*    program to timeline
     frameworks  files of training frameworks: models of Hugging Face
     display     text figures timeline_files execution_traces json_data
     studies     simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit
-                traced_models trained_parameters setups remedies certified replay performance results job_options jobs
-                calibration comparison whatif equal_stages rebuilding run_replay run_prediction run_whatif store
-                sweep_options sweep
+                traced_models trained_parameters setups remedies certified replay performance measured_runs accuracy
+                results job_options jobs measured_table calibration comparison whatif equal_stages rebuilding run_replay
+                run_prediction run_whatif validation store sweep_options sweep
     cli
 
 Words:
@@ -106,6 +106,8 @@ if TYPE_CHECKING:
     from pipesim.studies.sweep import load as load_sweep  # noqa: F401 - offered below under this name
     from pipesim.studies.sweep import rows as sweep_rows  # noqa: F401 - offered below under this name
     from pipesim.studies.sweep import run as run_sweep  # noqa: F401 - offered below under this name
+    from pipesim.studies.validation import trust_report as trust_report
+    from pipesim.studies.validation import validate as validate
 
 # The public API: what `import pipesim as ps` offers, imported when it is first used.
 _PUBLIC = {
@@ -156,6 +158,8 @@ _PUBLIC = {
     "simulate_jobs": "pipesim.studies.jobs:simulate_jobs",
     "summary": "pipesim.analysis.metrics:summary",
     "sweep_rows": "pipesim.studies.sweep:rows",
+    "trust_report": "pipesim.studies.validation:trust_report",
+    "validate": "pipesim.studies.validation:validate",
 }
 
 sys.meta_path.insert(0, Finder())  # before those that would load a second copy from the folder of a package

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-import scoring
 from standing import BAR, MAIN
+
+from pipesim.analysis import scores
 
 MARKERS = "osD^vPX"
 # Okabe and Ito's colours, distinguished by readers who confuse some colours; markers differ too.
@@ -91,7 +92,7 @@ def table(lines: Sequence[Line]) -> str:
 
 def _summary(source: str, group: str, lines: Sequence[Line]) -> tuple[str, ...]:
     scored = [line for line in lines if line.simulated_s is not None]
-    found = scoring.errors(line.error for line in scored if line.error is not None)
+    found = scores.errors(line.error for line in scored if line.error is not None)
     name = source if group == MAIN else f"{source}, {group}"
     counts = (str(len(lines)), str(len(scored)))
     if found is None:
@@ -109,14 +110,14 @@ def correlations(lines: Sequence[Line]) -> str:
     found = [
         f"{value:.2f}"
         for members in tables_of(lines)
-        if len(members) >= FEWEST and (value := scoring.spearman(*_columns(members))) is not None
+        if len(members) >= FEWEST and (value := scores.spearman(*_columns(members))) is not None
     ]
     return ", ".join(found)
 
 
 def pairs(lines: Sequence[Line]) -> str:
     """The share of pairs in the measured order, of smaller tables together."""
-    counts = [scoring.ordered_pairs(*_columns(members)) for members in tables_of(lines) if len(members) < FEWEST]
+    counts = [scores.ordered_pairs(*_columns(members)) for members in tables_of(lines) if len(members) < FEWEST]
     right, every = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
     return f"{right} of {every}" if every else ""
 
@@ -139,7 +140,7 @@ def _columns(lines: Sequence[Line]) -> tuple[list[float], list[float], list[floa
 
 def mean(values: Iterable[float | None]) -> str:
     """The mean without signs, and with signs, of values that are known."""
-    found = scoring.errors(value for value in values if value is not None)
+    found = scores.errors(value for value in values if value is not None)
     return "" if found is None else f"{found.mean:.1%} ({found.bias:+.1%})"
 
 

@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import report
+import shipped
 import simulating
 from describe import OTHERS, SOURCES, Description, is_shown, shown_bytes
 from report import Line
 from simulating import Outcome
 from standing import MAIN, all_rows, largest, smallest, standing
 from tables import Row, number, read
+
+from pipesim.studies import measured_runs
 
 HERE = Path(__file__).resolve().parent
 # A row or two of each source that take no time; the tests of the project simulate them again.
@@ -141,7 +144,7 @@ def others(sources: Sequence[str], base: Sequence[Line]) -> list[tuple[str, ...]
 def _of_choice(source: str, name: str, lines: Sequence[Line]) -> list[tuple[str, ...]]:
     made = []
     for (_, group), members in report.by_group(lines).items():
-        found = report.scoring.errors(line.error for line in members if line.error is not None)
+        found = report.scores.errors(line.error for line in members if line.error is not None)
         if found:
             memory = report.mean(line.memory_error for line in members)
             where = source if group == MAIN else f"{source}, {group}"
@@ -190,6 +193,7 @@ def main() -> None:
     sys.stdout.write(f"{text}\n")
     report.write(lines, HERE / "expected.csv")
     report.write_plain(found, HERE / "alternatives.csv")
+    measured_runs.write(shipped.rows())
     report.figure(lines, HERE / "errors.png")
     sys.path.insert(0, str(HERE.parent))
     import quantise  # noqa: PLC0415 - found only after the line above

@@ -35,6 +35,7 @@ COMMANDS = {
     "schedules": "All schedulers, with one line each.",
     "gallery": "Draw schedules side by side.",
     "rebuild": "Rebuild a recorded pipelined iteration, and simulate it.",
+    "validate": "How far to trust it: measured runs beside simulations.",
     "export": "Write a timeline for Perfetto, pandas and others.",
     "run": "Simulate the run that execution traces describe.",
     "record": "Time the layers of a PyTorch model; writes a trace.",

@@ -55,11 +55,16 @@ host_memory = setting_options.option("host_memory", settings_of(Simulation)["hos
 
 
 def simulation(
-    *, fields: Iterable[str] = (), without: Iterable[str] = (), alone: Callable[..., bool] | None = None
+    *,
+    fields: Iterable[str] = (),
+    without: Iterable[str] = (),
+    alone: Callable[..., bool] | None = None,
+    complete: bool = True,
 ) -> Callable[[Command], Command]:
     """TRACE, CLUSTER and options for the fields of a simulation, handed to the command as `simulation`.
 
-    `alone` is called where there is no CLUSTER, and returns whether it did with what TRACE names without one.
+    `alone` is called where there is no CLUSTER, and returns whether it did with what TRACE names without one. A command
+    that is not for `complete` simulations alone takes those without TRACE and CLUSTER too.
     """
     chosen = [name for name in fields or FIELDS if name not in {*without, "trace", "cluster"}]
 
@@ -68,7 +73,9 @@ def simulation(
         def call(trace: str | None, cluster: str | None, simulation: Simulation, **given: Any) -> Any:
             if alone is not None and trace and cluster is None and alone(trace, simulation, **given):
                 return None
-            return command(simulation=_with_inputs(simulation, trace, cluster), **given)
+            if complete or trace or cluster:
+                simulation = _with_inputs(simulation, trace, cluster)
+            return command(simulation=simulation, **given)
 
         with_options = setting_options.options(Simulation, "simulation", fields=chosen, make=_simulation)(call)
         with_cluster = click.argument(

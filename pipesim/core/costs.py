@@ -27,6 +27,7 @@ from pipesim.core.trace import ANY_KIND, Trace
 Phase = Literal["forward", "backward", "backward_first", "backward_input", "backward_weight", "recompute", "core"]
 Statistic = Literal["median", "mean", "min", "max"]
 Scaling = Literal["recorded", "linear"]
+Basis = Literal["recorded", "computed", "stated"]
 
 PHASES: tuple[Phase, ...] = (
     "forward",
@@ -73,6 +74,8 @@ class Costs:
     """What samples of the same number have in common in all layers, as in `Trace.samples`."""
     origin: tuple[str, str] = ("times of ", "")
     """Where times are from: what the headline has before the kinds of device, and after them."""
+    basis: Basis = "recorded"
+    """How times were found: recorded, computed with constants of the kind of device, or at a speed that was stated."""
 
     @property
     def widths(self) -> Widths:

@@ -28,6 +28,7 @@ DERIVED_KEYS = frozenset(
     {
         "replication",
         "cuts",
+        "measured_interval",
         "origin",
         "notes",
         "gpus",

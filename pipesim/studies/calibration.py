@@ -7,15 +7,13 @@ Each run is computed with the constants that are tried, from those of the kind's
 with the least mean error without sign are kept. Few measurements determine few constants: `CONSTANTS` states how many.
 """
 
-import csv
-import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +21,7 @@ from pipesim.analysis import metrics
 from pipesim.architectures import described
 from pipesim.architectures.device_curves import DeviceCurve, curve_of
 from pipesim.architectures.roofline import roofline
-from pipesim.base import files, lookup, settings, units
+from pipesim.base import lookup, settings
 from pipesim.base.arrays import Floats
 from pipesim.base.errors import InputError, UnknownNameError, quoted, within
 from pipesim.base.minimise import nelder_mead
@@ -34,10 +32,9 @@ from pipesim.core.trace import Trace
 from pipesim.engines import by_name
 from pipesim.lowering import Setup, lower
 from pipesim.studies import loading, setups, sources
-from pipesim.studies.simulation import FIELDS, Simulation, simulation_of
+from pipesim.studies.measured_table import MeasuredLine, measured_lines, table_text
+from pipesim.studies.simulation import Simulation, simulation_of
 
-MEASURED = "iteration_s"
-LABEL = "id"
 # Least number of different layers measured -> the constants that are fitted; recorded layers count as many.
 CONSTANTS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (6, ("product", "memory", "launch_s")),
@@ -156,12 +153,10 @@ def _timed(kind: str) -> list[str]:
 
 def _runs(source: str, device: str | None, architecture: str | None) -> list[MeasuredRun]:
     """What a source holds: iterations in a CSV file with that column, else a trace."""
-    path = Path(source)
-    if path.suffix == ".csv" and files.is_file(path):
-        with within(source):
-            text = files.read_text(path)
-            if MEASURED in text.partition("\n")[0]:
-                return _iterations(source, text)
+    with within(source):
+        text = table_text(Path(source))
+        if text is not None:
+            return _iterations(source, text)
     return [_profile(source, loading.load_trace(source), device, architecture)]
 
 
@@ -171,10 +166,10 @@ def _runs(source: str, device: str | None, architecture: str | None) -> list[Mea
 def _iterations(source: str, text: str) -> list[MeasuredRun]:
     """A run for each different kind and precision in a table."""
     groups: dict[tuple[str, str], list[_Iteration]] = {}
-    for number, row in enumerate(csv.DictReader(io.StringIO(text)), 2):
-        with within(f"line {number}"):
-            one = _iteration(row, number)
-            groups.setdefault((one.kind, one.precision), []).append(one)
+    for line in measured_lines(text):
+        with within(f"line {line.number}"):
+            one = _iteration(line)
+        groups.setdefault((one.kind, one.precision), []).append(one)
     return [
         MeasuredRun(source, kind, precision, len({one.layers for one in rows}), partial(_residuals, rows))
         for (kind, precision), rows in groups.items()
@@ -215,16 +210,8 @@ def _text(curve: DeviceCurve) -> str:
     return f"device({', '.join(f'{name}={getattr(curve, name)!r}' for name in ALL)})"
 
 
-def _iteration(row: Mapping[str | None, Any], number: int) -> _Iteration:
-    given = {name: text.strip() for name, text in row.items() if name and isinstance(text, str) and text.strip()}
-    settings.check_names(given, [*FIELDS, MEASURED, LABEL], "column")
-    if MEASURED not in given:
-        raise InputError(f"{MEASURED} is empty; seconds were expected")
-    measured = units.duration(given[MEASURED])
-    if not measured > 0:
-        raise InputError(f"{MEASURED} = {given[MEASURED]} found; more than 0 s was expected")
-    fields = {name: _value(name, text) for name, text in given.items() if name in FIELDS}
-    simulation = simulation_of(**fields)
+def _iteration(line: MeasuredLine) -> _Iteration:
+    simulation = simulation_of(**line.fields)
     setup = setups.setup_of(simulation)
     trace, slower = (
         sources.trace_of(replace(simulation, efficiency=efficiency), setup.cluster)
@@ -233,22 +220,7 @@ def _iteration(row: Mapping[str | None, Any], number: int) -> _Iteration:
     kinds = {device.kind for device in setup.cluster.devices}
     if len(kinds) > 1 or trace.same_as(slower):
         raise InputError("a model whose times are computed, on one kind of device, was expected")
-    return _Iteration(given.get(LABEL, f"line {number}"), measured, simulation, setup, kinds.pop(), trace.precision)
-
-
-def _value(name: str, text: str) -> Any:  # noqa: ANN401 - of the field
-    """The value of a field in a table."""
-    about = settings.settings_of(Simulation)[name]
-    if about.parse is not None:
-        return about.parse(text)
-    if about.kind is bool:
-        if text.lower() not in {"true", "false", "1", "0"}:
-            raise InputError(f"{name} = {quoted(text)} found; true or false was expected")
-        return text.lower() in {"true", "1"}
-    try:
-        return units.whole(text) if about.kind is int else units.number(text) if about.kind is float else text
-    except ValueError:
-        raise InputError(f"{name} = {quoted(text)} found; a number was expected") from None
+    return _Iteration(line.label, line.measured_s, simulation, setup, kinds.pop(), trace.precision)
 
 
 # --- recorded layers -------------------------------------------------------------------------------------------------

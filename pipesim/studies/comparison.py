@@ -40,6 +40,7 @@ class ComparisonRow:
         bounds = {"schedule_bound_s": result.schedule_bound, "bound_s": result.bound} if bound else {}
         return head | {
             "iteration_time_s": result.iteration_time,
+            "measured_interval": result.interval.as_data(result.iteration_time),
             "scaling": result.setup.costs.scaling,
             "iteration_time_by_scaling_s": result.times_by_scaling,
             "throughput_samples_per_s": metrics.throughput(timeline),

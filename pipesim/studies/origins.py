@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipesim.architectures import device_curves, roofline
 from pipesim.core.cluster import Cluster
-from pipesim.core.costs import Costs
+from pipesim.core.costs import Basis, Costs
 from pipesim.core.trace import Trace
 from pipesim.studies.loading import bundled_traces
 from pipesim.studies.scaled_widths import is_scaled
@@ -42,6 +42,13 @@ def origin_of(simulation: Simulation, trace: Trace) -> tuple[str, str]:
     if isinstance(named, str) and named in bundled_traces():
         return f"bundled trace {named} (", f"), {how}{to}"
     return f"trace {named if isinstance(named, str | Path) else trace.model} (", f"), {how}{to}"
+
+
+def basis_of(simulation: Simulation, trace: Trace) -> Basis:
+    """How the times of a trace were found, as far as measured runs of the same sort can speak for them."""
+    if simulation.architecture is not None or trace.command.startswith(MODEL):
+        return "computed" if simulation.efficiency == defaults()["efficiency"] else "stated"
+    return "stated" if trace.source == roofline.SOURCE or is_scaled(trace) else "recorded"
 
 
 def _constants(simulation: Simulation, trace: Trace) -> str:

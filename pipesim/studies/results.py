@@ -21,6 +21,7 @@ from pipesim.core.timeline import Timeline
 from pipesim.engines import by_name
 from pipesim.lowering import Fold, Setup, expanded, fold_of, lower, lower_folded
 from pipesim.studies import certified, setups, sources
+from pipesim.studies.accuracy import MeasuredInterval, interval
 from pipesim.studies.origins import headline
 from pipesim.studies.performance import Performance, performance_of, tokens_of
 from pipesim.studies.remedies import remedies
@@ -81,6 +82,16 @@ class SimulationResult:
     def bottleneck(self) -> Bottleneck:
         """What the iteration loses most of the devices' time to."""
         return bottleneck(self.summary())
+
+    @cached_property
+    def interval(self) -> MeasuredInterval:
+        """Between which factors of the iteration time measured runs of this kind are."""
+        return interval(self.setup.costs, self.setup.cluster, self.framework, len(self.setup.plan.gpus))
+
+    @property
+    def framework(self) -> str | None:
+        """The framework that was simulated, if one was named."""
+        return None if self.simulation is None else self.simulation.framework
 
     @property
     def fits_memory(self) -> bool | None:
@@ -147,6 +158,7 @@ class SimulationResult:
         setup, summary = self.setup, self.summary()
         found = summary | {
             "bottleneck": bottleneck(summary).as_data(),
+            "measured_interval": self.interval.as_data(self.iteration_time),
             "origin": self.origin,
             "notes": list(self.notes),
             "model": setup.costs.model.name,
@@ -187,6 +199,12 @@ class PlanResult:
     cluster: Cluster
     planning_s: float
     notes: tuple[str, ...] = ()
+    framework: str | None = None
+
+    @cached_property
+    def interval(self) -> MeasuredInterval:
+        """Between which factors of a simulated time of this plan measured runs of this kind are."""
+        return interval(self.costs, self.cluster, self.framework, len(self.plan.gpus))
 
     @property
     def origin(self) -> str:
@@ -220,6 +238,7 @@ class PlanResult:
             "gpus": len(plan.gpus),
             "layout": PlanLayout.of(plan, self.costs.widths.expert).by_name,
             "bound_s": self.bound,
+            "measured_interval": self.interval.as_data(),
             "planning_s": self.planning_s,
             "scaling": self.costs.scaling,
             "seconds_by_scaling": self.times_by_scaling,
@@ -307,7 +326,7 @@ def planned(simulation: Simulation) -> PlanResult:
     costs = setups.costs_in(simulation, trace)
     began = time.perf_counter()
     plan, notes = setups.fitting_plan(simulation, trace, costs, cluster)
-    return PlanResult(plan, costs, cluster, time.perf_counter() - began, (*costs.notes, *notes))
+    return PlanResult(plan, costs, cluster, time.perf_counter() - began, (*costs.notes, *notes), simulation.framework)
 
 
 @takes_fields(PLANNING)

@@ -35,7 +35,7 @@ from pipesim.schedulers import SCHEDULERS
 from pipesim.studies import memory_fit
 from pipesim.studies.loading import load_plan, load_scenario
 from pipesim.studies.ordering import named, ordered_with
-from pipesim.studies.origins import origin_of
+from pipesim.studies.origins import basis_of, origin_of
 from pipesim.studies.pricing import Objective, prices
 from pipesim.studies.simulation import FIELDS, FP32_GRADIENTS, LAYOUT, STEP_COPIES, UNSTATED, Simulation, with_defaults
 from pipesim.studies.sources import cluster_of, trace_of, widths_of
@@ -131,7 +131,8 @@ def costs_in(simulation: Simulation, trace: Trace) -> Costs:
         weight_share=simulation.weight_share,
         scaling=simulation.scaling,  # type: ignore[arg-type]  # one of the choices, checked there
     )
-    return trained_part(replace(costs, origin=origin_of(simulation, trace)), trace, simulation)
+    named_costs = replace(costs, origin=origin_of(simulation, trace), basis=basis_of(simulation, trace))
+    return trained_part(named_costs, trace, simulation)
 
 
 def options_of(simulation: Simulation, trace: Trace) -> Options:

@@ -28,13 +28,14 @@ core: sharing calibrations devices cluster teams trace work model widths costs p
       program rates timeline
 lowering
 analysis: curves critical_path metrics bottleneck channels spread trace_diff run_summary ledger joint_samples
-      run_variance straggler_metrics run_trace bounds
+      run_variance straggler_metrics run_trace scores bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* execution_traces* json_data*
 studies: simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit traced_models
-      trained_parameters setups remedies certified replay performance results job_options jobs calibration comparison
-      whatif equal_stages rebuilding run_replay run_prediction run_whatif store sweep_options sweep
+      trained_parameters setups remedies certified replay performance measured_runs accuracy results job_options jobs
+      measured_table calibration comparison whatif equal_stages rebuilding run_replay run_prediction run_whatif
+      validation store sweep_options sweep
 cli
 """
 

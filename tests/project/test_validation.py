@@ -9,6 +9,7 @@ import pytest
 
 from helpers.networks import pipeline_trace
 from helpers.places import DATA, ROOT, needs_data
+from pipesim.studies import measured_runs
 
 FOLDER = ROOT / "experiments" / "validation"
 # Rows that are quick; beside them, the first of each source.
@@ -27,46 +28,6 @@ def module():
 def kept():
     with (FOLDER / "expected.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-# --- scores ----------------------------------------------------------------------------------------------------------
-
-
-def test_errors_keep_their_sign_only_in_the_bias(module):
-    found = module("scoring").errors([-0.1, 0.02, 0.03, 0.05])
-    assert (found.rows, found.worst) == (4, 0.1)
-    assert (found.mean, found.median, found.bias) == pytest.approx((0.05, 0.04, 0.0))
-
-
-def test_there_are_no_errors_of_nothing(module):
-    assert module("scoring").errors([]) is None
-
-
-def test_without_tolerance_the_correlation_is_that_of_ranks(module):
-    rng = np.random.default_rng(1)
-    one, other = rng.random(30), rng.random(30)
-    ranks = [np.argsort(np.argsort(values)) for values in (one, other)]
-    assert module("scoring").spearman(one, other, [0.0] * 30) == pytest.approx(np.corrcoef(*ranks)[0, 1])
-
-
-def test_equal_values_share_their_rank(module):
-    # ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: pairs tied in the measurement are tied in the simulation
-    assert module("scoring").spearman([1, 2, 2, 3], [1, 2, 3, 4], [0.0] * 4) == pytest.approx(1)
-    assert module("scoring").spearman([1, 2, 2, 3], [4, 2, 3, 1], [0.0] * 4) == pytest.approx(-1)
-
-
-def test_the_order_of_pairs_closer_than_their_noise_costs_nothing(module):
-    measured, swapped = [1.0, 2.0, 2.02, 3.0], [1.0, 2.1, 1.9, 3.0]
-    assert module("scoring").spearman(measured, swapped, [0.01] * 4) == pytest.approx(1)
-    assert module("scoring").spearman(measured, swapped, [0.001] * 4) < 1
-    assert module("scoring").ordered_pairs(measured, swapped, [0.01] * 4) == (5, 5)
-    assert module("scoring").ordered_pairs(measured, swapped, [0.001] * 4) == (5, 6)
-
-
-def test_equal_simulations_of_unequal_runs_are_not_in_order(module):
-    assert module("scoring").ordered_pairs([1, 2], [5, 5], [0, 0]) == (0, 1)
-    assert module("scoring").spearman([1, 2], [5, 5], [0, 0]) == 0
-    assert module("scoring").spearman([1, 1], [5, 6], [0, 0]) is None
 
 
 # --- data ------------------------------------------------------------------------------------------------------------
@@ -222,3 +183,12 @@ def test_what_calibrates_a_round_is_not_scored_under_any_choice(module):
         for row in tables.read("mlperf"):
             if row["id"] == run.base_of(row, choice):
                 assert run.line_of("mlperf", row, choice).refused == "calibrates its round"
+
+
+# --- what ships ------------------------------------------------------------------------------------------------------
+
+
+def test_the_rows_in_the_package_are_those_of_the_experiments(module, tmp_path):
+    """`python experiments/validation/shipped.py` writes them after a deliberate change."""
+    module("shipped").write(module("shipped").rows(), tmp_path / "runs.csv")
+    assert (tmp_path / "runs.csv").read_bytes() == measured_runs.FILE.read_bytes()

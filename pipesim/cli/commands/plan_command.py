@@ -45,7 +45,7 @@ def plan(simulation: Simulation, output: str | None, require_fit: bool, as_json:
     if as_json:
         options.echo_json(result.as_data())
     else:
-        click.echo(f"\n{text.plan_against(bound, times)}")
+        click.echo(f"\n{text.plan_against(bound, times, result.interval.as_data())}")
     if require_fit:
         setup = setups.setup_of(replace(simulation, plan=result.plan))
         failures.check_fit(results.simulated(setup, simulation))

@@ -21,6 +21,8 @@
     recording, recorded_links          what was recorded of a model, and of links
     roofline_trace, calibration        a trace from data sheets, a kind of device fitted to measurements
     members, traces, models, ...       everything that has a name
+    trust_report, trust_page           measured runs beside their simulations; as the page in docs/
+    own_report, measured_interval      a user's measured runs; the interval beside a simulated time
     sweep_status, sweep_rows, ...      sweeps and their results
 
 Every function returns text and takes what it shows as values; nothing is simulated here. `on` is the terminal: tables
@@ -52,6 +54,7 @@ from pipesim.display.text.sweep_text import sweep_points, sweep_rows, sweep_stat
 from pipesim.display.text.terminal import PLAIN, Terminal
 from pipesim.display.text.trace_diff_text import difference
 from pipesim.display.text.trace_text import trace, trace_notes
+from pipesim.display.text.validation_text import measured_interval, own_report, trust_page, trust_report
 
 __all__ = [
     "FEW",
@@ -74,11 +77,13 @@ __all__ = [
     "imported_run",
     "jobs",
     "ledger",
+    "measured_interval",
     "members",
     "model",
     "models",
     "nearest_bound",
     "origin",
+    "own_report",
     "percent",
     "plan",
     "plan_against",
@@ -106,6 +111,8 @@ __all__ = [
     "trace",
     "trace_notes",
     "traces",
+    "trust_page",
+    "trust_report",
 ]
 
 _NOW = {

@@ -5,14 +5,18 @@ from typing import Any
 
 from pipesim.display.text.formatting import percent, seconds, size
 from pipesim.display.text.terminal import PLAIN, Terminal
+from pipesim.display.text.validation_text import measured_interval
 
 MOST_LINES = 5
 
 
 def answer(data: Mapping[str, Any], on: Terminal = PLAIN, of: str = "") -> str:
-    """What one wants to know first; `data` is that of `SimulationResult.as_data`, `of` names the result."""
+    """What one wants to know first; `data` is that of `SimulationResult.as_data`, `of` names the result.
+
+    A result that has no name has the interval of measured runs beside its time.
+    """
     lines = [
-        ("iteration time", _time(data, on) + (f", {of}" if of else "")),
+        ("iteration time", f"{_time(data, on)}, {of or measured_interval(data['measured_interval'])}"),
         ("throughput", _speed(data)),
         ("bubble", bubble(data["bubble"])),
         ("memory", memory(data, on)),

@@ -7,6 +7,7 @@ from pipesim.display.text.columns import TextColumn, shown
 from pipesim.display.text.formatting import percent, seconds, size, table
 from pipesim.display.text.scaling_text import OTHER, under_other_scaling
 from pipesim.display.text.terminal import PLAIN, Terminal
+from pipesim.display.text.validation_text import measured_interval
 
 
 def comparison(rows: Sequence[Mapping[str, Any]], best: int | None, on: Terminal = PLAIN) -> str:
@@ -21,6 +22,7 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: int | None, on: Terminal
         fits = rows[best]["fits_memory"]
         fitting, none = "* fastest that fits in memory, of each planner; ** of all", "** fastest; none fits in memory"
         legend = [none if fits is False else fitting]
+        legend.append(f"** measured runs: {measured_interval(rows[best]['measured_interval'])}")
     red = [index for index, row in enumerate(rows) if row.get("fits_memory") is False]
     bold = [] if best is None else [best]
     return "\n".join([shown(comparison_columns(rows), marked, on, bold, red), *legend, *_failures(rows)])

@@ -1,6 +1,7 @@
 """Plans as text, stage by stage."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pipesim.core.plan import Plan
 from pipesim.core.plan_layout import PlanLayout
@@ -8,6 +9,7 @@ from pipesim.core.teams import label
 from pipesim.display.text.formatting import facts, seconds, table
 from pipesim.display.text.scaling_text import ASSUMPTIONS
 from pipesim.display.text.terminal import PLAIN, Terminal
+from pipesim.display.text.validation_text import measured_interval
 
 
 def plan(plan: Plan, planning_s: float | None = None, expert: int = 1, on: Terminal = PLAIN) -> str:
@@ -38,12 +40,16 @@ def stages(plan: Plan, on: Terminal = PLAIN) -> str:
     return table(["stage", "layers", "count", "devices"], rows, left=1, on=on)
 
 
-def plan_against(bound_s: float, times_by_scaling: Mapping[str, float] | None = None) -> str:
-    """What a plan is measured against: the certified bound, and its simulated time under each scaling."""
+def plan_against(
+    bound_s: float, times_by_scaling: Mapping[str, float] | None = None, interval: Mapping[str, Any] | None = None
+) -> str:
+    """What a plan is measured against: the certified bound, its simulated time under each scaling, measured runs."""
     head = [("lower bound", f"{seconds(bound_s)} (no plan of this kind is faster)")]
     if times_by_scaling is not None:
         both = (f"{seconds(value)} ({ASSUMPTIONS[scaling]})" for scaling, value in times_by_scaling.items())
         head.append(("simulated", ", ".join(both)))
+    if interval is not None:
+        head.append(("measured runs", measured_interval(interval)))
     return facts(head)
 
 

@@ -70,3 +70,9 @@ def test_notes_follow_the_origin_of_the_times():
         "note: one",
         "note: two",
     ]
+
+
+def test_the_time_has_the_interval_of_measured_runs_unless_the_result_is_named(data):
+    interval = text.measured_interval(data["measured_interval"])
+    assert text.answer(data).splitlines()[0].endswith(f", {interval}")
+    assert text.answer(data, of="the best").splitlines()[0].endswith(", the best")

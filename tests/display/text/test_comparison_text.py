@@ -5,6 +5,10 @@ import pytest
 from helpers.strategies import even_trace
 from pipesim.display import text
 from pipesim.studies import comparison
+from pipesim.studies.accuracy import SHARED, MeasuredInterval, RunKind
+
+KIND = RunKind("computed", "a100", "", teams=False, gpus=2)
+INTERVAL = MeasuredInterval(0.9, 1.2, 20, 2, SHARED[3], KIND).as_data(1.0)
 
 
 def row(**given):
@@ -12,6 +16,7 @@ def row(**given):
         "planner": "spp",
         "scheduler": "pe",
         "iteration_time_s": 1.0,
+        "measured_interval": INTERVAL,
         "bound_s": 0.8,
         "iteration_time_by_scaling_s": None,
         "scaling": "recorded",
@@ -43,7 +48,7 @@ def test_the_best_of_a_planner_has_one_star_and_the_best_of_all_two():
 
 @pytest.mark.parametrize(("fits", "legend"), [(True, "* fastest that fits"), (False, "none fits in memory")])
 def test_the_legend_depends_on_whether_the_best_fits(fits, legend):
-    assert legend in text.comparison([row(fits_memory=fits)], 0).splitlines()[-1]
+    assert legend in text.comparison([row(fits_memory=fits)], 0).splitlines()[-2]
 
 
 def test_schedulers_with_the_same_error_share_a_line():
@@ -69,3 +74,8 @@ def test_the_bound_of_the_best_is_shown_with_how_far_it_is_above():
     assert text.nearest_bound(row()).endswith("the best is 25.0 % above")
     assert "800.0 ms" in text.nearest_bound(row())
     assert text.nearest_bound(row(bound_s=0.0)) == "lower bound  -"
+
+
+def test_measured_runs_of_this_kind_are_stated_beside_the_best():
+    assert "** measured runs: 900.0 ms to 1.200 s by 20 measured runs" in text.comparison([row()], 0)
+    assert "measured runs" not in text.comparison([row()], None)

@@ -6,17 +6,16 @@ rank of a row   half for each row that is tied with it, one for each that is sma
                 where only equal values are ties
 Spearman        correlation of ranks; pairs tied in the measurement are tied in the simulation too, so that their
                 order there costs nothing
-
-Nothing here knows of pipesim.
+regret          of a choice between configurations, how much longer the one that is simulated as the fastest takes than
+                the fastest; of several that are simulated alike, the slowest counts
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pipesim.base.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +36,16 @@ def errors(found: Iterable[float]) -> Errors | None:
     if not len(signed):
         return None
     size = np.abs(signed)
-    quantiles = (float(np.quantile(size, part)) for part in (0.5, 0.9, 1.0))
-    return Errors(len(signed), float(size.mean()), *quantiles, bias=float(signed.mean()))
+    median, p90, worst = (float(np.quantile(size, part)) for part in (0.5, 0.9, 1.0))
+    return Errors(len(signed), float(size.mean()), median, p90, worst, bias=float(signed.mean()))
 
 
-def order(values: Sequence[float], tolerances: Sequence[float] | None = None) -> NDArray[np.int64]:
+def order(values: Sequence[float], tolerances: Sequence[float] | None = None) -> Ints:
     """[row, other]: 1 where the row is larger than the other, -1 where it is smaller, 0 where they are tied."""
     column = np.array(values, float)
     slack = column * (0.0 if tolerances is None else np.array(tolerances, float))
     apart = column[:, None] - column[None, :]
-    return (np.sign(apart) * (np.abs(apart) > slack[:, None] + slack[None, :])).astype(np.int64)
+    return np.asarray(np.sign(apart) * (np.abs(apart) > slack[:, None] + slack[None, :]), np.int64)
 
 
 def spearman(measured: Sequence[float], simulated: Sequence[float], tolerances: Sequence[float]) -> float | None:
@@ -69,8 +68,20 @@ def ordered_pairs(
     return int((above & (ours == theirs)).sum()), int(above.sum())
 
 
-def _orders(
-    measured: Sequence[float], simulated: Sequence[float], tolerances: Sequence[float]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _orders(measured: Sequence[float], simulated: Sequence[float], tolerances: Sequence[float]) -> tuple[Ints, Ints]:
     theirs = order(measured, tolerances)
     return np.where(theirs == 0, 0, order(simulated)), theirs
+
+
+def regrets(choices: Sequence[Hashable], measured: Sequence[float], simulated: Sequence[float]) -> list[float]:
+    """Of every choice between rows that are simulated differently, measured chosen / measured best - 1."""
+    members: dict[Hashable, list[int]] = {}
+    for row, choice in enumerate(choices):
+        members.setdefault(choice, []).append(row)
+    found = []
+    for rows in members.values():
+        least = min(simulated[row] for row in rows)
+        if any(simulated[row] > least for row in rows):
+            chosen = max(measured[row] for row in rows if simulated[row] == least)
+            found.append(chosen / min(measured[row] for row in rows) - 1)
+    return found

@@ -1,0 +1,55 @@
+"""pipesim validate: the report, a user's runs, and what is refused."""
+
+import json
+
+import pytest
+
+from pipesim.cli import main
+
+CLUSTER = 'flat(2, bandwidth="1GB/s", device="cpu", memory="8GiB")'
+
+
+def refused(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", *words])
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_without_runs_it_prints_what_ships(capsys):
+    main(["validate"])
+    shown = capsys.readouterr().out
+    assert shown.index("(a)") < shown.index("(d)") < shown.index("intervals:")
+    main(["validate", "--json"])
+    assert [one["tier"] for one in json.loads(capsys.readouterr().out)["tiers"]] == list("abcde")
+
+
+def test_a_table_takes_what_its_lines_do_not_state_from_the_command_line(tmp_path, capsys):
+    (tmp_path / "runs.csv").write_text("id,microbatches,iteration_s\none,4,2.0\ntwo,8,3.0\n", encoding="utf-8")
+    main(["validate", str(tmp_path / "runs.csv"), "gpt-small-cpu", CLUSTER, "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert [(row["id"], row["measured_s"]) for row in data["rows"]] == [("one", 2.0), ("two", 3.0)]
+    main(["validate", str(tmp_path / "runs.csv"), "gpt-small-cpu", CLUSTER])
+    shown = capsys.readouterr().out
+    assert "d  one" in shown
+    assert "in the interval that results state:" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["--json", "--markdown"], "--json and --markdown found"),
+        (["--microbatches", "4"], "--microbatches has no effect without RUNS"),
+        (["no-such-file"], "no-such-file: holds no recorded run of a known format"),
+        (["no-such-file", "gpt-small-cpu"], "Missing argument 'CLUSTER'"),
+        (["no-such-file", "--microbatches", "4"], "--microbatches has no effect without TRACE and CLUSTER"),
+        (["no-such-file", "--markdown"], "--markdown has no effect"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(words, found, capsys):
+    assert found in refused(capsys, *words)
+
+
+def test_an_empty_table_is_refused(tmp_path, capsys):
+    (tmp_path / "runs.csv").write_text("iteration_s\n", encoding="utf-8")
+    assert "no measured iterations found" in refused(capsys, str(tmp_path / "runs.csv"))
