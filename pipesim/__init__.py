@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from pipesim.core.cluster import Link as Link
     from pipesim.core.costs import Costs as Costs
     from pipesim.core.costs import costs_of as costs_of
+    from pipesim.core.members import SchedulerInfo as SchedulerInfo
     from pipesim.core.model import Model as Model
     from pipesim.core.plan import Plan as Plan
     from pipesim.core.plan import Stage as Stage
@@ -126,6 +127,7 @@ _PUBLIC = {
     "Program": "pipesim.core.program:Program",
     "Scenario": "pipesim.core.scenario:Scenario",
     "Schedule": "pipesim.core.schedule:Schedule",
+    "SchedulerInfo": "pipesim.core.members:SchedulerInfo",
     "Setup": "pipesim.lowering:Setup",
     "Simulation": "pipesim.studies.simulation:Simulation",
     "SimulationResult": "pipesim.studies.results:SimulationResult",

@@ -9,12 +9,19 @@ from pipesim.base import lookup
 from pipesim.base.errors import PipesimError
 from pipesim.core import limits
 from pipesim.core import plan as plans
+from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 from pipesim.core.timeline import Timeline
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
 from pipesim.studies import setups, sources
+from pipesim.studies.loading import load_plan
+from pipesim.studies.ordering import Scheduler, is_table
 from pipesim.studies.results import SimulationResult, simulated
+from pipesim.studies.setups import Planner
 from pipesim.studies.simulation import LAYOUT, Simulation, simulation_of, takes_fields
+
+PLAN_FILES = (".json", ".toml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +93,23 @@ def planners_for(simulation: Simulation) -> tuple[str, ...]:
     return ("megatron",) if has_layout else tuple(PLANNERS)
 
 
-def compared(simulation: Simulation, planners: Sequence[str], schedulers: Sequence[str]) -> Iterator[ComparisonRow]:
-    """`compare` for a simulation whose planner and scheduler are replaced by each of these."""
-    for name in planners:  # an unknown name is a user error: fail before running
-        lookup.resolve(name, PLANNERS, "planner")
-    for name in schedulers:
-        lookup.resolve(name, SCHEDULERS, "scheduler")
+def compared(
+    simulation: Simulation,
+    planners: Sequence[Planner | Plan | str],
+    schedulers: Sequence[Scheduler | Schedule | str],
+) -> Iterator[ComparisonRow]:
+    """`compare` for a simulation whose planner and scheduler are replaced by each of these.
+
+    A planner may be a name, a function, a plan, or a file with one; a scheduler likewise.
+    """
+    for planner in planners:  # an unknown name is a user error: fail before running
+        if isinstance(planner, str) and is_plan_file(planner):
+            load_plan(planner)
+        elif isinstance(planner, str):
+            lookup.resolve(planner, PLANNERS, "planner")
+    for scheduler in schedulers:
+        if isinstance(scheduler, str):
+            _ = Schedule.load(scheduler) if is_table(scheduler) else lookup.resolve(scheduler, SCHEDULERS, "scheduler")
     cluster = sources.cluster_of(simulation)
     trace = sources.trace_of(simulation, cluster)
     costs = setups.costs_in(simulation, trace)
@@ -101,19 +119,37 @@ def compared(simulation: Simulation, planners: Sequence[str], schedulers: Sequen
     plans.check_microbatches(microbatches)
     limits.check_microbatches(simulation.host_memory, microbatches)
     for planner in planners:
+        by = {"plan": planner, "planner": None} if is_plan_file(planner) else {"planner": planner}
         try:
-            plan = setups.plan_of(replace(simulation, planner=planner), costs, cluster)
+            plan = setups.plan_of(replace(simulation, **by), costs, cluster)
         except PipesimError as error:
-            yield from (ComparisonRow(planner, scheduler, error=str(error)) for scheduler in schedulers)
+            named = name_of(planner)
+            yield from (ComparisonRow(named, name_of(scheduler), error=str(error)) for scheduler in schedulers)
             continue
         for scheduler in schedulers:
-            one = replace(simulation, planner=planner, scheduler=scheduler)
+            names = name_of(planner), name_of(scheduler)
+            one = replace(simulation, **by, scheduler=scheduler)
             options = setups.options_of(one, trace)  # a framework sends in ways that depend on the schedule
             try:
                 setup = setups.assembled(one, plan, costs, cluster, options, scenario)
-                yield ComparisonRow(planner, scheduler, simulated(setup, one))
+                yield ComparisonRow(*names, simulated(setup, one))
             except PipesimError as error:
-                yield ComparisonRow(planner, scheduler, error=str(error))
+                yield ComparisonRow(*names, error=str(error))
+
+
+def is_plan_file(planner: Planner | Plan | str) -> bool:
+    """Whether it is a plan or a file with one, and no planner that makes one."""
+    return isinstance(planner, Plan) or (isinstance(planner, str) and planner.endswith(PLAN_FILES))
+
+
+def name_of(member: Planner | Scheduler | Plan | Schedule | str) -> str:
+    """What a row calls a planner or scheduler: its name, with the arguments that are bound to it."""
+    if isinstance(member, str):
+        return member
+    function = getattr(member, "func", member)
+    name = getattr(function, "__name__", "") or getattr(member, "planner", "") or type(member).__name__
+    given = ", ".join(f"{key}={value!r}" for key, value in getattr(member, "keywords", {}).items())
+    return f"{name}({given})" if given else name
 
 
 def best(rows: Sequence[ComparisonRow]) -> ComparisonRow | None:

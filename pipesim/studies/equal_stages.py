@@ -8,8 +8,8 @@ import numpy as np
 from pipesim.analysis import metrics
 from pipesim.base import lookup, moved, units
 from pipesim.base.checks import check_at_least
-from pipesim.base.errors import InputError, PipesimError
-from pipesim.core import legality
+from pipesim.base.errors import InputError, PipesimError, within
+from pipesim.core import legality, limits
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import Costs
@@ -17,14 +17,15 @@ from pipesim.core.limits import HostMemory
 from pipesim.core.members import SchedulerInfo, info_of
 from pipesim.core.model import Layer, Model
 from pipesim.core.plan import Plan, Stage
-from pipesim.core.schedule import text_of
+from pipesim.core.schedule import Schedule, text_of
 from pipesim.core.timeline import Timeline
 from pipesim.core.trace import ANY_KIND
 from pipesim.engines import by_name
 from pipesim.lowering import DEFAULTS, Options, Setup, lower
 from pipesim.schedulers import SCHEDULERS
 from pipesim.schedulers.layouts import laid_out
-from pipesim.studies.ordering import ordered_with
+from pipesim.schedulers.table_layout import plan_of_table
+from pipesim.studies.ordering import is_table, ordered_with
 
 MOST_STAGES = 4096
 WIDE = 1e15  # bytes per second; messages have no bytes and take the time of a hop
@@ -76,7 +77,12 @@ def setup(  # noqa: PLR0917 - what is explored, in the order in which one asks
     options: Options = DEFAULTS,
     host_memory: HostMemory = None,
 ) -> Setup:
-    """A schedule for `stages` devices as a case to simulate; `chunks` stages on each where one may choose."""
+    """A schedule for `stages` devices as a case to simulate; `chunks` stages on each where one may choose.
+
+    A file with a table states its own size: 0 for `stages` and `microbatches` takes it, other numbers must be the same.
+    """
+    if is_table(scheduler):
+        return _setup_of_table(scheduler, stages, microbatches, times, options, host_memory)
     check_at_least("stages", stages, 1)
     plans.check_microbatches(microbatches)
     scheduler, shape, count = _chunked(scheduler, chunks)
@@ -89,6 +95,44 @@ def setup(  # noqa: PLR0917 - what is explored, in the order in which one asks
         plan = laid_out(plan, costs, cluster, "loop", count, scheduler)
     plan, schedule = ordered_with(scheduler, plan, costs, cluster, options, host_memory)
     return Setup(plan, schedule, costs, cluster, options)
+
+
+def _setup_of_table(  # noqa: PLR0917 - as `setup`
+    path: str, stages: int, microbatches: int, times: Times, options: Options, host_memory: HostMemory
+) -> Setup:
+    """The table of a file, with the stages on the ranks that it has them on."""
+    plan, schedule = _read(path)
+    with within(path):
+        found = {"stages": (len(schedule), stages), "microbatches": (plan.microbatches, microbatches)}
+        for name, (has, asked) in found.items():
+            if asked and has != asked:
+                unit = "ranks" if name == "stages" else name
+                raise InputError(f"a table of {has} {unit} found; --{name} {asked} was expected")
+        limits.check_tasks(host_memory, plan, parts=3)
+        legality.check(schedule, plan)
+    costs, cluster = _costs(plan.layers, times), _ring(len(schedule), times.hop)
+    return Setup(plan, schedule, costs, cluster, options)
+
+
+def size_of_table(path: str) -> tuple[int, int]:
+    """The ranks and microbatches of a file's table."""
+    plan, schedule = _read(path)
+    return len(schedule), plan.microbatches
+
+
+def _read(path: str) -> tuple[Plan, Schedule]:
+    """The table of a file, and a plan for it."""
+    table = Schedule.load(path)
+    with within(path):
+        return plan_of_table(table)
+
+
+def _chunks_of(scheduler: str) -> int:
+    """The stages on each device."""
+    if is_table(scheduler):
+        plan, schedule = _read(scheduler)
+        return max(len(plan.stages) // len(schedule), 1)
+    return _chunked(scheduler, None)[2]
 
 
 def _chunked(scheduler: str, chunks: int | None) -> tuple[str, bool, int]:
@@ -199,7 +243,7 @@ def gallery(  # noqa: PLR0917 - as `setup`
     found: dict[str, Timeline | str] = {}
     for name in schedulers or tuple(SCHEDULERS):
         try:
-            _, _, count = _chunked(name, None)
+            count = _chunks_of(name)
             part = replace(
                 times,
                 forward=times.forward / count,

@@ -24,6 +24,7 @@ from pipesim.lowering import DEFAULTS, Options, Setup, lower
 from pipesim.schedulers import SCHEDULERS
 from pipesim.schedulers.layouts import groups_of, has_layout, laid_out
 from pipesim.schedulers.side_by_side import one_by_one
+from pipesim.schedulers.table_layout import layout_of
 
 Scheduler = Callable[..., Schedule]
 
@@ -73,8 +74,14 @@ def layouts(  # noqa: PLR0917 - as above
     """The plans that a scheduler orders in place of this one: itself, if it declares no layout.
 
     A function, in place of a name, is also given a plan in its layout with another number of chunks; so is a name that
-    does not state its number, if the plan has several chunks on each device.
+    does not state its number, if the plan has several chunks on each device. A table gets the stages as it has them.
     """
+    if is_table(scheduler):
+        table = schedule_with(scheduler, plan, costs, cluster)
+        found = layout_of(table) if len(table) == len(groups_of(plan)) else None
+        with named("scheduler", scheduler):
+            yield plan if found is None else _laid_out(plan, costs, cluster, *found, "the table", blocks)
+        return
     name, info, keywords = _called(scheduler)
     if info.layout is not None and not (_is_free(scheduler, info, plan) and has_layout(plan, info.layout)):
         with named("scheduler", scheduler):
@@ -111,9 +118,14 @@ def _is_free(scheduler: Scheduler | Schedule | str, info: SchedulerInfo, plan: P
     return bool(info.chunks_option) and not stated and len(plan.stages) > len(groups_of(plan))
 
 
+def is_table(scheduler: Scheduler | Schedule | str) -> bool:
+    """Whether it is a schedule or a file with one, and no function that makes one."""
+    return isinstance(scheduler, Schedule) or (isinstance(scheduler, str) and scheduler.endswith(FILES))
+
+
 def _called(scheduler: Scheduler | Schedule | str) -> tuple[str, SchedulerInfo, dict[str, Any]]:
     """The name of a scheduler, its declaration, and its options; a schedule and a file declare nothing."""
-    if isinstance(scheduler, Schedule) or (isinstance(scheduler, str) and scheduler.endswith(FILES)):
+    if isinstance(scheduler, Schedule) or is_table(scheduler):
         return "", SchedulerInfo(), {}
     if isinstance(scheduler, str):
         name, _, keywords = lookup.parse_member(scheduler, SCHEDULERS, "scheduler")

@@ -402,3 +402,20 @@ def test_a_function_of_one_s_own_may_lie_in_the_folder_where_the_command_is_run(
     command = [sys.executable, "-I", "-c", script]  # -I: the folder is not on the path by itself
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_schedule_file_is_shown_drawn_and_compared(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("schedule", "zb_v", "--stages", 2, "-m", 6, "-o", "mine.csv")
+    shown = json.loads(run("schedule", "mine.csv", "--json")[1])
+    assert (shown["microbatches"], len(shown["peak_in_flight"])) == (6, 2), "of the file, where none are stated"
+    rows = json.loads(run("gallery", "-s", "mine.csv", "-s", "zb_v", "--json")[1])["rows"]
+    assert rows[0]["makespan"] == rows[1]["makespan"]
+    words = ("bert-large", 'flat(2, bandwidth="1GB/s")')
+    run("plan", *words, "-m", 6, "-p", "uniform", "-o", "plan.json")
+    found = json.loads(run("compare", *words, "-m", 6, "--plan", "plan.json", "-s", "mine.csv", "--json")[1])
+    assert [(row["planner"], row["scheduler"]) for row in found["rows"]] == [("plan.json", "mine.csv")]
+    code, _, err = run("schedule", "mine.csv", "-m", 7)
+    assert code == 2
+    assert "a table of 6 microbatches found; --microbatches 7 was expected" in err
+    assert run("schedule", "none.csv")[0] == 2

@@ -1,15 +1,22 @@
 """Planners and schedulers side by side: a row for each pair, and the best of them."""
 
+import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from helpers.strategies import even_trace
 from pipesim.analysis import metrics
+from pipesim.base import serialisation
 from pipesim.base.errors import UnknownNameError
 from pipesim.core.cluster import Cluster
+from pipesim.core.members import SchedulerInfo
 from pipesim.engines import by_name
 from pipesim.lowering import lower
+from pipesim.planners.balanced import balanced
+from pipesim.planners.uniform import uniform
+from pipesim.schedulers.zb_v import zb_v
 from pipesim.studies import comparison, loading, results
 
 FLAT = 'flat(4, bandwidth="1GB/s")'
@@ -59,3 +66,35 @@ def test_each_schedule_of_a_comparison_is_sent_as_its_framework_sends_it():
     rows = list(comparison.compare(even_trace(8), FLAT, (), ["1F1B", "interleaved(chunks=2)"], **fields))
     assert [(row.planner, row.error) for row in rows] == [("megatron", "")] * 2
     assert [row.result.setup.options.transfers for row in rows] == ["blocking", "eager"]
+
+
+def test_files_functions_plans_and_schedules_are_compared_as_names_are(tmp_path):
+    trace = even_trace(8)
+    plan = results.make_plan(trace, FLAT, "balanced", 8)
+    serialisation.save(plan, tmp_path / "plan.json")
+    made = results.make_setup(trace, FLAT, "balanced", "zb_v", 8)
+    made.schedule.save(tmp_path / "mine.csv")
+    planners = ["balanced", balanced, partial(uniform, stages=4), plan, str(tmp_path / "plan.json")]
+    schedulers = ["zb_v", str(tmp_path / "mine.csv"), made.schedule]
+    rows = list(comparison.compare(trace, FLAT, planners, schedulers, 8))
+    assert [row.planner for row in rows[::3]] == [
+        "balanced",
+        "balanced",
+        "uniform(stages=4)",
+        plan.planner,
+        planners[4],
+    ]
+    assert [row.scheduler for row in rows[:3]] == ["zb_v", schedulers[1], "Schedule"]
+    assert not any(row.error for row in rows)
+    assert len({row.timeline.makespan for row in rows}) == 1, "a table of two chunks is given a plan of two chunks"
+    json.dumps([row.as_data() for row in rows])
+
+
+def test_a_function_may_declare_where_its_stages_are_as_built_in_schedulers_do():
+    @SchedulerInfo(layout="wave", chunks=2)
+    def mine(plan, costs, cluster):
+        assert [len(stages) for stages in plan.chunks] == [2] * 4
+        return zb_v(plan, costs, cluster)
+
+    rows = list(comparison.compare(even_trace(8), FLAT, ["balanced"], [mine, "zb_v"], 8))
+    assert rows[0].timeline.makespan == rows[1].timeline.makespan

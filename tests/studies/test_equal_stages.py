@@ -170,3 +170,25 @@ def test_who_writes_two_copies_of_a_stage_is_told_that_pytorch_has_none(run, tmp
     code, _, error = run("schedule", name, "-p", "4", "-m", "8", "-o", tmp_path / "s.csv")
     assert code == 0
     assert ("PyTorch refuses this file" in error) == copies
+
+
+@pytest.mark.parametrize("name", ["one_f_one_b", "interleaved", "zb_v", "dualpipe", "auto"])
+def test_a_file_is_timed_as_the_scheduler_that_wrote_it(name, tmp_path):
+    made = equal_stages.setup(name, 4, 8, Times.of(1, 2, hop=0.25))
+    path = str(tmp_path / "table.csv")
+    made.schedule.save(path)
+    assert equal_stages.size_of_table(path) == (4, 8)
+    again = equal_stages.setup(path, 4, 8, Times.of(1, 2, hop=0.25))
+    assert by_name.run(lower(again)).makespan == by_name.run(lower(made)).makespan
+    both = equal_stages.gallery(4, 8, Times(), schedulers=(name, path))
+    assert both[name].makespan == both[path].makespan, "a device's work is the same for a file"
+
+
+def test_a_table_of_another_size_than_was_asked_for_is_refused(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("0F0,0B0\n1F0,1B0\n")
+    with pytest.raises(InputError, match=r"table.csv: a table of 2 ranks found; --stages 4 was expected"):
+        equal_stages.setup(str(path), 4, 1, Times())
+    with pytest.raises(InputError, match="a table of 1 microbatches found; --microbatches 8 was expected"):
+        equal_stages.setup(str(path), 2, 8, Times())
+    assert len(equal_stages.setup(str(path), 0, 0, Times()).plan.stages) == 2

@@ -32,15 +32,30 @@ class Chosen:
         family="planners",
         multiple=True,
     )
+    plans: tuple[str, ...] = setting(
+        (),
+        str,
+        "A plan from a file, compared too; may be given several times.",
+        flag="--plan",
+        is_file=True,
+        multiple=True,
+    )
     schedulers: tuple[str, ...] = setting(
-        (), str, f"{_SEVERAL}{', '.join(COMPARED)}.", flag="--scheduler", short="s", family="schedulers", multiple=True
+        (),
+        str,
+        f"A name, module:function or a schedule file. {_SEVERAL}{', '.join(COMPARED)}.",
+        flag="--scheduler",
+        short="s",
+        family="schedulers",
+        multiple=True,
     )
 
     def names(self, simulation: Simulation) -> tuple[Sequence[str], Sequence[str]]:
         """Planners and schedulers by name."""
         from pipesim.studies import comparison
 
-        planners = tuple(PLANNERS) if "all" in self.planners else self.planners or comparison.planners_for(simulation)
+        named = tuple(PLANNERS) if "all" in self.planners else self.planners
+        planners = (*named, *self.plans) or comparison.planners_for(simulation)
         schedulers = tuple(SCHEDULERS) if "all" in self.schedulers else self.schedulers or COMPARED
         return planners, schedulers
 
@@ -73,6 +88,7 @@ def compare(
     \b
     Examples:
       pipesim compare bert-large dgx1_v100
+      pipesim compare bert-large 'flat(4, bandwidth="1GB/s")' -p spp --plan mine.json -s mine.csv -s one_f_one_b
       pipesim compare gpt2-xl 'flat(8, bandwidth="1GB/s")' -p uniform -p balanced -s gpipe -m 32 --plot bars.png
     """
     from pipesim.studies import comparison

@@ -15,7 +15,7 @@ from pipesim.schedulers import SCHEDULERS
     "schedulers",
     multiple=True,
     shell_complete=setting_options.complete("schedulers"),
-    help="May be given several times; default: all but exact.",
+    help="A name or a file; may be given several times; default: all but exact.",
 )
 @click.option("--output", "-o", type=click.Path(), default="gallery.png", show_default=True, help="The figure.")
 @options.as_json
@@ -25,6 +25,7 @@ def gallery(pipeline: PipelineOptions, schedulers: tuple[str, ...], output: str,
     \b
     Examples:
       pipesim gallery --stages 4 --microbatches 8
+      pipesim gallery -s mine.csv -s one_f_one_b
       pipesim gallery -s one_f_one_b -s zb_h1 -s zb_v --hop 0.1 -o zero-bubble.pdf
     """
     from pipesim.core.members import SchedulerInfo, infos
@@ -35,7 +36,7 @@ def gallery(pipeline: PipelineOptions, schedulers: tuple[str, ...], output: str,
     options.check_outputs(pictures=[output])
     declared = infos(SCHEDULERS, "scheduler", SchedulerInfo)
     chosen = schedulers or tuple(name for name, info in declared.items() if not info.requires)
-    size, host_memory = (pipeline.stages, pipeline.microbatches), pipeline.host_memory
+    size, host_memory = pipeline.size(*chosen), pipeline.host_memory
     with options.busy("ordering", quiet=as_json):
         found = equal_stages.gallery(*size, pipeline.times(), pipeline.options(), chosen, host_memory)
     drawn = {name: made for name, made in found.items() if isinstance(made, Timeline)}

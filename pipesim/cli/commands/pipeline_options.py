@@ -36,6 +36,21 @@ class PipelineOptions:
     )
     host_memory: "HostMemory" = setting(None, str, _SIMULATION["host_memory"].help, metavar="SIZE", in_key=False)
 
+    def size(self, *schedulers: str) -> tuple[int, int]:
+        """Stages and microbatches; where not given, those of the first file among the schedulers."""
+        from pipesim.cli import setting_options
+        from pipesim.studies import equal_stages
+        from pipesim.studies.ordering import is_table
+
+        given, size = setting_options.given_names(), (self.stages, self.microbatches)
+        table = next((name for name in schedulers if is_table(name)), None)
+        if table is None:
+            return size
+        found = equal_stages.size_of_table(table)
+        both = zip(("stages", "microbatches"), size, found, strict=True)
+        stages, microbatches = (asked if name in given else has for name, asked, has in both)
+        return stages, microbatches
+
     def times(self) -> "Times":
         """Seconds by phase."""
         from pipesim.studies.equal_stages import Times

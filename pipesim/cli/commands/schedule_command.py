@@ -31,12 +31,13 @@ def schedule(
     output: str | None,
     as_json: bool,
 ) -> None:
-    """Explore a schedule without a trace: equal stages, stated seconds.
+    """Explore a schedule without a trace: equal stages, stated seconds. NAME may be a file with a table (.csv, .json).
 
     \b
     Examples:
       pipesim schedule one_f_one_b --stages 4 --microbatches 8
       pipesim schedule interleaved --chunks 2 -o interleaved.csv
+      pipesim schedule interleaved.csv --gantt interleaved.png
       pipesim schedule zb_2p --stages 8 -m 24 --forward 18.522 --input-grad 18.086 --weight-grad 9.337 --json
     """
     from pipesim.base import files
@@ -49,8 +50,7 @@ def schedule(
     with options.busy("ordering", quiet=as_json):
         setup = equal_stages.setup(
             name,
-            pipeline.stages,
-            pipeline.microbatches,
+            *pipeline.size(name),
             pipeline.times(),
             chunks,
             pipeline.options(),
