@@ -23,12 +23,12 @@ module imports only those that stand before it.
     importers*  recorders*  architectures*  topologies*      producers of inputs
     planners*  schedulers*                                   decisions
     engines*    program to timeline
-    frameworks  files of training frameworks: models of Hugging Face
+    frameworks  files and arguments of training frameworks: models of Hugging Face, layouts of the others
     display     text figures timeline_files execution_traces json_data
     studies     simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit
                 traced_models trained_parameters setups remedies certified replay performance measured_runs accuracy
-                results job_options jobs measured_table calibration comparison whatif equal_stages rebuilding run_replay
-                run_prediction run_whatif validation store sweep_options sweep
+                results framework_layouts job_options jobs measured_table calibration comparison whatif equal_stages
+                rebuilding run_replay run_prediction run_whatif validation store sweep_options sweep
     cli
 
 Words:
@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from pipesim.lowering import Options as Options
     from pipesim.lowering import Setup as Setup
     from pipesim.lowering import lower as lower
+    from pipesim.studies import framework_layouts as layout  # noqa: F401 - offered below under this name
     from pipesim.studies.certified import bound as bound
     from pipesim.studies.comparison import ComparisonRow as ComparisonRow
     from pipesim.studies.comparison import compare as compare
@@ -142,6 +143,7 @@ _PUBLIC = {
     "export_timeline": "pipesim.display.timeline_files:export",
     "find_plan": "pipesim.studies.results:find_plan",
     "gantt": "pipesim.display.figures:gantt",
+    "layout": "pipesim.studies.framework_layouts",
     "load_cluster": "pipesim.studies.loading:load_cluster",
     "load_plan": "pipesim.studies.loading:load_plan",
     "load_scenario": "pipesim.studies.loading:load_scenario",

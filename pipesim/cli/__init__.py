@@ -29,6 +29,7 @@ COMMANDS = {
     "diff": "What changed from one trace to another.",
     "plan": "Split a model over a cluster.",
     "simulate": "Plan, order and simulate one iteration, or many.",
+    "layout": "A layout in the arguments of a framework, to and from plans.",
     "compare": "Several planners and schedulers side by side.",
     "whatif": "What would help most: devices, links, layers a little faster.",
     "schedule": "Explore a schedule without a trace.",

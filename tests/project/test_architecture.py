@@ -33,9 +33,9 @@ importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* execution_traces* json_data*
 studies: simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit traced_models
-      trained_parameters setups remedies certified replay performance measured_runs accuracy results job_options jobs
-      measured_table calibration comparison whatif equal_stages rebuilding run_replay run_prediction run_whatif
-      validation store sweep_options sweep
+      trained_parameters setups remedies certified replay performance measured_runs accuracy results framework_layouts
+      job_options jobs measured_table calibration comparison whatif equal_stages rebuilding run_replay run_prediction
+      run_whatif validation store sweep_options sweep
 cli
 """
 

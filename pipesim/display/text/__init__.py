@@ -5,6 +5,7 @@
     answer, origin                     the answer of a simulation in five lines; where its times are from, and notes
     plan, plan_head, stages            a plan: all of it, its layout, its stages
     plan_against                       what a plan is measured against
+    converted, training_layout         a plan in the arguments of a framework; what such arguments state
     asked, simulation                  what was asked for beside an iteration; an iteration in detail
     imported_run                       a simulated program from elsewhere
     statistics                         many iterations with varying times
@@ -36,6 +37,7 @@ from pipesim.display.text.catalog_text import device_kinds, members, models, tra
 from pipesim.display.text.cluster_text import cluster
 from pipesim.display.text.comparison_text import comparison, gaps, nearest_bound
 from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table
+from pipesim.display.text.framework_text import converted, training_layout
 from pipesim.display.text.gains_text import gains, run_changes
 from pipesim.display.text.gantt_text import WIDTH, gantt
 from pipesim.display.text.jobs_text import jobs
@@ -66,6 +68,7 @@ __all__ = [
     "calibration",
     "cluster",
     "comparison",
+    "converted",
     "device_kinds",
     "difference",
     "exploration",
@@ -111,6 +114,7 @@ __all__ = [
     "trace",
     "trace_notes",
     "traces",
+    "training_layout",
     "trust_page",
     "trust_report",
 ]
