@@ -5,7 +5,7 @@
     <!-- table: simulation -->   the fields of a simulation
     <!-- end -->                 ends either; what is between is replaced
 
-The output of `pipesim show` in a `console` block is updated too.
+The output of `pipesim show` in a `console` block is updated too, and the JSON Schemas in docs/schemas.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ from pathlib import Path
 from pipesim.base import lookup
 from pipesim.base.settings import defaults_of, settings_of
 from pipesim.cli import main, names
+from pipesim.studies import file_schemas
 from pipesim.studies.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
@@ -70,9 +71,18 @@ def _shown() -> str:
     return printed.getvalue()
 
 
+def schemas() -> dict[Path, str]:
+    """The files of docs/schemas, and what they should hold."""
+    return {
+        ROOT / "docs" / "schemas" / file_schemas.file_name(name): file_schemas.text_of(name)
+        for name in file_schemas.SCHEMAS
+    }
+
+
 if __name__ == "__main__":
-    for page in pages():
-        before = page.read_text(encoding="utf-8")
-        if (now := updated(before)) != before:
+    made = {page: updated(page.read_text(encoding="utf-8")) for page in pages()} | schemas()
+    for page, now in made.items():
+        if not page.is_file() or page.read_text(encoding="utf-8") != now:
+            page.parent.mkdir(exist_ok=True)
             page.write_text(now, encoding="utf-8")
             sys.stdout.write(f"updated {page.relative_to(ROOT)}\n")

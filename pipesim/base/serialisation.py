@@ -22,6 +22,8 @@ from pipesim.base.errors import FormatError, InputError, PipesimError, shown, wi
 T = TypeVar("T")
 Data = dict[str, Any]
 
+HEADER = frozenset({"format", "version", "$schema"})  # keys of every file; `$schema` is for editors
+
 _INT64 = 2**63
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -46,7 +48,7 @@ def load(cls: type[T], path: Path, ignore: frozenset[str] = frozenset()) -> T:
     data = read_data(path)
     with within(str(path)):
         check_header(data, cls.FORMAT, cls.VERSION)  # type: ignore[attr-defined]  # dataclasses with a file form have both
-        body = {key: value for key, value in data.items() if key not in {"format", "version"} | ignore}
+        body = {key: value for key, value in data.items() if key not in HEADER | ignore}
         return from_data(cls, body)
 
 

@@ -94,7 +94,7 @@ class OptimizerStep:
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
+class TraceHeader:
     """The keys of trace.toml."""
 
     FORMAT: ClassVar[str] = "pipesim.trace"
@@ -118,8 +118,8 @@ class _Header:
 class Trace:
     """A recorded model: columns of layers, columns of transfers, and their origin; validated on construction."""
 
-    FORMAT: ClassVar[str] = _Header.FORMAT
-    VERSION: ClassVar[int] = _Header.VERSION
+    FORMAT: ClassVar[str] = TraceHeader.FORMAT
+    VERSION: ClassVar[int] = TraceHeader.VERSION
 
     model: str
     source: str
@@ -213,7 +213,7 @@ class Trace:
 
     def save(self, path: Path | str, suffix: Literal[".csv", ".parquet"] = ".csv") -> None:
         """Write the folder; an existing trace there is replaced."""
-        header = _Header(
+        header = TraceHeader(
             self.model,
             self.source,
             self.microbatch_size,
@@ -233,7 +233,7 @@ class Trace:
     def load(cls, path: Path | str) -> "Trace":
         """Read the folder that `save` writes."""
         folder = Path(path)
-        header = serialisation.load(_Header, folder / "trace.toml")
+        header = serialisation.load(TraceHeader, folder / "trace.toml")
         layers_file = _table_file(folder, "layers")
         if layers_file is None:
             raise InputError(f"{folder}: has neither layers.csv nor layers.parquet")

@@ -200,7 +200,7 @@ _OF_ALL_POINTS = {"engine": None, "host_memory": None, "fold": "auto"}  # what r
 
 
 def _check_keys(data: Mapping[str, Any]) -> None:
-    known = ["format", "version", "name", *_TABLES]
+    known = [*sorted(serialisation.HEADER), "name", *_TABLES]
     for name in data:
         if name not in known:
             raise InputError(f"{shown(name)}: unknown key; {lookup.suggest(name, known)}")

@@ -63,7 +63,7 @@ def read(path: Path, data: serialisation.Data) -> Cluster:
     """The cluster of a file with these data. Other files are relative to its folder."""
     with within(str(path)):
         serialisation.check_header(data, Machines.FORMAT, Machines.VERSION)
-        made = serialisation.from_data(Machines, {key: data[key] for key in data if key not in {"format", "version"}})
+        made = serialisation.from_data(Machines, {key: data[key] for key in data if key not in serialisation.HEADER})
         places = []
         for i, nodes in enumerate(made.nodes):
             with within(f"nodes[{i}]"):
