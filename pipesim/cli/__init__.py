@@ -22,6 +22,7 @@ from pipesim.cli import failures, parameters, renamed, streams
 # The line of each command in `pipesim --help`, so that none need be imported for it.
 COMMANDS = {
     "demo": "Plan, simulate, draw and compare a model on two servers.",
+    "init": "Write a template that runs: a planner, a sweep, a cluster, ...",
     "trace": "Make a trace of a model from the data sheets of devices.",
     "show": "What a cluster, a trace or a family holds; all names.",
     "import": "Read files that others wrote, and write the trace in them.",
@@ -122,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "" not in sys.path:
         sys.path.append("")  # module:function may be a file here; last, so that it shadows nothing
     streams.prepare()
-    words = renamed.with_present_names(words)
+    words = _without_traceback(renamed.with_present_names(words))
     try:
         colour = False if os.environ.get("NO_COLOR") else None  # None: where the output is a terminal
         cli.main(args=words or ["--help"], prog_name="pipesim", standalone_mode=False, obj=tuple(words), color=colour)
@@ -132,6 +133,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(failures.interrupted())
     except Exception as error:  # noqa: BLE001 - nothing that a user can type ends in a traceback
         sys.exit(_end_with(error))
+
+
+def _without_traceback(words: list[str]) -> list[str]:
+    """The words but --traceback, which any command takes in any place: it also reaches workers, as a variable does."""
+    end = words.index("--") if "--" in words else len(words)
+    if "--traceback" in words[:end]:
+        os.environ[failures.DETAILS] = "1"
+        words = [word for word in words[:end] if word != "--traceback"] + words[end:]
+    return words
 
 
 def _end_with(error: Exception) -> int:
@@ -162,6 +172,9 @@ def _drop_output() -> None:
     expose_value=False,
     callback=lambda ctx, _, value: _install_completion(ctx, value),
     help="Complete commands and names with Tab in this shell (auto: that of SHELL), from its next start on.",
+)
+@click.option(
+    "--traceback", is_flag=True, expose_value=False, help="With any command: print the traceback of an error."
 )
 def cli() -> None:
     """How long will an iteration of pipeline-parallel training take, why, and which plan is best?
