@@ -10,7 +10,7 @@ from pipesim.base import files, lookup
 from pipesim.base.errors import InputError, quoted
 from pipesim.base.settings import settings_of
 from pipesim.cli import names, options, setting_options
-from pipesim.cli.commands import recorded_runs
+from pipesim.cli.commands import recorded_runs, shown_files
 from pipesim.cli.commands.recorded_runs import RunReading
 from pipesim.topologies import TOPOLOGIES
 
@@ -40,7 +40,7 @@ INDENT, WIDTH = 12, 120
 @setting_options.options(RunReading, "recorded")
 @options.host_memory
 @options.as_json
-def show(  # noqa: C901, PLR0917 - a branch for each sort of argument
+def show(  # noqa: C901, PLR0912, PLR0917 - a branch for each sort of argument
     what: str | None,
     plot_file: str | None,
     output: str | None,
@@ -49,7 +49,7 @@ def show(  # noqa: C901, PLR0917 - a branch for each sort of argument
     as_json: bool,
     recorded: RunReading,
 ) -> None:
-    """What a cluster, a trace, a recorded run or a model holds, or what a name means; alone, all names by family.
+    """What a cluster, a trace, a run, a model or another file holds, or what a name means; alone, all names by family.
 
     \b
     Examples:
@@ -62,6 +62,8 @@ def show(  # noqa: C901, PLR0917 - a branch for each sort of argument
       pipesim show bert-large
       pipesim show llama3-70b
       pipesim show path/to/config.json
+      pipesim show plan.json
+      pipesim show experiment.toml
       pipesim show zb-v
       pipesim show profile.txt --output layers.png
       pipesim show operations.parquet --plot ranks-and-steps.png --output median-step.png
@@ -76,6 +78,10 @@ def show(  # noqa: C901, PLR0917 - a branch for each sort of argument
     options.check_given("but for a recorded run", is_there=False, without=tuple(settings_of(RunReading)))
     if what is None:
         _names(as_json=as_json)
+    elif found := shown_files.shown(Path(what)):
+        if plot_file or output or every:
+            raise click.UsageError("only --json has an effect beside such a file", click.get_current_context())
+        options.echo_json(found.data()) if as_json else click.echo(found.text())
     elif (noun := names.noun_of(what)) and not _is_there(Path(what)):
         if plot_file or output or every:
             raise click.UsageError("only --json has an effect beside a family of names", click.get_current_context())

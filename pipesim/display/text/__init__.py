@@ -25,6 +25,7 @@
     trust_report, trust_page           measured runs beside their simulations; as the page in docs/
     own_report, measured_interval      a user's measured runs; the interval beside a simulated time
     sweep_status, sweep_rows, ...      sweeps and their results
+    scenario, calibrations, sweep_file files that people write
 
 Every function returns text and takes what it shows as values; nothing is simulated here. `on` is the terminal: tables
 fit its width, and have colours where it has. `columns` has tables of records, which are sorted and written to files.
@@ -36,6 +37,7 @@ from pipesim.display.text.calibration_text import calibration
 from pipesim.display.text.catalog_text import device_kinds, members, models, traces
 from pipesim.display.text.cluster_text import cluster
 from pipesim.display.text.comparison_text import comparison, gaps, nearest_bound
+from pipesim.display.text.file_text import calibrations, scenario, sweep_file
 from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table
 from pipesim.display.text.framework_text import converted, training_layout
 from pipesim.display.text.gains_text import gains, run_changes
@@ -66,6 +68,7 @@ __all__ = [
     "answer",
     "asked",
     "calibration",
+    "calibrations",
     "cluster",
     "comparison",
     "converted",
@@ -100,6 +103,7 @@ __all__ = [
     "replayed_run",
     "roofline_trace",
     "run_changes",
+    "scenario",
     "schedule_rows",
     "seconds",
     "simulation",
@@ -107,6 +111,7 @@ __all__ = [
     "stages",
     "statistics",
     "stragglers",
+    "sweep_file",
     "sweep_points",
     "sweep_rows",
     "sweep_status",
