@@ -107,7 +107,7 @@ def _internal(error: Exception) -> str:
     what = f"{type(error).__name__}: {first}" if first else type(error).__name__
     return (
         f"internal error while {step_of(error)}: {what}{_place(error)}; this is a fault of pipesim: please report the "
-        f"command and what it prints with {DETAILS}=1"
+        "command and what it prints with --traceback"
     )
 
 

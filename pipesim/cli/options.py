@@ -258,9 +258,14 @@ def terminal() -> "Terminal":
     return Terminal(width, colour=True)
 
 
-def echo_json(data: Any) -> None:
-    """Print one JSON object."""
-    click.echo(streams.json_text(data))
+OUTPUT_VERSION = 1  # raised when a field of what --json prints changes its meaning or goes; new fields do not raise it
+
+
+def echo_json(data: Mapping[str, Any]) -> None:
+    """Print one JSON object, headed by its format and version: of a file, or of the output of this command."""
+    command = click.get_current_context().command.name
+    head = {"format": f"pipesim.output.{command}", "version": OUTPUT_VERSION}
+    click.echo(streams.json_text(data if "format" in data else head | dict(data)))
 
 
 def wrote(path: str, what: str, *, quiet: bool = False) -> None:

@@ -318,7 +318,9 @@ def test_the_demo_answers_in_json_too(run, tmp_path):
     code, out, _ = run("demo", "--output", tmp_path / "demo", "--json")
     assert code == 0
     answers = json.loads(out)
-    assert list(answers) == ["show", "plan", "simulate", "compare"]
+    assert list(answers) == ["format", "version", "show", "plan", "simulate", "compare"]
+    assert answers["plan"]["format"] == "pipesim.plan"
+    assert answers["compare"]["format"] == "pipesim.output.compare"
     assert answers["simulate"]["cuts"] == answers["plan"]["cuts"]
 
 

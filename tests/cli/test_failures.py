@@ -87,6 +87,7 @@ def test_the_traceback_is_printed_on_request(tmp_path):
     assert "Traceback" not in plain.stderr
     assert "return {}['stages']" in detailed.stderr
     assert detailed.stderr.endswith(plain.stderr)
+    assert pipesim(*words, "--traceback", env=environment | {"PIPESIM_TRACEBACK": ""}).stderr == detailed.stderr
 
 
 def test_a_message_does_not_repeat_all_of_what_was_typed(run):

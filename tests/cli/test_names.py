@@ -13,7 +13,8 @@ from pipesim.studies import loading
 def test_show_lists_all_names_and_says_of_each_family_what_its_members_are(run):
     """What a newcomer asks: which devices, models, formats are there?"""
     every = json.loads(run("show", "--json")[1])
-    assert set(names.FAMILIES) == set(every)
+    head = [every.pop("format"), every.pop("version")]
+    assert (head, set(every)) == (["pipesim.output.show", 1], set(names.FAMILIES))
     text = run("show")[1]
     for noun, members in every.items():
         found = json.loads(run("show", noun, "--json")[1])[noun]
@@ -87,7 +88,7 @@ def test_a_name_of_several_families_is_shown_for_each(run):
     out = run("show", "gpipe")[1]
     assert out.startswith("planner\ngpipe\n")
     assert "\nscheduler\ngpipe\n" in out
-    assert set(json.loads(run("show", "gpipe", "--json")[1])) == {"planners", "schedulers"}
+    assert set(json.loads(run("show", "gpipe", "--json")[1])) == {"format", "version", "planners", "schedulers"}
 
 
 def test_a_short_name_of_a_device_is_shown_unless_it_means_several(run):

@@ -12,7 +12,7 @@ import click
 from pipesim.cli import options
 
 TRACE = "bert-large"
-PAIRS = ["-p", "uniform", "-p", "balanced", "-s", "gpipe", "-s", "one_f_one_b"]
+PAIRS = ["-p", "gpipe", "-p", "pipedream", "-p", "dapple", "-p", "spp", "-s", "one_f_one_b", "-s", "pe"]
 LAYERS = ["--granularity", "layer"]  # as the figures of experiments/first-look were made
 CLUSTER = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
 
@@ -23,7 +23,7 @@ CLUSTER = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
 )
 @options.as_json
 def demo(output: str, as_json: bool) -> None:
-    """Plan, replay, draw and compare BERT-large on two servers of four V100 each.
+    """Plan, simulate and draw BERT-large on two servers of four V100 each; at last SPP beside its rivals.
 
     \b
     Example:
