@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from pipesim.lowering import lower as lower
     from pipesim.studies import framework_layouts as layout  # noqa: F401 - offered below under this name
     from pipesim.studies.certified import bound as bound
+    from pipesim.studies.certified import layout_bound as layout_bound
     from pipesim.studies.comparison import ComparisonRow as ComparisonRow
     from pipesim.studies.comparison import compare as compare
     from pipesim.studies.jobs import Job as Job
@@ -136,6 +137,7 @@ _PUBLIC = {
     "Timeline": "pipesim.core.timeline:Timeline",
     "Trace": "pipesim.core.trace:Trace",
     "bound": "pipesim.studies.certified:bound",
+    "layout_bound": "pipesim.studies.certified:layout_bound",
     "compare": "pipesim.studies.comparison:compare",
     "critical_path": "pipesim.analysis.critical_path:critical_path",
     "costs_of": "pipesim.core.costs:costs_of",

@@ -34,6 +34,7 @@ DERIVED_KEYS = frozenset(
         "gpus",
         "layout",
         "bound_s",
+        "layout_bound_s",
         "planning_s",
         "scaling",
         "seconds_by_scaling",

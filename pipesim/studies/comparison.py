@@ -44,7 +44,9 @@ class ComparisonRow:
         if self.result is None:
             return head | {"error": self.error}
         result, timeline = self.result, self.result.timeline
-        bounds = {"schedule_bound_s": result.schedule_bound, "bound_s": result.bound} if bound else {}
+        bounds = {
+            "schedule_bound_s": result.schedule_bound, "bound_s": result.bound, "layout_bound_s": result.layout_bound,
+        } if bound else {}  # fmt: skip
         return head | {
             "iteration_time_s": result.iteration_time,
             "measured_interval": result.interval.as_data(result.iteration_time),

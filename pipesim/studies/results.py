@@ -8,6 +8,7 @@ from typing import Any
 
 from pipesim.analysis import bounds, metrics
 from pipesim.analysis.bottleneck import Bottleneck, bottleneck
+from pipesim.analysis.bounds.over_layouts import space_bound
 from pipesim.analysis.joint_samples import draw_of
 from pipesim.analysis.ledger import Ledger, ledger, mean_data
 from pipesim.base import serialisation
@@ -19,7 +20,7 @@ from pipesim.core.plan_layout import PlanLayout
 from pipesim.core.program import Program
 from pipesim.core.timeline import Timeline
 from pipesim.engines import by_name
-from pipesim.lowering import Fold, Setup, expanded, fold_of, lower, lower_folded
+from pipesim.lowering import DEFAULTS, Fold, Options, Setup, expanded, fold_of, lower, lower_folded
 from pipesim.studies import certified, setups, sources
 from pipesim.studies.accuracy import MeasuredInterval, interval
 from pipesim.studies.origins import headline
@@ -114,6 +115,11 @@ class SimulationResult:
         return certified.bound(self.setup)
 
     @cached_property
+    def layout_bound(self) -> float | None:
+        """Seconds that no layout on this cluster has less of: any stages, chunks, replicas, cuts and schedule."""
+        return certified.layout_bound(self.setup)
+
+    @cached_property
     def schedule_bound(self) -> float | None:
         """Seconds that no schedule of this plan can beat which leaves backwards whole; None if this one splits them."""
         return certified.schedule_bound(self.setup)
@@ -177,6 +183,7 @@ class SimulationResult:
             found |= {
                 "schedule_bound_s": self.schedule_bound,
                 "bound_s": self.bound,
+                "layout_bound_s": self.layout_bound,
                 "channel_time_s": self.channel_time,
             }
         if ledger:
@@ -200,6 +207,7 @@ class PlanResult:
     planning_s: float
     notes: tuple[str, ...] = ()
     framework: str | None = None
+    options: Options = DEFAULTS
 
     @cached_property
     def interval(self) -> MeasuredInterval:
@@ -218,6 +226,11 @@ class PlanResult:
         if stages > 1 or teams:
             return bounds.total_work(self.costs, self.cluster, self.plan.microbatches, stages, teams)
         return bounds.plan_bound(self.costs, self.cluster, self.plan.microbatches)
+
+    @cached_property
+    def layout_bound(self) -> float:
+        """Seconds that no layout on this cluster has less of: any stages, chunks, replicas, cuts and schedule."""
+        return space_bound(self.costs, self.cluster, self.plan.microbatches, self.options).seconds
 
     @cached_property
     def times_by_scaling(self) -> dict[str, float] | None:
@@ -239,6 +252,7 @@ class PlanResult:
             "layout": PlanLayout.of(plan, self.costs.widths.expert).by_name,
             "bound_s": self.bound,
             "measured_interval": self.interval.as_data(),
+            "layout_bound_s": self.layout_bound,
             "planning_s": self.planning_s,
             "scaling": self.costs.scaling,
             "seconds_by_scaling": self.times_by_scaling,
@@ -326,7 +340,9 @@ def planned(simulation: Simulation) -> PlanResult:
     costs = setups.costs_in(simulation, trace)
     began = time.perf_counter()
     plan, notes = setups.fitting_plan(simulation, trace, costs, cluster)
-    return PlanResult(plan, costs, cluster, time.perf_counter() - began, (*costs.notes, *notes), simulation.framework)
+    took, notes = time.perf_counter() - began, (*costs.notes, *notes)
+    options = setups.options_of(simulation, trace)
+    return PlanResult(plan, costs, cluster, took, notes, simulation.framework, options)
 
 
 @takes_fields(PLANNING)

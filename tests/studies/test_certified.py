@@ -78,6 +78,15 @@ def test_no_bound_is_above_the_time_where_replicas_exchange_less_at_a_time(optio
     assert (min(times) < bounds.plan_bound(costs, cluster, 4)) == is_below
 
 
+def test_recomputed_work_is_in_the_bounds():
+    none, full = (
+        results.make_setup("bert-large", 'flat(4, bandwidth="1GB/s")', recompute=how) for how in ("none", "full")
+    )
+    assert certified.layout_bound(full) == pytest.approx(certified.layout_bound(none) * 1.3, rel=0.03)
+    assert certified.bound(full) >= certified.layout_bound(full)
+    assert certified.bound(none) > certified.layout_bound(none)
+
+
 def test_a_bound_of_teams_counts_all_their_gpus():
     """Two teams of four do half of the work each; of ten GPUs, two are left over."""
     trace = even_trace(4, 1e-3, 2e-3)

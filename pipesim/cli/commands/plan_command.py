@@ -53,7 +53,7 @@ def plan(simulation: Simulation, output: str | None, to: str | None, require_fit
     if as_json:
         options.echo_json(result.as_data() | ({} if found is None else {"framework": found.as_data()}))
     else:
-        click.echo(f"\n{text.plan_against(bound, times, result.interval.as_data())}")
+        click.echo(f"\n{text.plan_against(bound, times, result.interval.as_data(), result.layout_bound)}")
         if found is not None:
             click.echo(f"\n{text.converted(found.text, found.notes, found.exact_s, found.rounded_s)}")
     if require_fit:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipesim.display.text.columns import TextColumn, shown
-from pipesim.display.text.formatting import percent, seconds, size, table
+from pipesim.display.text.formatting import facts, no_layout_faster, percent, seconds, size, table
 from pipesim.display.text.scaling_text import OTHER, under_other_scaling
 from pipesim.display.text.terminal import PLAIN, Terminal
 from pipesim.display.text.validation_text import measured_interval
@@ -58,12 +58,15 @@ def comparison_columns(rows: Sequence[Mapping[str, Any]]) -> list[TextColumn]:
 
 def nearest_bound(row: Mapping[str, Any]) -> str:
     """The certified bound of the best row, and how far it is above."""
-    if not row["bound_s"]:
-        return "lower bound  -"
-    gap = row["iteration_time_s"] / row["bound_s"] - 1
-    return (
-        f"lower bound  {seconds(row['bound_s'])} for plans and schedules of its kind; the best is {percent(gap)} above"
-    )
+    lines = [("lower bound", "-")]
+    if row["bound_s"]:
+        gap = percent(row["iteration_time_s"] / row["bound_s"] - 1)
+        lines = [
+            ("lower bound", f"{seconds(row['bound_s'])} for plans and schedules of its kind; the best is {gap} above")
+        ]
+    if row.get("layout_bound_s"):
+        lines.append(("any layout", no_layout_faster(row["layout_bound_s"], row["iteration_time_s"])))
+    return facts(lines)
 
 
 def gaps(rows: Sequence[Mapping[str, Any]], on: Terminal = PLAIN) -> str:
@@ -74,11 +77,20 @@ def gaps(rows: Sequence[Mapping[str, Any]], on: Terminal = PLAIN) -> str:
             row["planner"],
             row["scheduler"],
             seconds(row["bound_s"]),
-            _signed(row["iteration_time_s"] / row["bound_s"] - 1) if row["bound_s"] else "-",
+            _gap(row, "bound_s"),
+            seconds(row["layout_bound_s"]) if row.get("layout_bound_s") else "-",
+            _gap(row, "layout_bound_s"),
         ]
         for row in done
     ]
-    return table(["planner", "scheduler", "lower bound", "gap to bound"], lines, left=2, on=on)
+    return table(
+        ["planner", "scheduler", "lower bound", "gap to bound", "any layout", "gap to it"], lines, left=2, on=on
+    )
+
+
+def _gap(row: Mapping[str, Any], bound: str) -> str:
+    """How far a row is above one of its bounds."""
+    return _signed(row["iteration_time_s"] / row[bound] - 1) if row.get(bound) else "-"
 
 
 def _signed(share: float) -> str:

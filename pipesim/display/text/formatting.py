@@ -44,6 +44,12 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
 
 
+def no_layout_faster(bound_s: float, time_s: float | None = None) -> str:
+    """The bound of all layouts in a space as a sentence, and how far a time is above it."""
+    above = "" if time_s is None or not bound_s else f"; the best is {percent(time_s / bound_s - 1)} above"
+    return f"no layout has a shorter iteration than {seconds(bound_s)}{above}"
+
+
 def _digits(value: float) -> str:
     """Four significant digits, no exponent."""
     return f"{value:.{max(0, 3 - int(np.floor(np.log10(value)))) if value >= 1 else 3}f}"

@@ -6,7 +6,7 @@ from typing import Any
 from pipesim.core.plan import Plan
 from pipesim.core.plan_layout import PlanLayout
 from pipesim.core.teams import label
-from pipesim.display.text.formatting import facts, seconds, table
+from pipesim.display.text.formatting import facts, no_layout_faster, seconds, table
 from pipesim.display.text.scaling_text import ASSUMPTIONS
 from pipesim.display.text.terminal import PLAIN, Terminal
 from pipesim.display.text.validation_text import measured_interval
@@ -41,10 +41,15 @@ def stages(plan: Plan, on: Terminal = PLAIN) -> str:
 
 
 def plan_against(
-    bound_s: float, times_by_scaling: Mapping[str, float] | None = None, interval: Mapping[str, Any] | None = None
+    bound_s: float,
+    times_by_scaling: Mapping[str, float] | None = None,
+    interval: Mapping[str, Any] | None = None,
+    layout_bound_s: float | None = None,
 ) -> str:
-    """What a plan is measured against: the certified bound, its simulated time under each scaling, measured runs."""
+    """What a plan is measured against: certified bounds, its simulated time under each scaling, measured runs."""
     head = [("lower bound", f"{seconds(bound_s)} (no plan of this kind is faster)")]
+    if layout_bound_s is not None:
+        head.append(("any layout", no_layout_faster(layout_bound_s)))
     if times_by_scaling is not None:
         both = (f"{seconds(value)} ({ASSUMPTIONS[scaling]})" for scaling, value in times_by_scaling.items())
         head.append(("simulated", ", ".join(both)))

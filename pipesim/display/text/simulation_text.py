@@ -5,7 +5,7 @@ from typing import Any
 
 from pipesim.core.devices import TFLOPS
 from pipesim.core.plan_layout import PlanLayout
-from pipesim.display.text.formatting import facts, percent, seconds, shortened, size, table
+from pipesim.display.text.formatting import facts, no_layout_faster, percent, seconds, shortened, size, table
 from pipesim.display.text.scaling_text import under_other_scaling
 from pipesim.display.text.terminal import PLAIN, Terminal
 
@@ -107,6 +107,7 @@ def _bounds(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     return [
         ("lower bound", f"{seconds(data['bound_s'])} for any plan of this kind{_schedule_bound(data)}"),
+        *([("any layout", no_layout_faster(data["layout_bound_s"]))] if data.get("layout_bound_s") else []),
         ("without contention", f"{seconds(data['channel_time_s'])} (sharing channel)"),
     ]
 

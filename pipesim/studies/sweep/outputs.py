@@ -108,6 +108,7 @@ METRICS: dict[str, Callable[[PointResult], Value]] = {
     "parameters_bytes": lambda r: int(r.setup.costs.model.parameter_bytes.sum()),
     "tasks": lambda r: r.timeline.program.represented,
     "bound_s": lambda r: r.of.bound,
+    "layout_bound_s": lambda r: r.of.layout_bound,
     "schedule_bound_s": lambda r: r.of.schedule_bound,
     "gap_to_bound": _gap,
     "channel_time_s": lambda r: r.of.channel_time,

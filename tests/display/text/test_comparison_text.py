@@ -38,7 +38,12 @@ def test_failures_are_shown_with_their_reason_and_the_best_is_starred():
 
 
 def test_the_gap_to_the_bound_is_a_share_of_the_bound():
-    assert text.gaps([row()]).splitlines()[2].endswith("+25.0 %")
+    assert "+25.0 %" in text.gaps([row()]).splitlines()[2]
+
+
+def test_the_bound_of_all_layouts_has_columns_of_its_own():
+    assert text.gaps([row(layout_bound_s=0.5)]).splitlines()[2].split()[-3:] == ["ms", "+100.0", "%"]
+    assert "shorter iteration than 500.0 ms; the best is 100.0 % above" in text.nearest_bound(row(layout_bound_s=0.5))
 
 
 def test_the_best_of_a_planner_has_one_star_and_the_best_of_all_two():
