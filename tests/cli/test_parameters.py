@@ -118,7 +118,8 @@ def test_outputs_may_lie_beside_what_is_read_and_replace_older_ones(folder, run)
 
 
 INPUTS = {"columns",
-    "files", "file", "rows_file", "store", "folder", "scenario", "background", "lengths", "plan", "plans", "beside",
+    "files", "file", "rows_file", "store", "folder", "scenario", "background", "lengths", "plan", "beside",
+    "plans", "runs",
 }  # fmt: skip
 
 

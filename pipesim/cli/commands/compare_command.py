@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipesim.base.errors import InputError
 from pipesim.base.settings import setting
 from pipesim.cli import failures, options, setting_options
+from pipesim.cli.table_outputs import TableOutputs
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
 from pipesim.studies.simulation import Simulation
@@ -72,11 +73,19 @@ class Pictures:
 @options.simulation(without=(*options.FAMILIES_COMPARED, *options.DRAWS))
 @setting_options.options(Chosen, "chosen")
 @setting_options.options(Pictures, "pictures")
+@setting_options.options(TableOutputs, "tables")
 @options.require_fit
 @options.verbose
 @options.as_json
 def compare(
-    simulation: Simulation, chosen: Chosen, pictures: Pictures, *, require_fit: bool, verbose: bool, as_json: bool
+    simulation: Simulation,
+    chosen: Chosen,
+    pictures: Pictures,
+    tables: TableOutputs,
+    *,
+    require_fit: bool,
+    verbose: bool,
+    as_json: bool,
 ) -> None:
     """Several planners and schedulers on one trace and cluster.
 
@@ -93,54 +102,65 @@ def compare(
     """
     from pipesim.studies import comparison
 
+    tables.check(as_json=as_json)
     options.check_outputs(pictures=[pictures.plot_file, pictures.gantt])
     planners, schedulers = chosen.names(simulation)
+    quiet = as_json or tables.is_alone
     found = comparison.compared(simulation, planners, schedulers)
-    with options.progress(found, len(planners) * len(schedulers), "comparing", quiet=as_json) as shown:
+    with options.progress(found, len(planners) * len(schedulers), "comparing", quiet=quiet) as shown:
         rows = list(shown)
     if not any(row.timeline for row in rows):
         raise InputError("; ".join(dict.fromkeys(row.error for row in rows)))
     best = comparison.best(rows)
-    _draw(rows, best, pictures, quiet=as_json)
-    _show(rows, best, verbose=verbose, as_json=as_json)
+    _draw(rows, best, pictures, quiet=quiet)
+    _show(rows, best, tables, verbose=verbose, as_json=as_json)
     if require_fit and best is not None and best.result is not None:  # the best fits if any does
         failures.check_fit(best.result)
 
 
-def _show(rows: "list[ComparisonRow]", best: "ComparisonRow | None", *, verbose: bool, as_json: bool) -> None:
+def _show(
+    rows: "list[ComparisonRow]", best: "ComparisonRow | None", tables: TableOutputs, *, verbose: bool, as_json: bool
+) -> None:
     """The rows at once, then the bounds that they are measured against, which may take longer than all simulations."""
+    from pipesim.display import text
     from pipesim.studies import comparison
 
     stars = comparison.starred(rows)
+    data = [row.as_data(bound=False) | {"starred": star} for row, star in zip(rows, stars, strict=True)]
+    columns = text.comparison_columns(data)
+    order = tables.chosen(columns, data)
+    rows, data = [rows[n] for n in order], [data[n] for n in order]
+    tables.write(columns, data, quiet=as_json)
+    if tables.is_alone:
+        return
     if not as_json:
-        _print(rows, best, stars)
+        _print(rows, best, data)
     asked = rows if verbose or as_json else [best]
     with options.progress(asked, len(asked), "bounding", quiet=as_json) as shown:
         bounded = [row.as_data() for row in shown if row is not None]
     if as_json:
-        index = next((index for index, row in enumerate(rows) if row is best), None)
-        origin = next(row.result.origin for row in rows if row.result is not None)
-        bounded = [data | {"starred": star} for data, star in zip(bounded, stars, strict=True)]
-        options.echo_json({"origin": origin, "rows": bounded, "best": None if index is None else bounded[index]})
+        _print_json(rows, best, [full | {"starred": row["starred"]} for full, row in zip(bounded, data, strict=True)])
         return
-    from pipesim.display import text
-
     shown_bound = text.gaps(bounded, options.terminal()) if verbose else "".join(map(text.nearest_bound, bounded))
     click.echo(f"\n{shown_bound}")
 
 
-def _print(rows: "list[ComparisonRow]", best: "ComparisonRow | None", stars: list[bool]) -> None:
+def _print_json(rows: "list[ComparisonRow]", best: "ComparisonRow | None", bounded: list[dict[str, Any]]) -> None:
+    index = next((index for index, row in enumerate(rows) if row is best), None)
+    origin = next((row.result.origin for row in rows if row.result is not None), None)
+    options.echo_json({"origin": origin, "rows": bounded, "best": None if index is None else bounded[index]})
+
+
+def _print(rows: "list[ComparisonRow]", best: "ComparisonRow | None", data: list[dict[str, Any]]) -> None:
     """The best in a few lines, then one line for each row."""
     from pipesim.display import text
 
     on = options.terminal()
     if best is not None and best.result is not None:
         result, fits = best.result, best.result.fits_memory is not False
-        count = sum(row.result is not None and (row.result.fits_memory is not False) == fits for row in rows)
-        of = f"{best.planner} with {best.scheduler}: the fastest of {count}{' that fit' if fits else '; none fits'}"
+        of = f"{best.planner} with {best.scheduler}: the fastest{'' if fits else '; none fits'}"
         click.echo(f"{text.answer(result.as_data(), on, of)}\n\n{text.origin(result.origin, result.notes)}\n")
     index = next((index for index, row in enumerate(rows) if row is best), None)
-    data = [row.as_data(bound=False) | {"starred": star} for row, star in zip(rows, stars, strict=True)]
     click.echo(text.comparison(data, index, on))
 
 

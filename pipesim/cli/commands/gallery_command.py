@@ -4,6 +4,7 @@ import click
 
 from pipesim.cli import options, setting_options
 from pipesim.cli.commands.pipeline_options import PipelineOptions
+from pipesim.cli.table_outputs import TableOutputs
 from pipesim.schedulers import SCHEDULERS
 
 
@@ -17,9 +18,12 @@ from pipesim.schedulers import SCHEDULERS
     shell_complete=setting_options.complete("schedulers"),
     help="A name or a file; may be given several times; default: all but exact.",
 )
+@setting_options.options(TableOutputs, "tables")
 @click.option("--output", "-o", type=click.Path(), default="gallery.png", show_default=True, help="The figure.")
 @options.as_json
-def gallery(pipeline: PipelineOptions, schedulers: tuple[str, ...], output: str, as_json: bool) -> None:
+def gallery(
+    pipeline: PipelineOptions, schedulers: tuple[str, ...], tables: TableOutputs, *, output: str, as_json: bool
+) -> None:
     """Draw schedules side by side: the same work per device, one time axis, memory beside.
 
     \b
@@ -33,18 +37,21 @@ def gallery(pipeline: PipelineOptions, schedulers: tuple[str, ...], output: str,
     from pipesim.display import figures, text
     from pipesim.studies import equal_stages
 
+    tables.check(as_json=as_json)
     options.check_outputs(pictures=[output])
     declared = infos(SCHEDULERS, "scheduler", SchedulerInfo)
     chosen = schedulers or tuple(name for name, info in declared.items() if not info.requires)
     size, host_memory = pipeline.size(*chosen), pipeline.host_memory
     with options.busy("ordering", quiet=as_json):
         found = equal_stages.gallery(*size, pipeline.times(), pipeline.options(), chosen, host_memory)
-    drawn = {name: made for name, made in found.items() if isinstance(made, Timeline)}
     rows = equal_stages.gallery_rows(found)
+    rows = [rows[n] for n in tables.chosen(text.gallery_columns(), rows)]
+    drawn = {row["scheduler"]: made for row in rows if isinstance(made := found[row["scheduler"]], Timeline)}
     if drawn:
         figures.gantt_grid(drawn, output, memory="microbatches held")
-        options.wrote(output, "gallery", quiet=as_json)
+        options.wrote(output, "gallery", quiet=as_json or tables.is_alone)
+    tables.write(text.gallery_columns(), [row for row in rows if "error" not in row], quiet=as_json)
     if as_json:
         options.echo_json({"rows": rows})
-    else:
-        click.echo(text.gallery(rows))
+    elif not tables.is_alone:
+        click.echo(text.gallery(rows, options.terminal()))

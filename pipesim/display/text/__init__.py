@@ -36,7 +36,7 @@ from pipesim.display.text.answer_text import answer, origin
 from pipesim.display.text.calibration_text import calibration
 from pipesim.display.text.catalog_text import device_kinds, members, models, traces
 from pipesim.display.text.cluster_text import cluster
-from pipesim.display.text.comparison_text import comparison, gaps, nearest_bound
+from pipesim.display.text.comparison_text import comparison, comparison_columns, gaps, nearest_bound
 from pipesim.display.text.file_text import calibrations, scenario, sweep_file
 from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table
 from pipesim.display.text.framework_text import converted, training_layout
@@ -52,7 +52,7 @@ from pipesim.display.text.recording_text import recording
 from pipesim.display.text.roofline_text import roofline_trace
 from pipesim.display.text.run_statistics_text import prediction, stragglers
 from pipesim.display.text.run_text import recorded_run, replayed_run
-from pipesim.display.text.schedule_text import exploration, gallery, schedule_rows
+from pipesim.display.text.schedule_text import exploration, gallery, gallery_columns, schedule_rows
 from pipesim.display.text.simulation_text import asked, imported_run, simulation, statistics
 from pipesim.display.text.sweep_text import sweep_points, sweep_rows, sweep_status
 from pipesim.display.text.terminal import PLAIN, Terminal
@@ -71,6 +71,7 @@ __all__ = [
     "calibrations",
     "cluster",
     "comparison",
+    "comparison_columns",
     "converted",
     "device_kinds",
     "difference",
@@ -78,6 +79,7 @@ __all__ = [
     "facts",
     "gains",
     "gallery",
+    "gallery_columns",
     "gantt",
     "gaps",
     "imported_run",

@@ -4,18 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipesim.display.text.answer_text import bubble
-from pipesim.display.text.formatting import facts, percent, seconds, table
-
-_HEADERS = (
-    "scheduler",
-    "makespan",
-    "longest stage",
-    "idle",
-    "1 - ideal/longest",
-    "actual/ideal - 1",
-    "peak",
-    "transfers",
-)
+from pipesim.display.text.columns import TextColumn, shown
+from pipesim.display.text.formatting import facts, percent, seconds
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 
 def exploration(data: Mapping[str, Any]) -> str:
@@ -33,24 +24,29 @@ def exploration(data: Mapping[str, Any]) -> str:
 
 def schedule_rows(rows: Sequence[str], columns: int = 110) -> str:
     """A schedule's text form, one line per rank, cut off after so many columns."""
-    shown = [f"{rank}: {row.replace(',', ' ')}" for rank, row in enumerate(rows)]
-    return "\n".join(row if len(row) <= columns else f"{row[: columns - 4]} ..." for row in shown)
+    lines = [f"{rank}: {row.replace(',', ' ')}" for rank, row in enumerate(rows)]
+    return "\n".join(row if len(row) <= columns else f"{row[: columns - 4]} ..." for row in lines)
 
 
-def gallery(data: Sequence[Mapping[str, Any]]) -> str:
-    """One line per scheduler; those that make no schedule here with the reason."""
-    lines = [
-        [
-            row["scheduler"],
-            seconds(row["makespan"]),
-            seconds(row["longest_stage"]),
-            *(percent(row["bubble"][name]) for name in ("idle_share", "longest_stage", "actual_over_ideal")),
-            f"{row['peak_memory']:.2f}",
-            str(row["transfers"]),
-        ]
-        for row in data
-        if "error" not in row
+def gallery_columns() -> list[TextColumn]:
+    """The columns of a gallery; the longest stage and other definitions of the bubble are left out first."""
+    return [
+        TextColumn("scheduler", "scheduler", on_left=True),
+        TextColumn("makespan", "makespan", seconds),
+        TextColumn("longest stage", "longest_stage", seconds, drop=2),
+        TextColumn("idle", "bubble.idle_share", percent),
+        TextColumn("1 - ideal/longest", "bubble.longest_stage", percent, drop=4),
+        TextColumn("actual/ideal - 1", "bubble.actual_over_ideal", percent, drop=3),
+        TextColumn("peak", "peak_memory", "{:.2f}".format),
+        TextColumn("transfers", "transfers", drop=1),
     ]
+
+
+def gallery(data: Sequence[Mapping[str, Any]], on: Terminal = PLAIN) -> str:
+    """One line per scheduler, the shortest bold; those that make no schedule here with the reason."""
+    done = [row for row in data if "error" not in row]
+    least = min((row["makespan"] for row in done), default=None)
+    best = [n for n, row in enumerate(done) if row["makespan"] == least]
     failed = [f"{row['scheduler']}: {row['error']}" for row in data if "error" in row]
-    legend = ["peak: activations of so many microbatches on the fullest device"] if lines else []
-    return "\n".join([*([table(_HEADERS, lines)] if lines else []), *legend, *failed])
+    legend = ["peak: activations of so many microbatches on the fullest device"] if done else []
+    return "\n".join([*([shown(gallery_columns(), done, on, best)] if done else []), *legend, *failed])

@@ -1,0 +1,64 @@
+"""Tables of commands: their order, their first rows, and files of them."""
+
+import csv
+import io
+import json
+
+import pytest
+
+COMPARE = ("compare", "bert-large", 'flat(4, bandwidth="1GB/s")', "-m", "4", "-p", "uniform", "-p", "balanced")
+GALLERY = ("gallery", "--stages", "2", "-m", "4", "-s", "gpipe", "-s", "zb_h1", "-s", "one_f_one_b")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_rows_are_sorted_and_the_first_of_them_shown(run):
+    every = json.loads(run(*COMPARE, "--json")[1])["rows"]
+    assert len(every) == 6
+    first = json.loads(run(*COMPARE, "--sort", "-peak memory", "--top", "2", "--json")[1])["rows"]
+    assert [row["peak_memory_bytes"] for row in first] == sorted(row["peak_memory_bytes"] for row in every)[:3:-1]
+    out = run(*GALLERY, "--sort", "makespan", "--top", "1")[1]
+    assert "zb_h1" in out
+    assert "gpipe" not in out
+
+
+def test_files_have_the_rows_that_are_shown(run, folder):
+    words = ("--sort", "iteration_time_s", "--top", "3", "--csv", "a.csv", "--markdown", "a.md", "--latex", "a.tex")
+    code, out, _ = run(*COMPARE, *words)
+    assert code == 0
+    assert out.startswith("table written to a.csv\ntable written to a.md\ntable written to a.tex\n")
+    rows = list(csv.DictReader(io.StringIO((folder / "a.csv").read_text())))
+    times = [float(row["iteration_time_s"]) for row in rows]
+    assert times == sorted(times)
+    assert len(times) == 3
+    assert (folder / "a.md").read_text().count("\n") == 2 + 3
+    assert "\\midrule" in (folder / "a.tex").read_text()
+
+
+def test_standard_output_has_nothing_but_the_file_that_it_is(run):
+    out = run(*GALLERY, "--csv", "-")[1]
+    assert [row["scheduler"] for row in csv.DictReader(io.StringIO(out))] == ["gpipe", "zb_h1", "one_f_one_b"]
+    assert run(*COMPARE, "--markdown", "-")[1].startswith("| planner |")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--top", "0"], "--top 0 found"),
+        (["--sort", "speed"], "no column is called 'speed'; one of 'scheduler', 'makespan'"),
+        (["--csv", "-", "--json"], "several outputs to standard output"),
+        (["--csv", "-", "--latex", "-"], "several outputs to standard output"),
+        (["--csv", "a.txt", "--latex", "a.txt"], "is the name of two outputs"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_written(run, folder, words, message):
+    if words[0] == "--csv" and "a.txt" in words:
+        (folder / "a.txt").write_text("kept")
+    code, out, err = run(*GALLERY, *words)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert [path.name for path in folder.iterdir()] == ["a.txt"] * (folder / "a.txt").exists()
