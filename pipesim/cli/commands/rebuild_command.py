@@ -158,7 +158,8 @@ def rebuild(
 
     Or they are what PyTorch's profiler wrote on every rank of one pipeline (.json, .json.gz), or a folder of them: one
     iteration is rebuilt as plan, schedule, costs and links. Ranges name what each rank ran: PP:0F3
-    (torch.distributed.pipelining), "Forward 3", 0F3, "forward stage 0 microbatch 3", or what --actions matches.
+    (torch.distributed.pipelining), "Forward 3", 0F3, "forward stage 0 microbatch 3", or what --actions matches. Where
+    none does, as under PyTorch's Schedule1F1B, actions of one stage per rank are found from operators and messages.
 
     \b
     Examples:

@@ -118,6 +118,11 @@ def actions_in(events: Events, rank: int, pattern: re.Pattern[str] | None) -> tu
     return rows, list(_with_stage(named, events.name[rows].tolist(), rank))
 
 
+def any_action(events: Events) -> bool:
+    """Whether any range has the name of an action."""
+    return any(action_of(events.names[name]) for name in np.unique(events.name[events.of(RANGE)]).tolist())
+
+
 def _with_stage(named: list[NamedAction | None], names: list[int], rank: int) -> Iterator[NamedAction]:
     for name in names:
         one = named[name]

@@ -13,13 +13,14 @@ from pipesim.base.errors import InputError, within
 from pipesim.core.recorded_run import RecordedRun
 from pipesim.core.recording import Clocks, Recording, on_one_clock
 from pipesim.core.schedule import FORWARD
-from pipesim.importers.kineto.action_names import actions_in, pattern_of
+from pipesim.importers.kineto.action_names import actions_in, any_action, pattern_of
 from pipesim.importers.kineto.action_times import RankActions, rank_actions
 from pipesim.importers.kineto.layer_ranges import ITERATION
 from pipesim.importers.kineto.process_groups import P2P, Communication, communications, transfer_table
 from pipesim.importers.kineto.profiled_runs import Spans, optimizer_spans, run_of
 from pipesim.importers.kineto.ranks import events_by_rank, title
 from pipesim.importers.kineto.stages import STAGES, StageLayers, TimedFor, stage_layers, trace_of_stages
+from pipesim.importers.kineto.unnamed_actions import with_ranges
 from pipesim.importers.operations.operation_columns import RunFacts
 from pipesim.importers.operations.run_assembly import NO_FACTS
 
@@ -90,6 +91,8 @@ def profiled(
     optimizer: dict[int, Spans] = {}
     for rank, events in events_by_rank(path):
         with within(events.path):
+            if pattern is None and not any_action(events):
+                events = with_ranges(events, iteration)  # noqa: PLW2901 - the same events, and what is found in them
             rows, named = actions_in(events, rank, pattern)
             actions_of_ranks.append(rank_actions(events, rank, rows, named, iteration))
             seen += communications(events, rank)
