@@ -16,7 +16,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 PINNED  := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests test-torch test-simgrid check lint fuzz docs pages lists bench bench-compare paper validation traces constraints clean
+.PHONY: help demo test tests test-torch test-simgrid test-browser check lint fuzz docs pages lists bench bench-compare paper validation traces constraints clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -37,6 +37,10 @@ test-simgrid: $(STAMP)  ## shares of links beside SimGrid's, which the system's 
 	@$(SIMGRID) -c 'import simgrid' 2>/dev/null || { echo "test-simgrid: $(SIMGRID) has no module simgrid; it comes with" \
 	  "Debian's package python3-simgrid (apt-get install python3-simgrid); SIMGRID=... names another Python" >&2; exit 1; }
 	PIPESIM_SIMGRID=$(SIMGRID) $(BIN)/python -m pytest tests/with_simgrid -s
+
+test-browser: $(STAMP)  ## interactive pages in a headless Chromium (Debian: chromium-headless-shell)
+	@PYTHONPATH=tests $(BIN)/python -m helpers.browser
+	PIPESIM_BROWSER=1 $(BIN)/python -m pytest tests/with_browser -s
 
 check: lint      ## ruff, formatting, mypy --strict, architecture test, words
 	$(BIN)/python -m pytest tests/project/test_architecture.py tests/project/test_words.py

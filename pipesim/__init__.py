@@ -24,7 +24,7 @@ module imports only those that stand before it.
     planners*  schedulers*                                   decisions
     engines*    program to timeline
     frameworks  files and arguments of training frameworks: models of Hugging Face, layouts of the others
-    display     text figures timeline_files execution_traces json_data
+    display     text figures timeline_files execution_traces json_data pages
     studies     simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit
                 traced_models trained_parameters setups remedies certified replay performance measured_runs accuracy
                 results framework_layouts job_options jobs measured_table calibration comparison whatif equal_stages
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from pipesim.core.timeline import Timeline as Timeline
     from pipesim.core.trace import Trace as Trace
     from pipesim.display import figures as plot  # noqa: F401 - offered below under this name
+    from pipesim.display import pages as pages
     from pipesim.display.execution_traces import export_execution_traces as export_execution_traces
     from pipesim.display.figures import gantt as gantt
     from pipesim.display.timeline_files import export as export_timeline  # noqa: F401 - offered below under this name
@@ -155,6 +156,7 @@ _PUBLIC = {
     "make_plan": "pipesim.studies.results:make_plan",
     "make_setup": "pipesim.studies.results:make_setup",
     "metrics": "pipesim.analysis.metrics",
+    "pages": "pipesim.display.pages",
     "plot": "pipesim.display.figures",
     "replay": "pipesim.studies.replay:replay",
     "replay_statistics": "pipesim.studies.replay:replay_statistics",

@@ -20,6 +20,7 @@ from pipesim.studies.simulation import FIELDS, Simulation
 if TYPE_CHECKING:
     from pipesim.core.program import Program
     from pipesim.core.timeline import Timeline
+    from pipesim.display.pages import Page
     from pipesim.display.text.terminal import Terminal
     from pipesim.lowering import Setup
     from pipesim.studies.results import SimulationResult
@@ -161,7 +162,13 @@ def _flag(name: str) -> str:
     return next((words[0] for words in declared if words), f"--{name.replace('_', '-')}")
 
 
-def check_outputs(*, pictures: list[str | None], exports: str | None = None, file_format: str | None = None) -> None:
+def check_outputs(
+    *,
+    pictures: list[str | None],
+    exports: str | None = None,
+    file_format: str | None = None,
+    pages: Iterable[str | None] = (),
+) -> None:
     """Refuse file names that nothing can be written to, or that this command reads, before anything is simulated."""
     parameters.check_outputs_apart()
     if any(pictures):
@@ -173,6 +180,22 @@ def check_outputs(*, pictures: list[str | None], exports: str | None = None, fil
         from pipesim.display import timeline_files
 
         timeline_files.check_path(exports, file_format)
+    for path in filter(None, pages):
+        from pipesim.display.pages import check_path
+
+        check_path(path)
+
+
+def write_page(path: str | None, make: "Callable[[], Page]", *, quiet: bool) -> None:
+    """Write a page, where one was asked for."""
+    if path:
+        from pipesim.display import pages
+
+        pages.write(make(), path)
+        wrote(path, "page", quiet=quiet)
+
+
+html = click.option("--html", type=click.Path(), help="Write an interactive page, one .html file for any browser.")
 
 
 def check_free(folder: str, *, force: bool) -> None:

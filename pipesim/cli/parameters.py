@@ -15,7 +15,7 @@ _LONGEST = 60  # characters of a value that a message repeats
 # The parameters that name files or folders to be written; a test knows all others of type Path as inputs.
 OUTPUTS = frozenset({
     "output", "gantt", "plot_file", "memory_plot", "links_plot", "csv_file", "parquet_file",
-    "markdown_file", "latex_file", "save_plan", "save_schedule", "save_cluster", "save_run", "path",
+    "markdown_file", "latex_file", "save_plan", "save_schedule", "save_cluster", "save_run", "path", "html",
 })  # fmt: skip
 
 _QUOTED = re.compile(r"""["']([^"']+)["']""")

@@ -79,6 +79,14 @@ WRONG = {
     "no such file": (["simulate", "bert-large", FLAT, "--plan", "none.json"], "none.json: no such file"),
     "no such cluster file": (["show", "none.toml"], "none.toml: no such file"),
     "a picture of no kind": (["simulate", *SMALL, "--gantt", "gantt.bmp"], ".png"),
+    "a page of no kind": (
+        ["simulate", *SMALL, "--html", "page.pdf"],
+        "a file name ending in .html or .htm was expected",
+    ),
+    "a page of what has no timeline": (
+        ["show", FLAT, "--html", "page.html"],
+        "--html has no effect but for a recorded run",
+    ),
     "an export of no kind": (["export", *SMALL, "-o", "timeline.xyz"], "timeline.xyz"),
     "nothing varies": (["simulate", *SMALL, "-n", "3"], "jitter"),
     "a planner that cannot be imported": (["plan", "bert-large", FLAT, "-p", "no.such:planner"], "cannot import"),
@@ -291,6 +299,22 @@ def test_every_picture_and_export_is_written(run, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == expected
     assert json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
     assert loading.load_cluster(str(tmp_path / "cluster.toml")) == loading.load_cluster(FLAT)
+
+
+def test_every_page_is_written_and_named(run, tmp_path):
+    page = tmp_path / "page.html"
+    for words in (
+        ["simulate", *SMALL, "--ledger"],
+        ["compare", *SMALL, "-p", "uniform", "-s", "gpipe", "-s", "pe"],
+        ["schedule", "zb_h1"],
+        ["whatif", *SMALL, "--only", "device"],
+    ):
+        code, out, _ = run(*words, "--html", page)
+        assert (code, f"page written to {page}" in out) == (0, True)
+        text = page.read_text(encoding="utf-8")
+        assert text.startswith("<!doctype html>")
+        assert text.count('id="columns') == (2 if words[0] == "compare" else 1)
+        page.unlink()
 
 
 def test_the_demo_shows_every_step(run, tmp_path):

@@ -31,7 +31,7 @@ analysis: curves critical_path metrics bottleneck channels spread trace_diff run
       run_variance straggler_metrics run_trace scores bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
-display: text* figures* timeline_files* execution_traces* json_data*
+display: text* figures* timeline_files* execution_traces* json_data* pages
 studies: simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit traced_models
       trained_parameters setups remedies certified replay performance measured_runs accuracy results framework_layouts
       job_options jobs measured_table calibration comparison whatif equal_stages rebuilding run_replay run_prediction

@@ -67,6 +67,7 @@ class Pictures:
 
     plot_file: str | None = setting(None, str, "Draw the iteration times as bars.", flag="--plot", is_file=True)
     gantt: str | None = setting(None, str, "Draw all Gantt charts on one time axis.", is_file=True)
+    html: str | None = setting(None, str, "Write an interactive page, one .html file for any browser.", is_file=True)
 
 
 @click.command(cls=setting_options.GroupedCommand)
@@ -103,7 +104,7 @@ def compare(
     from pipesim.studies import comparison
 
     tables.check(as_json=as_json)
-    options.check_outputs(pictures=[pictures.plot_file, pictures.gantt])
+    options.check_outputs(pictures=[pictures.plot_file, pictures.gantt], pages=[pictures.html])
     planners, schedulers = chosen.names(simulation)
     quiet = as_json or tables.is_alone
     found = comparison.compared(simulation, planners, schedulers)
@@ -166,9 +167,9 @@ def _print(rows: "list[ComparisonRow]", best: "ComparisonRow | None", data: list
 
 def _draw(rows: "list[ComparisonRow]", best: "ComparisonRow | None", pictures: Pictures, *, quiet: bool) -> None:
     """The pictures that were asked for, of what did not fail."""
-    if not (pictures.plot_file or pictures.gantt):
+    if not (pictures.plot_file or pictures.gantt or pictures.html):
         return
-    from pipesim.display import figures
+    from pipesim.display import figures, pages
 
     done = [(row, row.timeline) for row in rows if row.timeline]
     if pictures.plot_file:
@@ -177,3 +178,8 @@ def _draw(rows: "list[ComparisonRow]", best: "ComparisonRow | None", pictures: P
     if pictures.gantt:
         figures.gantt_grid({f"{row.planner}, {row.scheduler}": timeline for row, timeline in done}, pictures.gantt)
         options.wrote(pictures.gantt, "Gantt charts", quiet=quiet)
+    ranked = sorted(done, key=lambda one: one[0] is not best)  # the best first, then in the order of the table
+    timelines = {f"{row.planner}, {row.scheduler}": timeline for row, timeline in ranked}
+    data = [row.as_data(bound=False) for row in rows]
+    title = next(f"{r.setup.costs.model.name} on {r.setup.cluster.name}" for row, _ in done if (r := row.result))
+    options.write_page(pictures.html, lambda: pages.comparison_page(data, timelines, title), quiet=quiet)

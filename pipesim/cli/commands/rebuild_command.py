@@ -78,6 +78,7 @@ class Saved:
     """What is drawn and saved of a rebuilt run."""
 
     gantt: str | None = setting(None, str, "Draw recorded above simulated to this .png, .svg or .pdf.", is_file=True)
+    html: str | None = setting(None, str, "Write an interactive page, one .html file for any browser.", is_file=True)
     output: str | None = setting(
         None, str, "Save the times of the layers as a trace, to plan with.", short="o", is_file=True
     )
@@ -94,7 +95,7 @@ class Saved:
     def check(self) -> None:
         """Refuse names that nothing can be written to, before anything is read."""
         recorded_runs.check_table(self.save_run)
-        options.check_outputs(pictures=[self.gantt])
+        options.check_outputs(pictures=[self.gantt], pages=[self.html])
         for path, known in (
             (self.save_plan, (".json", ".toml")),
             (self.save_schedule, (".csv", ".json", ".toml")),
@@ -182,10 +183,7 @@ def rebuild(
         with options.busy("reading", quiet=as_json):
             run = recorded.read(paths, reading.clocks)
         found = questions.answers(run, quiet=as_json)
-        recorded_runs.replay(
-            run, simulation.engine, saved.gantt, recorded.step, saved.save_schedule, saved.save_run,
-            more=found, as_json=as_json,
-        )  # fmt: skip
+        recorded_runs.replay(run, simulation.engine, saved, recorded.step, more=found, as_json=as_json)
         if saved.output:
             recorded_runs.save_trace(run, saved.output, quiet=as_json)
         return
@@ -202,6 +200,11 @@ def rebuild(
     made = rebuilding.rebuilt(recording, on, lowering, simulation.engine)
     saved.write(made, quiet=as_json)
     data = rebuilding.comparison(made) | recorded_runs.steps_of(profiles, reading.clocks, saved.save_run, quiet=as_json)
+    if saved.html:
+        from pipesim.display import pages
+
+        drawn = {"recorded": made.recorded, "simulated": made.simulated}
+        options.write_page(saved.html, lambda: pages.run_page(data, drawn, paths[0].name), quiet=as_json)
     if as_json:
         options.echo_json(data)
         return

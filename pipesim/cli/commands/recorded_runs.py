@@ -13,6 +13,7 @@ from pipesim.cli import options
 from pipesim.cli.commands import run_questions
 
 if TYPE_CHECKING:
+    from pipesim.cli.commands.rebuild_command import Saved
     from pipesim.core.recorded_run import RecordedRun
     from pipesim.importers.kineto.pipelined import Profiled
 
@@ -81,10 +82,9 @@ def check_table(path: str | None) -> None:
         raise InputError(f"{path}: cannot be written; a file name ending in {' or '.join(TABLES)} was expected")
 
 
-def replay(  # noqa: PLR0917 - what was asked for
-    run: "RecordedRun", engine: str, gantt: str | None, step: int | None, schedule: str | None, table: str | None,
-    *, more: Mapping[str, Any], as_json: bool,
-) -> None:  # fmt: skip
+def replay(
+    run: "RecordedRun", engine: str, saved: "Saved", step: int | None, *, more: Mapping[str, Any], as_json: bool
+) -> None:
     """Simulate every step with its own operations, and print both; and `more` that was asked of the run."""
     from pipesim.display import text
     from pipesim.studies import run_replay
@@ -97,16 +97,22 @@ def replay(  # noqa: PLR0917 - what was asked for
         options.echo_json(data)
     else:
         click.echo("\n\n".join(filter(None, [text.replayed_run(data), run_questions.shown(more)])))
-    if schedule:
-        made.order.save(schedule)
-        options.wrote(schedule, "schedule", quiet=as_json)
-    if table:
-        save(run, table, quiet=as_json)
-    if gantt:
+    if saved.save_schedule:
+        made.order.save(saved.save_schedule)
+        options.wrote(saved.save_schedule, "schedule", quiet=as_json)
+    if saved.save_run:
+        save(run, saved.save_run, quiet=as_json)
+    if saved.gantt:
         from pipesim.display import figures
 
-        figures.gantt_grid(run_replay.timelines(run, position, engine), gantt)
-        options.wrote(gantt, f"Gantt charts of step {run.steps[position]}", quiet=as_json)
+        figures.gantt_grid(run_replay.timelines(run, position, engine), saved.gantt)
+        options.wrote(saved.gantt, f"Gantt charts of step {run.steps[position]}", quiet=as_json)
+    if saved.html:
+        from pipesim.display import pages
+
+        drawn = run_replay.timelines(run, position, engine)
+        title = f"{Path(run.source).name}, step {run.steps[position]}"
+        options.write_page(saved.html, lambda: pages.run_page(data, drawn, title, more), quiet=as_json)
 
 
 def save_trace(run: "RecordedRun", folder: str, *, quiet: bool) -> None:
@@ -143,7 +149,9 @@ def save(run: "RecordedRun", table: str, *, quiet: bool) -> None:
     options.wrote(table, "run", quiet=quiet)
 
 
-def show(run: "RecordedRun", plot: str | None, output: str | None, step: int | None, *, as_json: bool) -> None:
+def show(
+    run: "RecordedRun", plot: str | None, output: str | None, html: str | None, step: int | None, *, as_json: bool
+) -> None:
     """Print what a run is; draw its map, and a step as recorded."""
     from pipesim.analysis import run_summary
     from pipesim.display import text
@@ -164,3 +172,9 @@ def show(run: "RecordedRun", plot: str | None, output: str | None, step: int | N
         if output:
             figures.gantt(run_replay.recorded_timeline(run, position), output)
             options.wrote(output, f"Gantt chart of step {run.steps[position]}", quiet=as_json)
+    if html:
+        from pipesim.display import pages
+
+        drawn = {"recorded": run_replay.recorded_timeline(run, position)}
+        title = f"{Path(run.source).name}, step {run.steps[position]}"
+        options.write_page(html, lambda: pages.run_page(data, drawn, title), quiet=as_json)

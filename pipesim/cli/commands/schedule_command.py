@@ -19,6 +19,7 @@ WRITES = (
 @click.option("--chunks", type=int, help="Stages on each device, for schedulers that let one choose.")
 @click.option("--messages", is_flag=True, help="With sends and receives in the table, as PyTorch's compute_comms form.")
 @click.option("--gantt", type=click.Path(), help="Draw a Gantt chart to this .png, .svg or .pdf.")
+@options.html
 @click.option("--output", "-o", type=click.Path(), help=WRITES)
 @options.as_json
 def schedule(
@@ -28,6 +29,7 @@ def schedule(
     chunks: int | None,
     messages: bool,
     gantt: str | None,
+    html: str | None,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -38,6 +40,7 @@ def schedule(
       pipesim schedule one_f_one_b --stages 4 --microbatches 8
       pipesim schedule interleaved --chunks 2 -o interleaved.csv
       pipesim schedule interleaved.csv --gantt interleaved.png
+      pipesim schedule zb_h1 --html edit.html
       pipesim schedule zb_2p --stages 8 -m 24 --forward 18.522 --input-grad 18.086 --weight-grad 9.337 --json
     """
     from pipesim.base import files
@@ -46,7 +49,7 @@ def schedule(
     from pipesim.lowering import lower
     from pipesim.studies import equal_stages
 
-    options.check_outputs(pictures=[gantt])
+    options.check_outputs(pictures=[gantt], pages=[html])
     with options.busy("ordering", quiet=as_json):
         setup = equal_stages.setup(
             name,
@@ -69,6 +72,10 @@ def schedule(
 
         figures.gantt(timeline, gantt)
         options.wrote(gantt, "Gantt chart", quiet=as_json)
+    if html:
+        from pipesim.display import pages
+
+        options.write_page(html, lambda: pages.schedule_page(data, timeline), quiet=as_json)
     if as_json:
         options.echo_json(data)
     else:

@@ -36,6 +36,7 @@ INDENT, WIDTH = 12, 120
     help="Write a cluster to this .toml or .json file, to edit it; draw a trace's layers, or a step of a recorded run, "
     "to this .png, .svg or .pdf.",
 )
+@click.option("--html", type=click.Path(), help="Write a step of a recorded run as an interactive page (.html).")
 @click.option("--all", "every", is_flag=True, help="Show every layer of a trace.")
 @setting_options.options(RunReading, "recorded")
 @options.host_memory
@@ -44,6 +45,7 @@ def show(  # noqa: C901, PLR0912, PLR0917 - a branch for each sort of argument
     what: str | None,
     plot_file: str | None,
     output: str | None,
+    html: str | None,
     every: bool,
     host_memory: str | None,
     as_json: bool,
@@ -72,10 +74,10 @@ def show(  # noqa: C901, PLR0912, PLR0917 - a branch for each sort of argument
 
     if what is not None and _is_run(what, recorded):
         options.check_given("for a recorded run", is_there=False, without=("every", "host_memory"))
-        options.check_outputs(pictures=[plot_file, output])
-        recorded_runs.show(recorded.read([Path(what)]), plot_file, output, recorded.step, as_json=as_json)
+        options.check_outputs(pictures=[plot_file, output], pages=[html])
+        recorded_runs.show(recorded.read([Path(what)]), plot_file, output, html, recorded.step, as_json=as_json)
         return
-    options.check_given("but for a recorded run", is_there=False, without=tuple(settings_of(RunReading)))
+    options.check_given("but for a recorded run", is_there=False, without=(*settings_of(RunReading), "html"))
     if what is None:
         _names(as_json=as_json)
     elif found := shown_files.shown(Path(what)):

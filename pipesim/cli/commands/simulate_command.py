@@ -12,6 +12,7 @@ from pipesim.studies.job_options import JobOptions
 from pipesim.studies.simulation import Simulation
 
 if TYPE_CHECKING:
+    from pipesim.display.pages import Page
     from pipesim.studies.results import SimulationResult
 
 FEW = 16  # devices; above, a Gantt chart in text shows little
@@ -58,6 +59,7 @@ def simulate(
       pipesim simulate --architecture gpt-6.7b 'flat(8, bandwidth="25GB/s", device="a100-80gb")' --bound
       pipesim simulate bert-large 'flat(4, bandwidth="1GB/s")' --iterations 200 --jitter 0.05
       pipesim simulate bert-large dgx1_v100 --scenario slow.toml --output trace.json
+      pipesim simulate bert-large dgx1_v100 --ledger --html page.html
       pipesim simulate llama3-70b 'hgx_h100(8)' --tp 8 --pp 4 --microbatches 16 --ledger
       pipesim simulate bert-large dgx1_v100 --background load.csv --links-plot links.png
       pipesim simulate bert-large 'hgx_h100(4)' --devices 'node[01].*' --with other.toml --links-plot links.png
@@ -76,7 +78,7 @@ def simulate(
     if asked.ledger:
         with options.busy("removing causes", quiet=as_json):
             _ = result.ledger, result.replay_ledger
-    outputs.write(result, quiet=as_json)
+    outputs.write(result, page=lambda: _page(result, asked), quiet=as_json)
     if as_json:
         options.echo_json(result.as_data(bound=asked.bound, ledger=asked.ledger))
     else:
@@ -105,6 +107,12 @@ def _simulate_jobs(
     click.echo(text.jobs(result.as_data()))
     if verify:
         click.echo("\nverified: the timeline obeys every rule of the simulation")
+
+
+def _page(result: "SimulationResult", asked: Asked) -> "Page":
+    from pipesim.display import pages
+
+    return pages.simulation_page(result.as_data(bound=asked.bound, ledger=asked.ledger), result.timeline)
 
 
 def _print(result: "SimulationResult", asked: Asked) -> None:

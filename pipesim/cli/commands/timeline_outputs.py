@@ -1,5 +1,6 @@
 """Pictures and files of a timeline: options that several commands share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from pipesim.cli import options
 if TYPE_CHECKING:
     from pipesim.core.timeline import Simulated, Timeline
     from pipesim.display.figures import TaskGroups
+    from pipesim.display.pages import Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,7 @@ class TimelineOutputs:
     critical: bool = setting(False, bool, "Outline the critical path in the Gantt chart.")
     memory_plot: str | None = setting(None, str, "Draw memory over time.", is_file=True)
     links_plot: str | None = setting(None, str, "Draw the load of links over time.", is_file=True)
+    html: str | None = setting(None, str, "Write an interactive page, one .html file for any browser.", is_file=True)
     output: str | None = setting(
         None, str, "Export the timeline: .json (Perfetto), .csv or .parquet.", short="o", is_file=True
     )
@@ -27,15 +30,27 @@ class TimelineOutputs:
     def check(self) -> None:
         """Refuse options without effect and file names that nothing can be written to, before anything is simulated."""
         options.check_given("without --gantt", is_there=bool(self.gantt), without=("links", "critical"))
-        options.check_outputs(pictures=[self.gantt, self.memory_plot, self.links_plot], exports=self.output)
+        options.check_outputs(
+            pictures=[self.gantt, self.memory_plot, self.links_plot], exports=self.output, pages=[self.html]
+        )
 
-    def write(self, simulated: "Timeline | Simulated", groups: "TaskGroups | None" = None, *, quiet: bool) -> None:
-        """Draw and write what was asked for; tasks in the colours of their groups, where there are any."""
-        if not (self.gantt or self.memory_plot or self.links_plot or self.output):
+    def write(
+        self,
+        simulated: "Timeline | Simulated",
+        groups: "TaskGroups | None" = None,
+        page: "Callable[[], Page] | None" = None,
+        *,
+        quiet: bool,
+    ) -> None:
+        """Draw and write what was asked for; tasks in the colours of their groups, where there are any.
+
+        The page is that which `page` makes, or of the timeline alone.
+        """
+        if not (self.gantt or self.memory_plot or self.links_plot or self.output or self.html):
             return
         from pipesim.analysis.critical_path import critical_path
         from pipesim.core.timeline import timeline_of
-        from pipesim.display import figures, timeline_files
+        from pipesim.display import figures, pages, timeline_files
 
         timeline = timeline_of(simulated)
         if self.gantt:
@@ -51,3 +66,4 @@ class TimelineOutputs:
         if self.output:
             timeline_files.export(timeline, self.output)
             options.wrote(self.output, "timeline", quiet=quiet)
+        options.write_page(self.html, page or (lambda: pages.timeline_page(timeline)), quiet=quiet)

@@ -49,9 +49,17 @@ _OF_RUNS = ("scheduler", "interleave", "by", "most", "as_json")
 @click.option("--only", type=click.Choice(WHATS), multiple=True, help="May be given several times; default: all.")
 @click.option("--most", type=int, default=15, show_default=True, help="Show so many, those that help most.")
 @click.option("--plot", "plot_file", type=click.Path(), help="Draw the gains as bars to this .png, .svg or .pdf.")
+@options.html
 @options.as_json
 def whatif(
-    simulation: Simulation, *, by: str, only: tuple[str, ...], most: int, plot_file: str | None, as_json: bool
+    simulation: Simulation,
+    *,
+    by: str,
+    only: tuple[str, ...],
+    most: int,
+    plot_file: str | None,
+    html: str | None,
+    as_json: bool,
 ) -> None:
     """What would help most: each device, link and layer a little faster.
 
@@ -68,7 +76,7 @@ def whatif(
     from pipesim.display import text
     from pipesim.studies import whatif
 
-    options.check_outputs(pictures=[plot_file])
+    options.check_outputs(pictures=[plot_file], pages=[html])
     part = units.fraction(by)
     setup = options.make_setup(simulation, quiet=as_json)
     with options.busy("trying", quiet=as_json):
@@ -79,6 +87,14 @@ def whatif(
         figures.gains([(f"{gain.what} {gain.name}", gain.gain) for gain in found[:most]], part, plot_file)
         options.wrote(plot_file, "gains", quiet=as_json)
     data = {"iteration_time_s": seconds, "by": part, "gains": [asdict(gain) for gain in found]}
+    if html:
+        from pipesim.display import pages
+        from pipesim.engines import by_name
+        from pipesim.lowering import lower
+
+        timeline = by_name.run(lower(setup), simulation.engine)
+        title = f"{setup.costs.model.name} on {setup.cluster.name}: what would help"
+        options.write_page(html, lambda: pages.gains_page(data, timeline, title), quiet=as_json)
     if as_json:
         options.echo_json(data)
     else:

@@ -1,0 +1,44 @@
+"""Pages as files: whole, escaped, and with nothing from elsewhere."""
+
+import re
+
+import pytest
+
+from helpers.networks import pipeline
+from pipesim.base.errors import InputError
+from pipesim.display import pages
+from pipesim.engines.event import run
+
+
+@pytest.fixture(scope="module")
+def page():
+    timeline = run(pipeline([10, 10], [20, 20], 3, "gpipe"))
+    table = pages.PageTable("<b>", ["a", "b"], [["<script>", "1 & 2"]], "a note")
+    return pages.Page("a < b", "of", [("iteration", "1 s")], {"</script>": timeline}, [table], ["noted"], editable=True)
+
+
+def test_names_are_escaped_and_nothing_is_fetched(page):
+    text = pages.html(page)
+    assert "<title>a &lt; b</title>" in text
+    assert '<th scope="row">&lt;script&gt;</th><td>1 &amp; 2</td>' in text
+    assert text.count("</script>") == text.count("<script")
+    assert "default-src 'none'" in text
+    assert not re.search(r"""<[a-z]+ [^>]*(src|href)\s*=|url\(|https?://|@import|fetch\(""", text)
+
+
+def test_the_same_page_is_the_same_bytes(page, tmp_path):
+    pages.write(page, tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == pages.html(page)
+
+
+def test_a_page_without_a_chart_has_no_program():
+    text = pages.html(pages.Page("tables", tables=[pages.PageTable("t", [], [["a", "b"]])]))
+    assert "</table>" in text
+    assert "<script>" not in text
+
+
+@pytest.mark.parametrize("name", ["page.png", "page", "page.html.gz"])
+def test_another_suffix_is_refused(page, tmp_path, name):
+    with pytest.raises(InputError, match=r"a file name ending in \.html or \.htm was expected"):
+        pages.write(page, tmp_path / name)
+    assert not list(tmp_path.iterdir())
