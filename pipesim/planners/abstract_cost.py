@@ -1,5 +1,6 @@
 """The cost that searching planners minimise by default: the time of the abstract pipeline under PE."""
 
+import inspect
 from collections.abc import Callable
 
 from pipesim.analysis.channels import execute, pipeline_of
@@ -9,6 +10,17 @@ from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
 
 Cost = Callable[[Plan], float]
+CostBelow = Callable[[Plan, float], float]
+
+
+def with_limit(cost: Cost) -> CostBelow:
+    """The cost of a plan, or anything above the limit where it is more.
+
+    A function that can stop there declares a parameter `below`; any other computes the cost to the end.
+    """
+    if "below" in inspect.signature(cost).parameters:
+        return lambda plan, limit: cost(plan, below=limit)  # type: ignore[call-arg]
+    return lambda plan, _: cost(plan)
 
 
 def abstract_cost(costs: Costs, cluster: Cluster, evaluations: int) -> Cost:

@@ -2,14 +2,16 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
 from pipesim.analysis import metrics
 from pipesim.analysis.joint_samples import draw_of
-from pipesim.base import lookup
+from pipesim.base import lookup, units
 from pipesim.base.arrays import Floats
 from pipesim.base.checks import check_one_of
 from pipesim.base.errors import InputError
@@ -21,6 +23,7 @@ from pipesim.core.limits import HostMemory
 from pipesim.core.members import SchedulerInfo, info_of
 from pipesim.core.plan import Plan
 from pipesim.core.program import Program
+from pipesim.core.schedule import Schedule
 from pipesim.engines import ENGINES
 from pipesim.lowering import Setup, lower, redraw
 from pipesim.schedulers import SCHEDULERS
@@ -104,25 +107,62 @@ def prices(  # noqa: PLR0917 - what prices depend on
 
 
 def _of_units(price: Price, blocks: Blocks) -> Price:
+    if "below" in inspect.signature(price).parameters:
+        return lambda plan, below=inf: price(blocks.expanded(plan), below=below)  # type: ignore[misc, call-arg]
     return lambda plan: price(blocks.expanded(plan))
 
 
-def simulated_seconds(
-    costs: Costs, cluster: Cluster, plan: Plan, schedules: Sequence[str] = SCHEDULES, host_memory: HostMemory = None
+def simulated_seconds(  # noqa: PLR0917 - what prices depend on
+    costs: Costs,
+    cluster: Cluster,
+    plan: Plan,
+    schedules: Sequence[str] = SCHEDULES,
+    host_memory: HostMemory = None,
+    below: float = inf,
 ) -> float:
-    """Seconds of an iteration on the contended network (fair sharing), with the best of these schedules."""
-    return _best_order(costs, cluster, plan, schedules, host_memory)[0]
+    """Seconds of an iteration on the contended network (fair sharing), with the best of these schedules.
+
+    Infinite where they are more than `below`: a run is given up as soon as that is known.
+    """
+    least = inf
+    for setup in _orders_of(costs, cluster, plan, schedules, host_memory):
+        least = min(least, _run_by(lower(setup), min(below, least)))
+    return least
+
+
+def _orders_of(
+    costs: Costs, cluster: Cluster, plan: Plan, schedules: Sequence[str], host_memory: HostMemory
+) -> Iterator[Setup]:
+    """The plan with each of these schedules that orders its replicas; each order once."""
+    limits.check_tasks(host_memory, plan)
+    known = (lookup.resolve(name, SCHEDULERS, "scheduler") for name in schedules)
+    fitting = (one for one in known if plan.replicas in info_of(one, SchedulerInfo).replicas)
+    seen = list[Schedule]()
+    for scheduler in fitting:
+        schedule = scheduler(plan, costs, cluster)
+        if schedule not in seen:
+            seen.append(schedule)
+            yield Setup(plan, schedule, costs, cluster)
 
 
 def _best_order(
     costs: Costs, cluster: Cluster, plan: Plan, schedules: Sequence[str], host_memory: HostMemory
 ) -> tuple[float, int, Setup]:
     """The seconds of the best of these schedules, its number, and the plan with it."""
-    limits.check_tasks(host_memory, plan)
-    known = (lookup.resolve(name, SCHEDULERS, "scheduler") for name in schedules)
-    fitting = (one for one in known if plan.replicas in info_of(one, SchedulerInfo).replicas)
-    made = (Setup(plan, scheduler(plan, costs, cluster), costs, cluster) for scheduler in fitting)
+    made = _orders_of(costs, cluster, plan, schedules, host_memory)
     return min((_run(lower(setup)), number, setup) for number, setup in enumerate(made))
+
+
+def _run_by(program: Program, below: float) -> float:
+    """Seconds of an iteration; infinite where they are more than `below`."""
+    if below == inf:
+        return _run(program)
+    end_by: Callable[[Program, int], int | None] = lookup.function_named(
+        "pipesim.engines.compiled:end_by", ENGINES, "engine"
+    )
+    end = end_by(program, math.ceil(below * units.NS_PER_S) + 1)  # rounding must not refuse what takes just so long
+    seconds = inf if end is None else units.to_s(end)
+    return seconds if seconds <= below else inf
 
 
 def _run(program: Program) -> float:
@@ -144,10 +184,10 @@ def drawn_seconds(
     return OBJECTIVES[objective.name](np.array(seconds))
 
 
-def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan) -> float:
+def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan, below: float = inf) -> float:
     """As `simulated_seconds` with two schedules; very many microbatches are extrapolated linearly."""
     if plan.microbatches <= 2 * FEW:
-        return simulated_seconds(costs, cluster, plan, SCHEDULES[:2])
+        return simulated_seconds(costs, cluster, plan, SCHEDULES[:2], below=below)
     short, longer = (
         simulated_seconds(costs, cluster, replace(plan, microbatches=count), SCHEDULES[:2]) for count in (FEW, 2 * FEW)
     )

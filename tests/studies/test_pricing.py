@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from pipesim.analysis import metrics
 from pipesim.base import lookup
 from pipesim.base.errors import InputError
 from pipesim.core.costs import costs_of
+from pipesim.core.granularity import Blocks
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.trace import Trace
 from pipesim.engines import event
@@ -60,6 +62,16 @@ def test_an_estimate_is_exact_up_to_twice_the_few_and_extrapolated_beyond():
     many = replace(PLAN, microbatches=10 * pricing.FEW)
     exact = pricing.simulated_seconds(COSTS, CLUSTER, many, pricing.SCHEDULES[:2])
     assert pricing.estimated_seconds(COSTS, CLUSTER, many) == pytest.approx(exact, rel=1e-9)
+
+
+def test_a_price_is_infinite_where_it_is_more_than_the_limit_and_unchanged_elsewhere():
+    price = pricing.prices(lambda estimate=None: None, COSTS, CLUSTER)["estimate"]  # noqa: ARG005 - as above
+    blocks = Blocks(COSTS, np.arange(5))
+    of_blocks = pricing.prices(lambda estimate=None: None, COSTS, CLUSTER, blocks=blocks)["estimate"]  # noqa: ARG005 - as above
+    for one in (price, of_blocks):
+        seconds = one(PLAN)
+        assert one(PLAN, below=seconds) == one(PLAN, below=2 * seconds) == seconds
+        assert one(PLAN, below=seconds * (1 - 1e-12)) == one(PLAN, below=0.1 * seconds) == math.inf
 
 
 # --- objectives ------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from pipesim.core.program import Program
 from pipesim.core.rates import Rates
 from pipesim.core.timeline import Timeline, verified_if_asked
 from pipesim.engines.compiled import fixed_order
+from pipesim.engines.compiled.deadlines import latest_ends
 from pipesim.engines.compiled.simulation_state import PER_CHANGE, ProgramArrays, RunTimes, arrays_of
 from pipesim.engines.unfinished import unfinished_tasks
 
@@ -38,9 +39,17 @@ def _times(program: Program, arrays: ProgramArrays) -> RunTimes:
     times: RunTimes = program.sharing_rule.implementation("event_loop")(arrays)
     if times.is_refused:
         raise limits.too_many_changes(PER_CHANGE)
-    if (times.end < 0).any():
+    if not times.is_late and (times.end < 0).any():
         raise DeadlockError(unfinished_tasks(program, times.end.tolist()))
     return times
+
+
+def end_by(program: Program, until: int) -> int | None:
+    """When everything is over; None if that is after `until`, which is mostly known before the end of the run."""
+    arrays = arrays_of(program)
+    times = _times(program, arrays._replace(latest=latest_ends(program, arrays, until)))
+    end = int(times.end.max(initial=0))
+    return None if times.is_late or end > until else end
 
 
 def in_fixed_order(program: Program) -> Timeline | None:

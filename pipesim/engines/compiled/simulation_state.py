@@ -51,6 +51,7 @@ class ProgramArrays(NamedTuple):
     profiles: Profiles
     changes: CapacityChanges  # none, unless the rule is one that changes rates
     most_changes: int  # of rates
+    latest: Ints  # of each task: if it ends later, the run is given up; empty: never
 
 
 class RunTimes(NamedTuple):
@@ -62,6 +63,7 @@ class RunTimes(NamedTuple):
     rate_time: Ints
     rate: Floats
     is_refused: bool  # given up: rates changed more often than `most_changes`
+    is_late: bool  # given up: a task ended after its `latest`
 
 
 def arrays_of(program: Program) -> ProgramArrays:
@@ -85,6 +87,7 @@ def arrays_of(program: Program) -> ProgramArrays:
         profiles_of(program),
         _capacity_changes(program),
         limits.most_changes(PER_CHANGE),
+        np.zeros(0, np.int64),
     )
 
 
@@ -198,4 +201,4 @@ def advance(state: SimulationState) -> bool:
 def without_rates(state: SimulationState) -> RunTimes:
     """The outcome under a rule in which no rate changes while a transfer runs."""
     none = np.empty(0, np.int64)
-    return RunTimes(state.start, state.end, none, none, np.empty(0), False)
+    return RunTimes(state.start, state.end, none, none, np.empty(0), False, False)

@@ -203,12 +203,12 @@ link_manager = FairLinks
 # --- compiled --------------------------------------------------------------------------------------------------------
 
 
-DONE, NEEDS_ROOM, REFUSED = range(3)
+DONE, NEEDS_ROOM, REFUSED, LATE = range(4)
 
 
 @borrowing
 def run(p: ProgramArrays, state: SimulationState, links: Flows, log: RateLog) -> int:
-    """Run the program from this state: to the end, until the log needs room, or to one change more than allowed."""
+    """Run the program from this state: to the end, until the log needs room, one change too many, or a late task."""
     goes_on = True
     while goes_on:
         request(p, state)
@@ -216,6 +216,8 @@ def run(p: ProgramArrays, state: SimulationState, links: Flows, log: RateLog) ->
             task = ended_task(p, state, links, pop(state.heap))
             if task >= 0:
                 end_task(p, state, task)
+                if len(p.latest) > 0 and state.now[0] > p.latest[task]:
+                    return LATE
             request(p, state)
         if links.touched_count[0] > 0:
             if log.length[0] + links.under_way[0] > len(log.task):
@@ -241,7 +243,13 @@ def event_loop(p: ProgramArrays) -> RunTimes:
         result = run(p, state, links, log)
     n = log.length[0]
     return RunTimes(
-        state.start, state.end, log.task[:n].copy(), log.time[:n].copy(), log.rate[:n].copy(), result == REFUSED
+        state.start,
+        state.end,
+        log.task[:n].copy(),
+        log.time[:n].copy(),
+        log.rate[:n].copy(),
+        result == REFUSED,
+        result == LATE,
     )
 
 

@@ -10,6 +10,7 @@ all are simulated; the best few are improved by local moves
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from math import inf
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from pipesim.core.costs import Costs
 from pipesim.core.members import PlannerInfo, ProblemSize, info_of
 from pipesim.core.model import Model
 from pipesim.core.plan import REPLICAS, Plan, Replicas, Stage
-from pipesim.planners.abstract_cost import abstract_cost
+from pipesim.planners.abstract_cost import Cost, CostBelow, abstract_cost, with_limit
 from pipesim.planners.alpa import alpa
 from pipesim.planners.annealing import annealing
 from pipesim.planners.dapple import dapple
@@ -37,7 +38,7 @@ from pipesim.planners.spp.rdo import LITERAL, by_minimum_cuts, given, hierarchic
 from pipesim.planners.spp_plus.contention import contended
 from pipesim.planners.spp_plus.fill_and_drain import solutions
 from pipesim.planners.spp_plus.island_plans import island_plans
-from pipesim.planners.spp_plus.polish import Cost, polished
+from pipesim.planners.spp_plus.polish import polished
 
 FEW = 16  # devices
 EVALUATIONS = ((16, 200), (32, 400))  # on up to so many devices
@@ -83,7 +84,7 @@ def spp_plus(
         evaluations = next((most for devices, most in EVALUATIONS if len(cluster.devices) <= devices), LESS)
     check_at_least("evaluations", evaluations, 1)
     check_at_least("seed", seed, 0)
-    price = estimate or abstract_cost(costs, cluster, evaluations + ANNEALED)
+    price = with_limit(estimate or abstract_cost(costs, cluster, evaluations + ANNEALED))
     ways = REPLICAS if estimate else REPLICAS[:1]
     first = spp(model, cluster, costs, microbatches)
     candidates = [first, *_from_other_planners(model, cluster, costs, microbatches, seed)]
@@ -95,12 +96,16 @@ def spp_plus(
             known.setdefault((plan.stages, plan.replicas), plan)
     floor = partial(schedule_bound, costs=costs, cluster=cluster)
     chosen = _best(list(known.values()), price, floor, evaluations)
-    judge = exact or price
-    least, _, plan = min((judge(plan), n, plan) for n, plan in enumerate([*chosen, first]))
+    least, plan = inf, first
+    judge = with_limit(exact) if exact else price
+    for one in [*chosen, first]:
+        seconds = judge(one, least)
+        if seconds < least:
+            least, plan = seconds, one
     return Plan(model.name, len(model), microbatches, plan.stages, plan.replicas, "spp_plus", least)
 
 
-def _best(candidates: list[Plan], price: Cost, floor: Cost, evaluations: int) -> list[Plan]:
+def _best(candidates: list[Plan], price: CostBelow, floor: Cost, evaluations: int) -> list[Plan]:
     """The best few of these, each improved by local moves as long as there are evaluations.
 
     A plan whose `floor`, which its price is never below, is no less than the price of the best few is not priced.
@@ -108,7 +113,8 @@ def _best(candidates: list[Plan], price: Cost, floor: Cost, evaluations: int) ->
     left, priced, found = evaluations, list[tuple[float, int]](), list[Plan]()
     for n, plan in enumerate(candidates):
         if left and (len(priced) < POLISHED or floor(plan) < priced[-1][0]):
-            priced = sorted([*priced, (price(plan), n)])[:POLISHED]
+            limit = priced[-1][0] if len(priced) == POLISHED else inf
+            priced = sorted([*priced, (price(plan, limit), n)])[:POLISHED]
             left -= 1
     for place, (seconds, n) in enumerate(priced):
         share = left // (len(priced) - place)

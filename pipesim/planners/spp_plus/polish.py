@@ -1,14 +1,13 @@
 """Local moves on a plan: shift a cut, move a replica to a neighbour, merge or split stages, swap two devices."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pipesim.core.plan import Plan, Stage
+from pipesim.planners.abstract_cost import Cost, CostBelow
 
-Cost = Callable[[Plan], float]
 
-
-def polished(plan: Plan, cost: Cost, floor: Cost, evaluations: int, least: float) -> tuple[Plan, float, int]:
+def polished(plan: Plan, cost: CostBelow, floor: Cost, evaluations: int, least: float) -> tuple[Plan, float, int]:
     """Take the first move that helps, repeatedly, until none does or the evaluations are used up.
 
     The cost of a plan is not evaluated where `floor`, which it is never below, is already no less than the best cost.
@@ -28,7 +27,7 @@ def polished(plan: Plan, cost: Cost, floor: Cost, evaluations: int, least: float
             if floor(tried) >= least:
                 continue
             used += 1
-            price = cost(tried)
+            price = cost(tried, least)
             if price < least:
                 plan, least, improved = tried, price, True
                 break

@@ -11,6 +11,7 @@ from helpers.strategies import even_trace
 from pipesim.analysis.channels import execute, pipeline_of
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
+from pipesim.planners.abstract_cost import with_limit
 from pipesim.planners.spp_plus.polish import moves, polished
 from pipesim.studies import loading, setups
 
@@ -45,7 +46,7 @@ def test_polishing_stops_at_its_budget_and_never_makes_worse():
     asked = []
     start, cost = start_and_cost(asked)
     least = cost(start)
-    better, price, used = polished(start, cost, lambda _: 0.0, 7, least)
+    better, price, used = polished(start, with_limit(cost), lambda _: 0.0, 7, least)
     assert len(asked) == 1 + used <= 8
     assert price <= least
     assert price == cost(better)
@@ -57,8 +58,8 @@ def test_what_a_floor_rules_out_is_not_asked_for_and_changes_nothing():
     start, cost = start_and_cost(asked)
     _, exact = start_and_cost(free)
     least = exact(start)
-    best, price, used = polished(start, cost, lambda _: 0.0, 1000, least)
-    same, as_low, fewer = polished(start, cost, exact, 1000, least)
+    best, price, used = polished(start, with_limit(cost), lambda _: 0.0, 1000, least)
+    same, as_low, fewer = polished(start, with_limit(cost), exact, 1000, least)
     assert (same, as_low) == (best, price)
     assert fewer < used
     prices = [least, *map(exact, asked[used:])]
@@ -106,6 +107,21 @@ def test_no_move_leaves_a_plan_as_it_is_and_small_ones_can_be_taken_back(layers,
 def test_polishing_ends_where_no_move_helps():
     asked = []
     start, cost = start_and_cost(asked)
-    best, price, used = polished(start, cost, lambda _: 0.0, 10_000, cost(start))
+    best, price, used = polished(start, with_limit(cost), lambda _: 0.0, 10_000, cost(start))
     assert used < 10_000
     assert all(cost(replace(best, stages=stages)) >= price for stages in moves(best.stages))
+
+
+def test_a_cost_that_stops_at_a_limit_leads_to_the_same_plan():
+    asked, stopped = [], []
+    start, cost = start_and_cost(asked)
+
+    def stops(plan, below=float("inf")):
+        seconds = cost(plan)
+        stopped.append(seconds > below)
+        return seconds if seconds <= below else float("inf")
+
+    least = cost(start)
+    whole = polished(start, with_limit(cost), lambda _: 0.0, 100, least)
+    assert polished(start, with_limit(stops), lambda _: 0.0, 100, least) == whole
+    assert sum(stopped) > len(stopped) / 2
