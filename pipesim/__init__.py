@@ -29,6 +29,7 @@ module imports only those that stand before it.
                 traced_models trained_parameters setups remedies certified replay performance measured_runs accuracy
                 results framework_layouts job_options jobs measured_table calibration comparison whatif equal_stages
                 rebuilding run_replay run_prediction run_whatif validation store sweep_options sweep
+                tuning_options tuning
     cli
 
 Words:
@@ -110,6 +111,8 @@ if TYPE_CHECKING:
     from pipesim.studies.sweep import load as load_sweep  # noqa: F401 - offered below under this name
     from pipesim.studies.sweep import rows as sweep_rows  # noqa: F401 - offered below under this name
     from pipesim.studies.sweep import run as run_sweep  # noqa: F401 - offered below under this name
+    from pipesim.studies.tuning import TuningResult as TuningResult
+    from pipesim.studies.tuning import tune as tune
     from pipesim.studies.validation import trust_report as trust_report
     from pipesim.studies.validation import validate as validate
 
@@ -137,6 +140,7 @@ _PUBLIC = {
     "Stage": "pipesim.core.plan:Stage",
     "Timeline": "pipesim.core.timeline:Timeline",
     "Trace": "pipesim.core.trace:Trace",
+    "TuningResult": "pipesim.studies.tuning:TuningResult",
     "bound": "pipesim.studies.certified:bound",
     "layout_bound": "pipesim.studies.certified:layout_bound",
     "compare": "pipesim.studies.comparison:compare",
@@ -166,6 +170,7 @@ _PUBLIC = {
     "simulate_jobs": "pipesim.studies.jobs:simulate_jobs",
     "summary": "pipesim.analysis.metrics:summary",
     "sweep_rows": "pipesim.studies.sweep:rows",
+    "tune": "pipesim.studies.tuning:tune",
     "trust_report": "pipesim.studies.validation:trust_report",
     "validate": "pipesim.studies.validation:validate",
 }

@@ -31,6 +31,7 @@ COMMANDS = {
     "plan": "Split a model over a cluster.",
     "simulate": "Plan, order and simulate one iteration, or many.",
     "layout": "A layout in the arguments of a framework, to and from plans.",
+    "tune": "Search the best layout of a model on a cluster.",
     "compare": "Several planners and schedulers side by side.",
     "whatif": "What would help most: devices, links, layers a little faster.",
     "schedule": "Explore a schedule without a trace.",

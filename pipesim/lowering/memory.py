@@ -13,7 +13,7 @@ from pipesim.core.program import BACKWARD, FORWARD, INPUT, WEIGHT
 from pipesim.core.schedule import RELEASED_BY_INPUT
 from pipesim.lowering.recompute import recomputation_of
 from pipesim.lowering.reductions import shards
-from pipesim.lowering.setup import SHARDINGS, Setup
+from pipesim.lowering.setup import SHARDINGS, Options, Setup
 
 # Bytes of optimizer state per byte of parameters, for Adam: two moments. Parameters of 16 bits have a master copy
 # beside them, and all three are kept in 32 bits.
@@ -21,33 +21,40 @@ OPTIMIZER_STATE = {"fp16": 6.0, "bf16": 6.0}
 OPTIMIZER_STATE_OTHERWISE = 2.0
 
 
-def static_memory(setup: Setup) -> Ints:
-    """Parameters, gradients and optimizer state of all stages on each GPU of a rank, and what the framework holds."""
-    each = [stage_bytes(setup, n) for n in range(len(setup.plan.stages))]
+def static_memory(setup: Setup, copies: int | None = None) -> Ints:
+    """Parameters, gradients and optimizer state of all stages on each GPU of a rank, and what the framework holds.
+
+    `copies`: as if every stage had so many replicas.
+    """
+    each = [stage_bytes(setup, n, copies) for n in range(len(setup.plan.stages))]
     held = [sum(each[n] for n in stages) for stages in setup.plan.chunks]
     return np.rint(np.array(held) + setup.options.reserve + setup.options.workspace).astype(np.int64)
 
 
-def stage_bytes(setup: Setup, stage: int) -> float:
+def stage_bytes(setup: Setup, stage: int, copies: int | None = None) -> float:
     """Bytes of a stage on one GPU, what replicas divide among them divided."""
-    held, trained = byte_factors(setup, stage)
+    held, trained = byte_factors(setup, stage, copies)
     return setup.parameter_bytes(stage) * held - setup.frozen_bytes(stage) * trained
 
 
-def byte_factors(setup: Setup, stage: int) -> tuple[float, float]:
+def byte_factors(setup: Setup, stage: int, copies: int | None = None) -> tuple[float, float]:
     """Bytes held per byte of trained parameters, and those of them that frozen parameters do not have."""
-    options, parts = setup.options, shards(setup, stage)
+    return byte_factors_of(setup.options, setup.costs.model.precision, shards(setup, stage, copies))
+
+
+def byte_factors_of(options: Options, precision: str, parts: int) -> tuple[float, float]:
+    """As `byte_factors`, where so many GPUs divide what is sharded."""
     gradients = 1.0 if options.gradient_bytes is None else options.gradient_bytes
-    state = state_factor(setup.costs.model.precision, options.optimizer_state) - 2
+    state = state_factor(precision, options.optimizer_state) - 2
     level = SHARDINGS.index(options.sharding)
     own, trained = (1.0 / parts if level >= 3 else 1.0), (gradients / parts if level >= 2 else gradients)
     return own + trained + state / parts, trained + state / parts
 
 
-def step_bytes(setup: Setup, stage: int) -> int:
+def step_bytes(setup: Setup, stage: int, copies: int | None = None) -> int:
     """Bytes that the optimizer's step of a stage makes on one GPU, and frees when it has ended."""
     trained = setup.parameter_bytes(stage) - setup.frozen_bytes(stage)
-    return round(trained * setup.options.step_bytes / shards(setup, stage))
+    return round(trained * setup.options.step_bytes / shards(setup, stage, copies))
 
 
 def state_factor(precision: str, optimizer_state: float | None = None) -> float:
@@ -75,11 +82,14 @@ def action_memory(setup: Setup, slot: Ints) -> tuple[Ints, Ints]:
     )
 
 
-def peak_memory(setup: Setup) -> Ints:
-    """The peak bytes of each rank: what `analysis.metrics.peak_memory` finds on its timeline, which this needs not."""
-    each = [step_bytes(setup, n) for n in range(len(setup.plan.stages))]
+def peak_memory(setup: Setup, copies: int | None = None) -> Ints:
+    """The peak bytes of each rank: what `analysis.metrics.peak_memory` finds on its timeline, which this needs not.
+
+    `copies`: as if every stage had so many replicas, of which the setup has one.
+    """
+    each = [step_bytes(setup, n, copies) for n in range(len(setup.plan.stages))]
     steps = [sum(each[n] for n in stages) for stages in setup.plan.chunks]
-    return static_memory(setup) + np.maximum(most_kept(setup), np.array(steps, np.int64))
+    return static_memory(setup, copies) + np.maximum(most_kept(setup), np.array(steps, np.int64))
 
 
 def most_kept(setup: Setup) -> Ints:

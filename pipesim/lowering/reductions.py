@@ -77,11 +77,11 @@ def exchange_of(setup: Setup, stage: int) -> Exchange:
     return Exchange(stage, groups, trained * factor, gathered, shards(setup, stage))
 
 
-def shards(setup: Setup, stage: int) -> int:
-    """Over how many GPUs the optimizer's state and step of a stage are divided."""
+def shards(setup: Setup, stage: int, replicas: int | None = None) -> int:
+    """Over how many GPUs the optimizer's state and step of a stage are divided; of so many replicas, if given."""
     if setup.options.sharding == "none":
         return 1
-    copies = len(setup.plan.stages[stage].devices) * setup.plan.context
+    copies = (replicas or len(setup.plan.stages[stage].devices)) * setup.plan.context
     size = min(setup.options.sharding_size or copies, copies)
     if copies % size:
         raise InputError(

@@ -27,7 +27,7 @@ from pipesim.core.limits import HostMemory
 from pipesim.core.members import PlannerInfo, ProblemSize, Refit, info_of
 from pipesim.core.plan import Plan
 from pipesim.core.scenario import CALM, Scenario
-from pipesim.core.teams import SINGLE, as_devices, teams_of
+from pipesim.core.teams import SINGLE, Widths, as_devices, teams_of
 from pipesim.core.trace import Trace
 from pipesim.lowering import Options, Setup
 from pipesim.planners import PLANNERS
@@ -171,11 +171,15 @@ def _gradient_bytes(simulation: Simulation, trace: Trace) -> float | None:
 
 def _workspace(simulation: Simulation, trace: Trace) -> float:
     """Bytes that Transformer Engine takes, where the framework uses it and the model is known; 0 otherwise."""
-    build = builder(trace, widths_of(simulation, trace)) if simulation.framework == "megatron" else None
-    if build is None:
+    if simulation.framework != "megatron":
         return 0.0
-    samples = simulation.microbatch_size or trace.microbatch_size
-    return float(transformer_engine_bytes(build(samples), widths_of(simulation, trace)))
+    return _engine_bytes(trace, widths_of(simulation, trace), simulation.microbatch_size or trace.microbatch_size)
+
+
+@functools.lru_cache(maxsize=64)  # of a search, a sweep: many layouts of few models
+def _engine_bytes(trace: Trace, widths: Widths, samples: int) -> float:
+    build = builder(trace, widths)
+    return 0.0 if build is None else float(transformer_engine_bytes(build(samples), widths))
 
 
 def _step_bytes(simulation: Simulation, trace: Trace, gradients: float | None) -> float:

@@ -4,6 +4,7 @@
     memory        bytes in use on each device           link_load     how busy each medium is
     comparison    iteration times, side by side         cluster       a topology, and its bandwidths
     layers        seconds and bytes of a trace's layers
+    front         layouts by time and memory
     run_map       what each rank of a recorded run computed in each step
     chart         rows of a sweep: lines, scaling curves, bars, heat maps, boxes, distributions, small multiples
 
@@ -14,6 +15,7 @@ from pipesim.display.figures.chart import Chart
 from pipesim.display.figures.chart_figure import chart
 from pipesim.display.figures.cluster_map import cluster
 from pipesim.display.figures.comparison_chart import comparison
+from pipesim.display.figures.front_chart import front
 from pipesim.display.figures.gains_chart import gains
 from pipesim.display.figures.gantt_chart import gantt, gantt_grid
 from pipesim.display.figures.layer_bars import layers
@@ -30,6 +32,7 @@ __all__ = [
     "check_path",
     "cluster",
     "comparison",
+    "front",
     "gains",
     "gantt",
     "gantt_grid",

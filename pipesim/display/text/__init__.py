@@ -10,6 +10,7 @@
     imported_run                       a simulated program from elsewhere
     statistics                         many iterations with varying times
     comparison, gaps, nearest_bound    planners and schedulers side by side, and beside certified bounds
+    tuning                             the best layouts, and what became of the others
     gains, run_changes                 what faster hardware would save; what would change recorded steps
     jobs                               several jobs on one cluster
     ledger                             what an iteration consists of, by cause
@@ -58,6 +59,7 @@ from pipesim.display.text.sweep_text import sweep_points, sweep_rows, sweep_stat
 from pipesim.display.text.terminal import PLAIN, Terminal
 from pipesim.display.text.trace_diff_text import difference
 from pipesim.display.text.trace_text import trace, trace_notes
+from pipesim.display.text.tuning_text import tuning
 from pipesim.display.text.validation_text import measured_interval, own_report, trust_page, trust_report
 
 __all__ = [
@@ -124,6 +126,7 @@ __all__ = [
     "training_layout",
     "trust_page",
     "trust_report",
+    "tuning",
 ]
 
 _NOW = {

@@ -217,6 +217,19 @@ class Store:
         """Which of these keys have a result with all these metrics."""
         return {key for key, measured in self._measured(keys).items() if measured >= set(metrics)}
 
+    def prepare(self, metrics: Sequence[str]) -> None:
+        """Make room for metrics of results that belong to no experiment."""
+        with self._db.writing():
+            self._need_columns("results", metrics)
+
+    def values_of(self, keys: Sequence[bytes], metrics: Sequence[str]) -> dict[bytes, list[Any]]:
+        """These metrics of the results of these keys; of those without an error that agree with their digests."""
+        return {
+            row["key"]: [row[name] for name in metrics]
+            for row in self._whole(keys)
+            if row["error"] is None and row[DIGEST] == row_digest(row) and set(metrics) <= {*row["measured"].split()}
+        }
+
     def _measured(self, keys: Sequence[bytes]) -> dict[bytes, frozenset[str]]:
         found: dict[bytes, frozenset[str]] = {}
         for start in range(0, len(keys), _MOST_VARIABLES):

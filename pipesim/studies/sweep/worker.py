@@ -119,13 +119,14 @@ class Worker:
         return replace(point, **found, **of_all)
 
     def _setup(self, point: Simulation, known: Simulation) -> Setup:
-        cluster, trace, costs = self._inputs(point)
+        cluster, trace, costs = self.inputs(point)
         unplanned = replace(with_defaults(point), **_unplanned(point))
         plan = known.plan if isinstance(known.plan, Plan) else self._plan(unplanned)
         options, scenario = setups.options_of(known, trace), setups.scenario_of(known, cluster)
         return setups.assembled(known, plan, costs, cluster, options, scenario)
 
-    def _inputs(self, point: Simulation) -> tuple[Cluster, Trace, Costs]:
+    def inputs(self, point: Simulation) -> tuple[Cluster, Trace, Costs]:
+        """Cluster, trace and costs of a point, which are kept."""
         kind_of = (point.trace, point.architecture) if point.device is None else (None, None)
         cluster = self._cluster(point.cluster, point.device, kind_of)
         chosen = _RECORDED if self._is_recorded(point) else _COMPUTED
@@ -159,7 +160,7 @@ class Worker:
         return setups.costs_in(replace(reduced, scaling=scaling, weight_share=weight_share), self._trace(reduced))
 
     def _make_plan(self, point: Simulation) -> Plan:
-        cluster, _, costs = self._inputs(point)
+        cluster, _, costs = self.inputs(point)
         limits.check_microbatches(self.config.host_memory, point.microbatches)
         return setups.plan_of(replace(point, host_memory=self.config.host_memory), costs, cluster)
 

@@ -73,9 +73,9 @@ def first_done(waiting: Iterable[Answer], seconds: float) -> set[Answer]:
 
 
 @contextmanager
-def here(order: WorkerConfig) -> Iterator[Crew]:
-    """This process alone."""
-    workshop = Worker(order)
+def here(order: WorkerConfig, worker: Worker | None = None) -> Iterator[Crew]:
+    """This process alone, with a worker that has been used before, if one is given."""
+    workshop = worker or Worker(order)
 
     def submit(chunk: Chunk) -> Answer:
         done: Answer = Future()

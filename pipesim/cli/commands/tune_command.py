@@ -1,0 +1,78 @@
+"""pipesim tune."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from pipesim.base.errors import within
+from pipesim.base.settings import setting
+from pipesim.cli import options, setting_options
+from pipesim.studies.simulation import Simulation
+from pipesim.studies.tuning_options import TuningOptions, prices_of
+
+if TYPE_CHECKING:
+    from pipesim.studies.tuning import TuningResult
+
+# What is searched in another way, or given by the search.
+_NOT_TAKEN = ("planner", "plan", "objective", "fit", "microbatches", "recompute_blocks")
+
+
+@dataclass(frozen=True, slots=True)
+class TuningOutput:
+    """What is shown of a search."""
+
+    top: int = setting(10, int, "Rows of the table.")
+    plot_file: str | None = setting(
+        None, str, "Draw time and memory of layouts, with the Pareto front; implies --front.", flag="--plot",
+        is_file=True,
+    )  # fmt: skip
+
+
+@click.command(cls=setting_options.GroupedCommand)
+@options.simulation(without=_NOT_TAKEN)
+@setting_options.options(TuningOptions, "search")
+@setting_options.options(TuningOutput, "shown")
+@options.as_json
+def tune(simulation: Simulation, search: TuningOptions, shown: TuningOutput, as_json: bool) -> None:
+    """Search the best layout of a model on a cluster.
+
+    Searched are tensor, pipeline and data widths, sequence parallelism, chunks, the size of microbatches, the schedule,
+    recomputation, sharding and the cuts between layers; an option that is given is kept. Bounds and memory leave
+    layouts out, the simulation with shared links decides between the others.
+
+    \b
+    Examples:
+      pipesim tune llama3-70b 'hgx_h100(8)' --global-batch 1024 --sequence 8192 --framework megatron
+      pipesim tune bert-large 'servers(2, 4, intra="25GB/s", inter="10Gb/s")' --global-batch 256 --plot front.png
+      pipesim tune llama3-8b 'hgx_h100(2)' --gbs 256 --tp 2 --within 'microbatch_size <= 2' --store results.sqlite -j 2
+    """
+    from pipesim.display import text
+    from pipesim.studies import tuning
+
+    options.check_outputs(pictures=[shown.plot_file])
+    with within("--price"):
+        search = replace(search, price=prices_of(search.price), front=search.front or shown.plot_file is not None)
+    given = setting_options.given_names()
+    with options.bar(search.budget, "tuning", quiet=as_json) as step:
+        done = [0]
+
+        def watch(simulated: int, _: int) -> None:
+            step(simulated - done[0])
+            done[0] = simulated
+
+        found = tuning.tuned(simulation, given, search, watch)
+    if as_json:
+        options.echo_json(found.as_data())
+    else:
+        click.echo(f"{text.origin(found.origin, found.notes)}\n")
+        click.echo(text.tuning(found.as_data(), found.best.command, shown.top))
+    if shown.plot_file:
+        _draw(found, shown.plot_file, quiet=as_json)
+
+
+def _draw(found: "TuningResult", path: str, *, quiet: bool) -> None:
+    from pipesim.display import figures
+
+    figures.front(found.as_data()["rows"], path)
+    options.wrote(path, "time and memory", quiet=quiet)

@@ -1,0 +1,52 @@
+"""Layouts by time and memory: all that were simulated, and those than which none is both faster and smaller."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipesim.base.errors import InputError
+from pipesim.display.figures import paper
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FRONT, _OTHERS = "#0072B2", "#BBBBBB"
+_NAMED = 8  # layouts on the front with their names
+
+
+def front(rows: Sequence[Mapping[str, Any]], path: Path | str | None = None) -> "Figure":
+    """Iteration time over memory of the fullest GPU, of rows as a search for the best layout has them."""
+    if not rows:
+        raise InputError("no layouts found; at least one was expected")
+    return paper.drawn(path, lambda: _front(rows))
+
+
+def _front(rows: Sequence[Mapping[str, Any]]) -> "Figure":
+    figure = paper.sheet(paper.WIDTH * 0.75, 3.2)
+    axes = figure.subplots()
+    best = sorted((row for row in rows if row["on_front"]), key=lambda row: row["peak_memory_bytes"])
+    others = [row for row in rows if not row["on_front"]]
+    axes.scatter(*_places(others), s=12, color=_OTHERS, label="simulated")
+    axes.step(*_places(best), where="post", color=_FRONT, linewidth=0.9)
+    axes.scatter(*_places(best), s=18, color=_FRONT, label="none is faster and smaller", zorder=3)
+    for row in best[:_NAMED]:
+        at = row["peak_memory_bytes"] / 2**30, row["iteration_time_s"]
+        axes.annotate(_named(row), at, xytext=(4, 4), textcoords="offset points", fontsize=6)
+    axes.set_xlabel("memory of the fullest GPU (GiB)")
+    axes.set_ylabel("iteration time (s)")
+    axes.margins(x=0.15, y=0.12)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=7)
+    paper.settle(figure)
+    return figure
+
+
+def _places(rows: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
+    return [row["peak_memory_bytes"] / 2**30 for row in rows], [row["iteration_time_s"] for row in rows]
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    sizes = f"TP {row['tensor']}, PP {row['pipeline']}, DP {row['data']}"
+    chunks = f", VPP {row['interleave']}" if row["interleave"] > 1 else ""
+    again = "" if row["recompute"] == "none" else f", {row['recompute']}"
+    return f"{sizes}{chunks}{again}"

@@ -1,0 +1,336 @@
+"""What is known of a layout before it is simulated: cuts, a lower bound, an estimate, and whether it fits in memory.
+
+Cluster, traces and costs are those of a sweep's worker, which keeps them: the times of a model are computed once for
+each tensor width and size of microbatches.
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from pipesim.base.arrays import Floats, Ints
+from pipesim.base.errors import InputError, PipesimError
+from pipesim.core.cluster import Cluster
+from pipesim.core.granularity import BLOCK
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.teams import Team, teams_of
+from pipesim.lowering import Options, Setup
+from pipesim.lowering.memory import byte_factors_of, peak_memory
+from pipesim.lowering.setup import GRANULARITIES, RECOMPUTES
+from pipesim.studies import setups
+from pipesim.studies.ordering import ordered_with
+from pipesim.studies.simulation import MODEL, Simulation
+from pipesim.studies.sweep.worker import Worker
+from pipesim.studies.tuning.pipeline_bounds import Stages, balanced, in_flight
+from pipesim.studies.tuning.space import BALANCED, SPLITTING, WAVES, LayoutChoice, Room
+from pipesim.studies.tuning.width_inputs import WidthInputs
+
+_ENOUGH = 4  # times the ranks: schedules keep as much with so many microbatches as with any greater number
+_WIDTHS = (1, 2, 4, 8)  # of teams, where a model is computed
+_RECOMPUTING: dict[tuple[str, str], Options] = {
+    (how, of): Options(recompute=how, granularity=of) for how in RECOMPUTES for of in GRANULARITIES
+}
+_WAIT = ("blocking", "paired", "sequential")  # transfers that hold devices
+
+
+class Priced(NamedTuple):
+    """A layout with what is known of it before it is simulated."""
+
+    candidate: LayoutChoice
+    blocks: tuple[int, ...] | None  # of each stage, where cuts are not even
+    bound: float  # seconds
+    estimate: float
+
+
+class Pricing:
+    """Prices layouts of one simulation."""
+
+    def __init__(self, simulation: Simulation, worker: Worker, global_batch: int) -> None:
+        self.simulation, self.global_batch, self._worker = simulation, global_batch, worker
+        self._inputs = functools.lru_cache(None)(self._make_inputs)
+        self._options = functools.lru_cache(None)(self._make_options)
+        self._order = functools.lru_cache(None)(self._make_order)
+        self._memory = functools.lru_cache(None)(self._make_memory)
+        self._even = functools.lru_cache(None)(self._make_even)
+        self._unlimited = functools.lru_cache(None)(self._make_unlimited)
+        self._stages = functools.lru_cache(None)(self._make_stages)
+        self._peak = functools.lru_cache(None)(self._make_peak)
+
+    def point(self, one: LayoutChoice, blocks: tuple[int, ...] | None = None) -> Simulation:
+        """The simulation of a layout."""
+        return replace(
+            self.simulation,
+            tensor=one.tensor,
+            pipeline=one.pipeline,
+            data=one.data,
+            interleave=None if one.interleave == 1 else one.interleave,
+            microbatch_size=one.microbatch_size,
+            global_batch=self.global_batch,
+            recompute=one.recompute,
+            sharding=one.sharding,
+            scheduler=one.scheduler,
+            sequence_parallel=one.sequence_parallel or None,
+            planner="megatron" if blocks is None else f"megatron(blocks={blocks})",
+            fit=False,
+        )
+
+    def room(self, given: frozenset[str]) -> Room:
+        """What the sizes of layouts depend on."""
+        chosen = self.simulation
+        first = replace(chosen, microbatch_size=chosen.microbatch_size if "microbatch_size" in given else None)
+        cluster, trace, costs = self._worker.inputs(first)
+        computed = trace.command.startswith(MODEL)
+        widths = sorted({each.tensor for each in trace.widths})
+        if computed or chosen.scale_widths:
+            widths = list(_WIDTHS)
+        if "tensor" in given and chosen.tensor:
+            widths = [chosen.tensor]
+        teams = {width: n for width in widths if (n := _team_count(cluster, width))}
+        if not teams:
+            raise InputError(f"tensor = {widths[0]} found; cluster {cluster.name!r} has no team of so many GPUs")
+        blocks = setups.blocks_in(chosen, costs)
+        units = costs.model if blocks is None else blocks.costs.model
+        count = sum(layer.kind == BLOCK for layer in units.layers) or len(units)
+        sizes = () if computed else tuple(sorted({int(n) for n in trace.layers["microbatch_size"]}))
+        return Room(teams, count, sizes, self.global_batch, computed)
+
+    def inputs(self, one: LayoutChoice) -> WidthInputs:
+        """Cluster, trace and costs of a layout."""
+        return self._inputs(one.tensor, one.microbatch_size, one.sequence_parallel)
+
+    def options(self, one: LayoutChoice) -> Options:
+        """The options of a layout."""
+        key = (one.tensor, 1, 1, 1, one.microbatch_size, one.recompute, one.sharding, one.scheduler, "")
+        return self._options(LayoutChoice(*key, one.sequence_parallel))
+
+    def priced(self, one: LayoutChoice) -> Priced | None:
+        """Cuts, bound and estimate; None if its balanced cuts are the even ones, or there are none that fit."""
+        bounds, blocks = self._cut(one)
+        if bounds is None:
+            return None
+        kinds = self.pipelines(one)
+        microbatches = one.microbatches(self.global_batch)
+        name = one.scheduler.partition("(")[0]
+        how = {"splits": name in SPLITTING, "anywhere": name in WAVES}
+        key = replace(one, data=1, sharding="", cuts="")
+        stages = [self._stages(key, bounds, each) for each in kinds]
+        bound = max(each.bound(microbatches, **how) for each in stages)
+        return Priced(one, blocks, bound, bound + self._exchanges(one, stages[0], bounds))
+
+    def pipelines(self, one: LayoutChoice) -> tuple[tuple[str, ...], ...]:
+        """The kinds of device of each rank, of pipelines that differ in them."""
+        order = self._order(one.tensor)
+        kinds, d = [kind for _, kind in order], one.data
+        if len(set(kinds)) == 1:
+            return ((kinds[0],) * one.pipeline,)
+        ranks = range(one.pipeline)
+        return tuple(dict.fromkeys(tuple(kinds[n * d + k] for n in ranks) for k in range(d)))
+
+    def fits(self, priced: Priced) -> bool:
+        """Whether every device of one pipeline of each sort holds what it must."""
+        return self._may_fit(priced) and all((peak <= memory).all() for peak, memory in self._peaks(priced))
+
+    def peak(self, priced: Priced) -> float:
+        """The most bytes on a device of one pipeline of each sort."""
+        return max((float(peak.max()) for peak, _ in self._peaks(priced)), default=0.0)
+
+    def kinds(self, one: LayoutChoice) -> Counter[str]:
+        """How many GPUs of each kind a layout uses."""
+        used = self._order(one.tensor)[: one.pipeline * one.data]
+        return Counter(kind for team, kind in used for _ in team)
+
+    def _peaks(self, priced: Priced) -> Iterator[tuple[Ints, Floats]]:
+        """Peaks and memory of the devices of one pipeline of each sort; of none where the schedule refuses them."""
+        one = priced.candidate
+        order, cluster, ranks = self._order(one.tensor), self.inputs(one).cluster, range(one.pipeline)
+        seen = set()
+        for k in range(one.data):
+            places = [order[n * one.data + k] for n in ranks]
+            kinds = tuple(kind for _, kind in places)
+            if kinds in seen:
+                continue
+            seen.add(kinds)
+            found = self._peak(one, tuple(team[0] for team, _ in places))
+            if found is not None:
+                memory = [cluster.device(name).memory or np.inf for name in found[0]]
+                yield found[1], np.array(memory, np.float64)
+
+    # --- what is kept ------------------------------------------------------------------------------------------------
+
+    def _make_inputs(self, tensor: int, samples: int, divided: bool) -> WidthInputs:  # noqa: FBT001 - a key
+        point = self.point(LayoutChoice(tensor, 1, 1, 1, samples, "none", "none", "one_f_one_b", "", divided))
+        cluster, trace, costs = self._worker.inputs(point)
+        return WidthInputs.of(cluster, trace, costs, setups.blocks_in(point, costs))
+
+    def _make_options(self, one: LayoutChoice) -> Options:
+        return setups.options_of(self.point(one), self.inputs(one).trace)
+
+    def _make_order(self, tensor: int) -> list[tuple[Team, str]]:
+        """Teams node by node, as planner megatron numbers them, and their kinds."""
+        cluster = self._inputs_of_any(tensor).cluster
+        nodes: dict[str, list[tuple[Team, str]]] = {}
+        for team in teams_of(cluster, tensor):
+            first = cluster.device(team[0])
+            nodes.setdefault(first.node, []).append((team, first.kind))
+        return [team for each in nodes.values() for team in each]
+
+    def _inputs_of_any(self, tensor: int) -> WidthInputs:
+        samples = self.simulation.microbatch_size or self._smallest
+        return self._inputs(tensor, samples, False)
+
+    @functools.cached_property
+    def _smallest(self) -> int:
+        return min(self.room(frozenset()).sizes, default=1)
+
+    def _cut(self, one: LayoutChoice) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        """The layers where stages begin and end, and the blocks of each where cuts are not even."""
+        even = self._even(replace(one, data=1, recompute="", sharding="", scheduler="", cuts=""))
+        if one.cuts != BALANCED:
+            return even, None
+        cut = self._balanced(one, self.pipelines(one)[0])
+        if cut is None or cut == even:
+            return None, None
+        inputs = self.inputs(one)
+        counts = inputs.counts[np.searchsorted(inputs.cuts, cut)]
+        return cut, tuple(np.diff(counts).tolist())
+
+    def _make_even(self, one: LayoutChoice) -> tuple[int, ...]:
+        return tuple(self.inputs(one).even(one.stages))
+
+    def _balanced(self, one: LayoutChoice, kinds: tuple[str, ...]) -> tuple[int, ...] | None:
+        """Cuts whose slowest stage is fastest; of those with which all stages fit in memory, where there are any."""
+        free = self._unlimited(replace(one, data=1, sharding="", scheduler="", cuts=""), kinds)
+        inputs, options, p = self.inputs(one), self.options(one), one.pipeline
+        factor = byte_factors_of(options, inputs.costs.model.precision, self._copies(one))[0]
+        keeps = in_flight(one.scheduler, p, one.interleave, one.microbatches(self.global_batch)) / one.interleave
+        memory = self._memory(one.tensor)
+        room = [
+            (memory[kind] - options.reserve - options.workspace) / one.interleave if memory[kind] else np.inf
+            for kind in kinds
+        ]
+        seconds, held = self._before_cuts(one, kinds, factor, keeps)
+        if free is None or all(
+            held[n % p][b] - held[n % p][a] <= room[n % p] for n, (a, b) in enumerate(pairwise(free))
+        ):
+            cut = free
+        else:
+            cut = balanced(seconds, held, room, one.stages) or free
+        return None if cut is None else tuple(inputs.cuts[cut].tolist())
+
+    def _make_unlimited(self, one: LayoutChoice, kinds: tuple[str, ...]) -> list[int] | None:
+        seconds, held = self._before_cuts(one, kinds, 0.0, np.zeros(one.pipeline))
+        return balanced(seconds, held, [np.inf] * one.pipeline, one.stages)
+
+    def _before_cuts(
+        self, one: LayoutChoice, kinds: tuple[str, ...], factor: float, keeps: Floats
+    ) -> tuple[list[list[float]], list[list[float]]]:
+        """For each rank, seconds and bytes of what precedes each cut, if it were all on this rank."""
+        inputs = self.inputs(one)
+        rows = {kind: inputs.before(self._recomputing(one), kind)[:, inputs.cuts] for kind in dict.fromkeys(kinds)}
+        both = {kind: (each[0] + each[1]).tolist() for kind, each in rows.items()}
+        pairs = zip(kinds, keeps.tolist(), strict=True)
+        held = [(rows[kind][2] * factor + rows[kind][3] * keep).tolist() for kind, keep in pairs]
+        return [both[kind] for kind in kinds], held
+
+    def _recomputing(self, one: LayoutChoice) -> Options:
+        """Options that differ only where what layers take differs, so that few are kept."""
+        return _RECOMPUTING[one.recompute, self.simulation.granularity]
+
+    def _copies(self, one: LayoutChoice) -> int:
+        """Over how many replicas what is sharded is divided."""
+        return 1 if one.sharding == "none" else min(self.simulation.sharding_size or one.data, one.data)
+
+    def _make_memory(self, tensor: int) -> dict[str, int]:
+        return {device.kind: device.memory for device in self._inputs_of_any(tensor).cluster.devices}
+
+    def _make_stages(self, one: LayoutChoice, bounds: tuple[int, ...], kinds: tuple[str, ...]) -> Stages:
+        inputs, options = self.inputs(one), self._recomputing(one)
+        by_kind = {kind: inputs.before(options, kind) for kind in dict.fromkeys(kinds)}
+        of = [kinds[n % one.pipeline] for n in range(one.stages)]
+        parts = np.array([by_kind[of[n]][:, b] - by_kind[of[n]][:, a] for n, (a, b) in enumerate(pairwise(bounds))]).T
+        return Stages(parts[0], parts[1], parts[2], parts[3], one.pipeline)
+
+    def _may_fit(self, priced: Priced) -> bool:
+        """Whether parameters and what a schedule keeps at the least leave room; quick, and never wrong where not."""
+        one, options = priced.candidate, self.options(priced.candidate)
+        inputs, p = self.inputs(one), one.pipeline
+        bounds = self._cut(one)[0]
+        if bounds is None or one.scheduler.partition("(")[0] in WAVES:
+            return True
+        factor, frozen = byte_factors_of(options, inputs.costs.model.precision, self._copies(one))
+        factor -= frozen if inputs.costs.model.is_partly_frozen else 0.0
+        keeps = in_flight(one.scheduler.partition("(")[0], p, one.interleave, one.microbatches(self.global_batch))
+        memory = self._memory(one.tensor)
+        for kinds in self.pipelines(one):
+            stages = self._stages(replace(one, data=1, sharding="", cuts=""), bounds, kinds)
+            least = stages.by_rank(stages.parameters) * factor + stages.least_kept(keeps) + options.reserve
+            room = np.array([memory[kind] or np.inf for kind in kinds])
+            if (least > room + 1).any():
+                return False
+        return True
+
+    def _make_peak(self, one: LayoutChoice, names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints] | None:
+        """Devices of one pipeline, and their peak bytes; None where the schedule refuses the plan."""
+        inputs, options, p = self.inputs(one), self.options(one), one.pipeline
+        bounds = self._cut(one)[0] or ()
+        m = one.microbatches(self.global_batch)
+        least = _ENOUGH * p
+        stages = tuple(Stage(a, b, (names[n % p],)) for n, (a, b) in enumerate(pairwise(bounds)))
+        team_of = {team[0]: team for team, _ in self._order(one.tensor)}
+        plan = Plan(
+            inputs.costs.model.name,
+            len(inputs.costs.model),
+            m if m <= least or one.scheduler.startswith("gpipe") else least + m % p,
+            stages,
+            "whole",
+            teams=tuple(team_of[name] for name in names) if one.tensor > 1 else (),
+        )
+        try:
+            made, schedule = ordered_with(
+                one.scheduler, plan, inputs.costs, inputs.cluster, options, blocks=inputs.blocks
+            )
+        except PipesimError:
+            return None
+        return made.devices, peak_memory(Setup(made, schedule, inputs.costs, inputs.cluster, options), one.data)
+
+    def _exchanges(self, one: LayoutChoice, stages: Stages, bounds: tuple[int, ...]) -> float:
+        """Seconds of messages and of the sum of gradients, with nothing else on their links."""
+        inputs, options = self.inputs(one), self.options(one)
+        order, found = self._order(one.tensor), 0.0
+        if one.pipeline > 1:
+            size = float(inputs.costs.model.cut_bytes[np.array(bounds[1:-1]) - 1].max())
+            hop = size / (one.tensor if options.scatter_sends else 1) / self._rate(one.tensor, 0, one.data)
+            passed = one.stages - 1
+            if options.transfers in _WAIT:
+                passed += one.microbatches(self.global_batch) * one.interleave
+            found += 2 * hop * passed
+        if one.data > 1 and len(order) > 1 and not options.gradient_overlap:
+            gradients = 1.0 if options.gradient_bytes is None else options.gradient_bytes
+            size = float(stages.by_rank(stages.parameters).max()) * (gradients + 1) * (one.data - 1) / one.data
+            found += size / self._rate(one.tensor, 0, one.data - 1)
+        return found
+
+    @functools.cached_property
+    def _rates(self) -> dict[tuple[int, int, int], float]:
+        return {}
+
+    def _rate(self, tensor: int, one: int, other: int) -> float:
+        """Bytes per second between the first members of two teams."""
+        order, key = self._order(tensor), (tensor, one, other)
+        if key not in self._rates:
+            cluster = self._inputs_of_any(tensor).cluster
+            ends = order[one][0][0], order[min(other, len(order) - 1)][0][0]
+            self._rates[key] = cluster.route(*ends).bandwidth
+        return self._rates[key]
+
+
+def _team_count(cluster: Cluster, width: int) -> int:
+    try:
+        return len(teams_of(cluster, width))
+    except InputError:
+        return 0

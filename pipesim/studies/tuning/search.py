@@ -1,0 +1,290 @@
+"""The search for the best layout: bounds and memory leave layouts out, simulations decide between the others.
+
+space ──> cuts, bounds, estimates ──> in the order of estimates: ┬─ bound above the best: left out
+                                                                ├─ does not fit in memory: left out
+                                                                └─ simulated, so many at a time
+
+Layouts are simulated in rounds of the same size, whatever the number of workers, and bounds are compared with the best
+of the rounds before: so the result depends on the space and the budget alone.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pipesim.base.checks import check_at_least
+from pipesim.base.errors import InputError, RefusedError, within
+from pipesim.core import limits
+from pipesim.studies.origins import headline
+from pipesim.studies.simulation import FIELDS, Simulation
+from pipesim.studies.store import Store
+from pipesim.studies.store.records import Result
+from pipesim.studies.sweep import grid, points
+from pipesim.studies.sweep import workers as crews
+from pipesim.studies.sweep.inputs import Inputs
+from pipesim.studies.sweep.worker import Outcome, Worker, WorkerConfig
+from pipesim.studies.sweep.workers import Crew
+from pipesim.studies.tuning.layout_prices import Priced, Pricing
+from pipesim.studies.tuning.space import NAMES, LayoutChoice, Space
+from pipesim.studies.tuning.tuning_results import Counts, TuningResult, TuningRow, value_of, weight_of
+from pipesim.studies.tuning_options import TuningOptions, prices_of
+
+ROUND = 8  # layouts that are simulated before bounds are compared again
+ITERATIONS = 40  # drawn for each layout under the objective p95, where none are given
+METRICS = (
+    "iteration_time_s", "tokens_per_s_per_gpu", "mfu", "bubble_idle_share", "exposed_communication_s",
+    "exposed_all_reduce_s", "peak_memory_bytes", "fits_memory", "devices_in_plan", "global_batch",
+    "throughput_samples_per_s",
+)  # fmt: skip
+REPLAYED = ("replay_p50_s", "replay_p95_s", "replay_mean_s")
+Watch = Callable[[int, int], None]
+"""Called with how many layouts were simulated, and how many may be at most."""
+
+
+@dataclass(slots=True)
+class _SearchState:
+    """What was found so far."""
+
+    rows: list[TuningRow] = field(default_factory=list)
+    tried: int = 0
+    memory: int = 0
+    bound: int = 0
+    left: list[Priced] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    refused: int = 0
+
+    @property
+    def best(self) -> float:
+        """The least value of a layout that fits."""
+        return min((row.value for row in self.rows), default=float("inf"))
+
+
+def tuned(
+    simulation: Simulation, given: frozenset[str], options: TuningOptions, watch: Watch | None = None
+) -> TuningResult:
+    """The best layouts of a simulation, of which these fields are given and all others are searched."""
+    options = replace(options, price=prices_of(options.price))
+    options.check()
+    simulation = _checked(simulation, given, options)
+    simulation, inputs = _with_names(simulation)
+    metrics = METRICS + (REPLAYED if options.objective == "p95" else ())
+    worker = Worker(WorkerConfig(inputs.values, metrics, simulation.engine, simulation.host_memory, simulation.fold))
+    batch = simulation.global_batch or 0
+    search = _Search(simulation, options, Pricing(simulation, worker, batch), worker, inputs, metrics)
+    return search.result(given, watch)
+
+
+def _checked(simulation: Simulation, given: frozenset[str], options: TuningOptions) -> Simulation:
+    """The simulation with what an objective needs; refused where what is searched is given in another way."""
+    if simulation.global_batch is None:
+        raise InputError("global_batch is missing: the samples of an iteration, as in --global-batch 1024")
+    check_at_least("global_batch", simulation.global_batch)
+    for name, instead in (
+        ("plan", "pipesim simulate takes a plan"),
+        ("planner", "the cuts of layers are searched; pipesim compare has planners side by side"),
+        ("recompute_blocks", "recomputation is searched"),
+        ("microbatches", "their number follows from --global-batch and --microbatch-size"),
+    ):
+        if name in given:
+            raise InputError(f"{name} found; {instead}")
+    for name in ("context", "expert"):
+        if (getattr(simulation, name) or 1) > 1:
+            raise InputError(
+                f"{name} = {getattr(simulation, name)} found; tune searches tensor, pipeline and data widths: "
+                f"simulate layouts with {name} widths one by one, from a trace that was recorded at them"
+            )
+    if options.objective == "p95" and simulation.iterations is None:
+        return replace(simulation, iterations=ITERATIONS)
+    return simulation
+
+
+def _with_names(simulation: Simulation) -> tuple[Simulation, Inputs]:
+    """The simulation with names in place of values that were made in Python, and what all names mean."""
+    inputs, names = Inputs(Path("tune")), dict[str, Any]()
+    for name in ("trace", "architecture", "cluster", "lengths", "scenario", "background"):
+        value = getattr(simulation, name)
+        if value is None:
+            continue
+        if isinstance(value, str | Path):
+            names[name] = str(value)
+            inputs.gather(name, str(value))
+        else:
+            names[name] = f"<{name}>"
+            inputs.values[f"{name} <{name}>"] = value
+    return replace(simulation, **names), inputs
+
+
+class _Search:
+    """One search."""
+
+    def __init__(  # noqa: PLR0917 - what a search needs, made in one place
+        self,
+        simulation: Simulation,
+        options: TuningOptions,
+        pricing: Pricing,
+        worker: Worker,
+        inputs: Inputs,
+        metrics: Sequence[str],
+    ) -> None:
+        self._simulation, self._options, self._pricing = simulation, options, pricing
+        self._worker, self._inputs, self._metrics = worker, inputs, tuple(metrics)
+        self._found = _SearchState()
+
+    def result(self, given: frozenset[str], watch: Watch | None) -> TuningResult:
+        """Search, and sort what was found."""
+        room = self._pricing.room(given)
+        space = Space.of(self._simulation, given, fewer=self._options.objective in {"tokens/s/gpu", "cost"})
+        every = self._within(space.candidates(room))
+        priced = sorted((made for one in every if (made := self._pricing.priced(one)) is not None), key=self._place)
+        if not priced:
+            widths = ", ".join(map(str, room.teams))
+            raise InputError(
+                f"no layout found: global_batch = {self._pricing.global_batch}, tensor widths {widths}, "
+                f"{room.blocks} blocks, and what is given beside them, leave none"
+            )
+        with ExitStack() as stack:
+            store = self._store(stack)
+            crew = stack.enter_context(self._crew(len(priced)))
+            self._go(priced, crew, store, watch)
+        return self._sorted(len(priced))
+
+    def _place(self, priced: Priced) -> tuple[Any, ...]:
+        return (self._weight(priced.candidate) * priced.estimate, priced.candidate)
+
+    def _within(self, candidates: Iterable[LayoutChoice]) -> Iterable[LayoutChoice]:
+        if self._options.within is None:
+            return candidates
+        with within("within"):
+            (formula,) = grid.filters(self._options.within, [*NAMES, "gpus"])
+            return [
+                one for one in candidates
+                if formula.value({name: getattr(one, name) for name in (*NAMES, "gpus")})
+            ]  # fmt: skip
+
+    def _go(self, priced: Sequence[Priced], crew: Crew, store: Store | None, watch: Watch | None) -> None:
+        """Simulate what may be better than the best, round by round, until the budget or the space ends."""
+        found, budget, places = self._found, self._options.budget, iter(priced)
+        while found.tried < budget:
+            waiting = self._next(places, min(ROUND, budget - found.tried))
+            if not waiting:
+                return
+            self._simulate(waiting, crew, store)
+            if watch is not None:
+                watch(found.tried, budget)
+        found.left += self._next(places, len(priced))
+
+    def _next(self, places: Iterator[Priced], most: int) -> list[Priced]:
+        """So many of the next layouts, those left out that are beaten or do not fit."""
+        chosen: list[Priced] = []
+        for one in places:
+            if self._is_beaten(one):
+                self._found.bound += 1
+            elif not self._pricing.fits(one):
+                self._found.memory += 1
+            else:
+                chosen.append(one)
+                if len(chosen) == most:
+                    break
+        return chosen
+
+    def _is_beaten(self, priced: Priced) -> bool:
+        """Whether a layout cannot be better than the best, or with a front than one that needs no more memory."""
+        if self._options.objective == "p95":
+            return False
+        least = self._weight(priced.candidate) * priced.bound
+        if not self._options.front:
+            return least >= self._found.best
+        beating = [row for row in self._found.rows if row.value <= least]
+        return bool(beating) and self._pricing.peak(priced) >= min(row.memory for row in beating)
+
+    def _simulate(self, waiting: Sequence[Priced], crew: Crew, store: Store | None) -> None:
+        """Simulate layouts, or take their results from the store; in their order, in whatever order they end."""
+        chunk = []
+        for one in waiting:
+            point = self._pricing.point(one.candidate, one.blocks)
+            chunk.append((points.key(point, self._inputs.contents), point))
+        kept = {} if store is None else store.values_of([key for key, _ in chunk], self._metrics)
+        answers = {key: crew.submit([(key, point)]) for key, point in chunk if key not in kept}
+        outcomes = {key: answer.result()[0] for key, answer in answers.items()}
+        if store is not None and outcomes:
+            store.commit(self._metrics, [Result(*outcome) for outcome in outcomes.values()])
+        for one, (key, point) in zip(waiting, chunk, strict=True):
+            self._take(one, point, outcomes.get(key) or Outcome(key, list(kept[key]), None, False, "", 0.0))
+
+    def _take(self, one: Priced, point: Simulation, outcome: Outcome) -> None:
+        found = self._found
+        found.tried += 1
+        if outcome.error is not None:
+            found.refused += 1
+            if outcome.error not in found.refusals:
+                found.refusals.append(outcome.error)
+            return
+        metrics = dict(zip(self._metrics, outcome.values, strict=True))
+        if metrics["fits_memory"] is not None:
+            metrics["fits_memory"] = bool(metrics["fits_memory"])  # a store has numbers
+        if metrics["fits_memory"] is False:
+            found.memory += 1
+            return
+        value = value_of(self._options.objective, metrics, self._price_s(one.candidate))
+        found.rows.append(TuningRow(one.candidate, point, one.blocks, one.bound, value, metrics))
+
+    def _weight(self, one: LayoutChoice) -> float:
+        return weight_of(self._options.objective, one.gpus, self._price_s(one))
+
+    def _price_s(self, one: LayoutChoice) -> float:
+        """Money for a second of all GPUs of a layout."""
+        price = self._options.price
+        if not isinstance(price, dict):
+            return 0.0
+        kinds = self._pricing.kinds(one)
+        for kind in kinds:
+            if kind not in price and "" not in price:
+                raise InputError(f"price of {kind} is missing; {', '.join(price)} found")
+        return sum(count * price.get(kind, price.get("", 0.0)) for kind, count in kinds.items()) / 3600
+
+    def _sorted(self, count: int) -> TuningResult:
+        found, objective = self._found, self._options.objective
+        if not found.rows:
+            reasons = "; ".join(found.refusals[:3])
+            raise RefusedError(
+                f"none of {count:,} layouts can be used: {found.memory:,} do not fit in memory, {found.refused:,} were "
+                f"refused{': ' + reasons if reasons else ''}; give it more GPUs, or GPUs with more memory"
+            )
+        rows = sorted(found.rows, key=lambda row: (row.value, row.memory, row.candidate))
+        inputs = self._pricing.inputs(rows[0].candidate)
+        certificate = None
+        if objective == "time":
+            certificate = min(row.bound for row in rows)
+            certificate = min([certificate, *(one.bound for one in found.left)])
+        counts = Counts(count, found.memory, found.bound, found.refused, len(rows), len(found.left))
+        return TuningResult(
+            tuple(rows), counts, objective, certificate, headline(inputs.costs, inputs.cluster), inputs.costs.notes,
+            tuple(found.refusals),
+        )  # fmt: skip
+
+    def _crew(self, count: int) -> AbstractContextManager[Crew]:
+        options, config = self._options, self._worker.config
+        several = min(options.workers, options.budget, count)
+        if options.dask is not None:
+            return crews.dask(config, options.dask, options.workers)
+        if several == 1:
+            return crews.here(config, self._worker)
+        share = limits.limit_of(config.host_memory).shared(several)
+        return crews.processes(replace(config, host_memory=share), several)
+
+    def _store(self, stack: ExitStack) -> Store | None:
+        if self._options.store is None:
+            return None
+        if any(getattr(self._simulation, name) == f"<{name}>" for name in FIELDS):
+            raise InputError("store found beside a trace or cluster made in Python; files or names were expected")
+        store = stack.enter_context(Store.open(self._options.store, create=True))
+        store.prepare(self._metrics)
+        return store
+
+
+def given_fields(simulation: Simulation) -> frozenset[str]:
+    """The fields of a simulation that differ from their defaults."""
+    plain = Simulation()
+    return frozenset(name for name in FIELDS if getattr(simulation, name) != getattr(plain, name))

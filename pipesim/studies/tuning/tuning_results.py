@@ -1,0 +1,159 @@
+"""What a search for the best layout found: the layouts that were simulated, and what became of all others."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipesim.base.settings import settings_of
+from pipesim.studies.simulation import Simulation, defaults
+from pipesim.studies.tuning.space import LayoutChoice
+
+
+@dataclass(frozen=True, slots=True)
+class TuningRow:
+    """A layout that was simulated."""
+
+    candidate: LayoutChoice
+    simulation: Simulation
+    blocks: tuple[int, ...] | None
+    bound: float
+    value: float  # what is minimised
+    metrics: Mapping[str, Any]
+
+    @property
+    def iteration_time(self) -> float:
+        """Seconds of the iteration."""
+        return float(self.metrics["iteration_time_s"])
+
+    @property
+    def memory(self) -> int:
+        """Bytes on the fullest GPU."""
+        return int(self.metrics["peak_memory_bytes"])
+
+    @property
+    def command(self) -> str:
+        """The command that simulates this layout."""
+        return command_of(self.simulation)
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain numbers and text."""
+        one = self.candidate
+        return {
+            "tensor": one.tensor,
+            "pipeline": one.pipeline,
+            "data": one.data,
+            "interleave": one.interleave,
+            "microbatch_size": one.microbatch_size,
+            "sequence_parallel": one.sequence_parallel,
+            "recompute": one.recompute,
+            "sharding": one.sharding,
+            "scheduler": one.scheduler,
+            "blocks": None if self.blocks is None else list(self.blocks),
+            "gpus": one.gpus,
+            **self.metrics,
+            "layout_bound_s": self.bound,
+            "value": self.value,
+            "command": self.command,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of all layouts of a space."""
+
+    all: int
+    memory: int
+    bound: int
+    refused: int
+    simulated: int
+    left: int
+
+    def as_data(self) -> dict[str, int]:
+        """By name."""
+        return {name: getattr(self, name) for name in ("all", "memory", "bound", "refused", "simulated", "left")}
+
+
+@dataclass(frozen=True, eq=False)
+class TuningResult:
+    """The layouts of a search, the best first, and what became of the others."""
+
+    rows: tuple[TuningRow, ...]
+    counts: Counts
+    objective: str
+    certificate: float | None
+    """Seconds that no layout of the space has less than; None where the objective is no time."""
+    origin: str
+    notes: tuple[str, ...]
+    refusals: tuple[str, ...]
+    """Reasons for which layouts were refused, each once."""
+
+    @property
+    def best(self) -> TuningRow:
+        """The best layout."""
+        return self.rows[0]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no layout was left out for the budget."""
+        return self.counts.left == 0
+
+    def gap(self, row: TuningRow) -> float | None:
+        """By what part a layout is slower than the certificate."""
+        return None if not self.certificate else row.iteration_time / self.certificate - 1
+
+    def front(self) -> tuple[TuningRow, ...]:
+        """The simulated layouts than which none is both faster and smaller, the fastest first."""
+        found: list[TuningRow] = []
+        for row in sorted(self.rows, key=lambda row: (row.iteration_time, row.memory)):
+            if not found or row.memory < found[-1].memory:
+                found.append(row)
+        return tuple(found)
+
+    def frame(self) -> Any:  # noqa: ANN401 - pandas is untyped and slow to import
+        """The rows as a pandas table."""
+        import pandas as pd  # noqa: PLC0415 - slow to import
+
+        return pd.DataFrame([row.as_data() | {"gap": self.gap(row)} for row in self.rows])
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain numbers and text, as `pipesim tune --json` prints them."""
+        front = {id(row) for row in self.front()}
+        return {
+            "origin": self.origin,
+            "notes": list(self.notes),
+            "objective": self.objective,
+            "counts": self.counts.as_data(),
+            "refusals": list(self.refusals),
+            "complete": self.is_complete,
+            "layout_bound_s": self.certificate,
+            "rows": [row.as_data() | {"gap": self.gap(row), "on_front": id(row) in front} for row in self.rows],
+        }
+
+
+def command_of(simulation: Simulation) -> str:
+    """The words of `pipesim simulate` for a simulation of names and numbers."""
+    found, plain, known = ["pipesim", "simulate"], defaults(), settings_of(Simulation)
+    found += [str(value) for value in (simulation.trace, simulation.cluster) if value is not None]
+    for name, about in known.items():
+        value = getattr(simulation, name)
+        if name in {"trace", "cluster"} or value == plain[name] or (name == "planner" and value == "megatron"):
+            continue
+        flag = about.flag or f"--{name.replace('_', '-')}"
+        if about.kind is bool:
+            found.append(flag if value else f"--no-{flag[2:]}")
+        else:
+            found += [flag, str(value)]
+    return shlex.join(found)
+
+
+def value_of(objective: str, metrics: Mapping[str, Any], price_s: float) -> float:
+    """What is minimised: seconds, GPU-seconds, or money of an iteration; `price_s` is that of all GPUs for a second."""
+    if objective == "p95":
+        return float(metrics["replay_p95_s"])
+    return weight_of(objective, int(metrics["devices_in_plan"]), price_s) * float(metrics["iteration_time_s"])
+
+
+def weight_of(objective: str, gpus: int, price_s: float) -> float:
+    """What a second of an iteration counts."""
+    return {"tokens/s/gpu": float(gpus), "cost": price_s}.get(objective, 1.0)

@@ -1,0 +1,70 @@
+"""How a search for the best layout runs: options of `pipesim tune`, keywords of `ps.tune`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipesim.base.errors import InputError
+from pipesim.base.settings import setting
+
+OBJECTIVES = ("time", "tokens/s/gpu", "p95", "cost")
+
+
+def prices_of(value: Any) -> Any:  # noqa: ANN401 - text, a number or a mapping
+    """Prices per GPU-hour in text: 2.5, or h100-80gb=2.5;v100-32gb=0.9."""
+    if value is None or isinstance(value, dict):
+        return value
+    found = {}
+    for part in str(value).split(";"):
+        kind, equals, number = part.rpartition("=")
+        try:
+            found[kind.strip() if equals else ""] = float(number)
+        except ValueError:
+            raise InputError(f"{part.strip()!r} found; a price such as 2.5, or h100-80gb=2.5, was expected") from None
+        if not 0 <= found[kind.strip() if equals else ""] < float("inf"):
+            raise InputError(f"{part.strip()!r} found; a price of 0 or more was expected")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TuningOptions:
+    """What is minimised, where it is searched, and for how long."""
+
+    objective: str = setting(
+        "time", str, "What is minimised: seconds of an iteration (time), GPU-seconds of a token (tokens/s/gpu), the "
+        "95th percentile of drawn iterations (p95), or money per token (cost).",
+        choices=OBJECTIVES, group="search",
+    )  # fmt: skip
+    within: str | None = setting(
+        None, str, "Only layouts for which this holds: 'tensor * pipeline <= 32 and recompute != \"full\"'.",
+        metavar="FORMULA", group="search",
+    )  # fmt: skip
+    budget: int = setting(64, int, "Layouts that are simulated at most.", group="search")
+    front: bool = setting(
+        False, bool, "Also simulate slower layouts that may need less memory, for the Pareto front.", group="search"
+    )
+    price: "dict[str, float] | str | float | None" = setting(
+        None, str, "Price of a GPU-hour, by kind of device where they differ: 2.5, or h100-80gb=2.5;v100-32gb=0.9.",
+        metavar="PRICES", parse=prices_of, group="search",
+    )  # fmt: skip
+    workers: int = setting(1, int, "Processes; results do not depend on it.", flag="--jobs", short="j", group="search")
+    dask: str | None = setting(
+        None, str, "Simulate on a dask.distributed cluster; 'local' starts one here.", metavar="ADDRESS", group="search"
+    )
+    store: "Path | str | None" = setting(
+        None, str, "Keep results in this .sqlite file, and take those that are there.", is_file=True, group="search"
+    )
+
+    def check(self) -> None:
+        """Refuse values that mean nothing."""
+        if self.objective not in OBJECTIVES:
+            raise InputError(f"objective {self.objective!r} found; one of {', '.join(OBJECTIVES)} was expected")
+        for name in ("budget", "workers"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} = {getattr(self, name)} found; 1 or more was expected")
+        if (self.objective == "cost") != (self.price is not None):
+            raise InputError(
+                "objective cost needs price, as in price=2.5 (--price 2.5)"
+                if self.objective == "cost"
+                else "price has no effect without objective = cost"
+            )

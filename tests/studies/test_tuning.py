@@ -1,0 +1,235 @@
+"""The search for the best layout: what is left out truly is no better, and the rest is what was simulated."""
+
+import dataclasses
+import random
+from itertools import pairwise, product
+from pathlib import Path
+
+import pytest
+
+import pipesim as ps
+from helpers.strategies import even_trace
+from pipesim.base.errors import InputError, PipesimError, RefusedError
+from pipesim.studies.results import simulated
+from pipesim.studies.setups import setup_of
+from pipesim.studies.simulation import Simulation
+from pipesim.studies.sweep.inputs import Inputs
+from pipesim.studies.sweep.worker import Worker, WorkerConfig
+from pipesim.studies.tuning import TuningOptions, tuned
+from pipesim.studies.tuning.layout_prices import Pricing
+from pipesim.studies.tuning.pipeline_bounds import balanced
+from pipesim.studies.tuning.search import given_fields
+from pipesim.studies.tuning.space import LayoutChoice, Space
+from pipesim.studies.tuning_options import prices_of
+
+FOUR = 'servers(2, 2, intra="25GB/s", inter="10Gb/s")'
+SMALL = {"trace": "bert-large", "cluster": FOUR, "global_batch": 128}
+EIGHT = 'servers(2, 4, intra="300GB/s", inter="100Gb/s", device="a100-40gb")'
+
+
+def space_of(simulation, given=frozenset()):
+    """Prices of a simulation, and all its layouts with what is known of them."""
+    inputs = Inputs(Path("tune"))
+    for name in ("trace", "cluster"):
+        inputs.gather(name, getattr(simulation, name))
+    worker = Worker(WorkerConfig(inputs.values, (), "auto"))
+    pricing = Pricing(simulation, worker, simulation.global_batch)
+    every = Space.of(simulation, given, fewer=False).candidates(pricing.room(given))
+    return pricing, [made for one in every if (made := pricing.priced(one)) is not None]
+
+
+def test_every_layout_is_counted_once():
+    found = ps.tune(**SMALL, budget=8)
+    counts = found.counts
+    assert counts.all == counts.memory + counts.bound + counts.refused + counts.simulated + counts.left
+    assert counts.simulated == len(found.rows) > 1
+
+
+def test_the_best_layout_is_that_of_a_simulation_of_all():
+    simulation = Simulation(**SMALL, scheduler="interleaved", pipeline=2, sharding="zero1")
+    given = frozenset({"scheduler", "pipeline", "sharding"})
+    pricing, priced = space_of(simulation, given)
+    times = []
+    for one in priced:
+        try:
+            result = ps.simulate(pricing.point(one.candidate, one.blocks))
+        except PipesimError:
+            continue
+        if result.fits_memory is not False:
+            times.append(result.iteration_time)
+    assert ps.tune(simulation, budget=1000).best.iteration_time == min(times)
+    assert len(times) > 10
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_simulation_is_faster_than_the_bound_of_its_layout_and_memory_is_exact(seed):
+    rng = random.Random(seed)
+    model, cluster = rng.choice([("gpt3-1.3b", EIGHT), ("bert-large", FOUR), ("llama3-8b", "hgx_h100(1)")])
+    batch = rng.choice([16, 32])
+    framework = rng.choice([None, "megatron", "torch"])
+    simulation = Simulation(
+        trace=model, cluster=cluster, global_batch=batch * (32 if model == "bert-large" else 1), framework=framework
+    )
+    pricing, priced = space_of(simulation)
+    for one in rng.sample(priced, min(4, len(priced))):
+        setup = setup_of(pricing.point(one.candidate, one.blocks))
+        result = simulated(setup, simulation)
+        assert result.iteration_time >= one.bound, one
+        assert result.fits_memory is pricing.fits(one), one
+
+
+def test_what_is_given_is_not_searched():
+    found = ps.tune(**SMALL, pipeline=2, recompute="full", budget=8)
+    assert {(row.candidate.pipeline, row.candidate.recompute) for row in found.rows} == {(2, "full")}
+    assert ps.tune(**SMALL, within="pipeline * data < 4 and sharding == 'none'", budget=8).best.candidate.gpus < 4
+
+
+def test_a_fixed_value_that_is_the_default_is_not_searched_either():
+    found = ps.tune(**SMALL, recompute="none", scheduler="one_f_one_b", budget=8)
+    assert {(row.candidate.recompute, row.candidate.scheduler) for row in found.rows} == {("none", "one_f_one_b")}
+
+
+def test_a_certificate_is_below_every_layout_and_blank_for_other_objectives():
+    found = ps.tune(**SMALL, budget=4)
+    assert all(found.gap(row) >= 0 for row in found.rows)
+    other = ps.tune(**SMALL, budget=4, objective="tokens/s/gpu")
+    assert other.certificate is None
+    assert other.gap(other.best) is None
+
+
+def test_fewer_gpus_are_better_for_each_of_them():
+    alone = ps.tune(**SMALL, objective="tokens/s/gpu", budget=8).best
+    assert alone.candidate.gpus < ps.tune(**SMALL, budget=8).best.candidate.gpus
+    assert alone.value == pytest.approx(alone.iteration_time * alone.candidate.gpus)
+
+
+def test_cost_counts_what_the_used_gpus_cost():
+    best = ps.tune(**SMALL, objective="cost", price="3.6", budget=8).best
+    assert best.value == pytest.approx(best.iteration_time * best.candidate.gpus * 3.6 / 3600)
+    with pytest.raises(InputError, match="cost needs price"):
+        ps.tune(**SMALL, objective="cost")
+    with pytest.raises(InputError, match=r"'a100' found; a price such as 2\.5"):
+        prices_of("a100")
+
+
+def test_p95_is_that_of_drawn_iterations():
+    found = ps.tune(**SMALL, objective="p95", iterations=10, jitter=0.1, seed=3, pipeline=2, data=2, budget=3)
+    again = ps.simulate(found.best.simulation)
+    assert found.best.value == again.replay["p95_s"]
+
+
+def test_the_number_of_workers_changes_nothing():
+    assert (
+        ps.tune(**SMALL, pipeline=2, budget=9, workers=2).as_data() == ps.tune(**SMALL, pipeline=2, budget=9).as_data()
+    )
+
+
+def test_results_in_a_store_are_taken_from_it(tmp_path, monkeypatch):
+    first = ps.tune(**SMALL, budget=6, store=tmp_path / "kept.sqlite")
+    monkeypatch.setattr(Worker, "result", lambda *_: pytest.fail("it was simulated again"))
+    assert ps.tune(**SMALL, budget=6, store=tmp_path / "kept.sqlite").as_data() == first.as_data()
+
+
+def test_a_greater_budget_is_never_worse():
+    few, many = (ps.tune(**SMALL, budget=budget) for budget in (1, 16))
+    assert many.best.value <= few.best.value
+    assert few.counts.left > 0
+    assert not few.is_complete
+
+
+def test_on_the_front_nothing_is_both_slower_and_larger():
+    front = ps.tune(**SMALL, budget=24, front=True, tensor=1, data=2).front()
+    assert len(front) > 1
+    for one, other in pairwise(front):
+        assert one.iteration_time <= other.iteration_time
+        assert one.memory > other.memory
+
+
+def test_the_command_of_a_row_simulates_it_again():
+    row = ps.tune(**SMALL, budget=4).best
+    result = ps.simulate(row.simulation)
+    assert result.iteration_time == row.iteration_time
+    assert "--global-batch 128" in row.command
+
+
+def test_cuts_of_a_mixed_cluster_give_fast_devices_more():
+    kinds = 'servers(2, 2, intra="300GB/s", inter="100Gb/s", device="a100-40gb")'
+    cluster = ps.load_cluster(kinds)
+    slow = tuple(dataclasses.replace(one, kind="v100-32gb") if one.node == "node1" else one for one in cluster.devices)
+    found = ps.tune(
+        "gpt3-1.3b", dataclasses.replace(cluster, devices=slow), global_batch=16, tensor=2, pipeline=2, budget=20
+    )
+    assert found.best.blocks is not None
+    assert found.best.blocks[0] > found.best.blocks[1]
+
+
+def test_balanced_cuts_are_the_best_of_all():
+    rng = random.Random(1)
+    for _ in range(60):
+        layers, stages = rng.randint(3, 7), rng.randint(2, 3)
+        parts = [rng.randint(1, 9) for _ in range(layers)]
+        before = [float(sum(parts[:n])) for n in range(layers + 1)]
+        room = [rng.choice([float("inf"), 30.0])] * stages
+        held = [[value * 1.5 for value in before] for _ in range(stages)]
+        best = min(
+            (
+                max(before[b] - before[a] for a, b in pairwise(cut))
+                for inner in product(range(1, layers), repeat=stages - 1)
+                if (cut := [0, *inner, layers]) == sorted(set(cut))
+                and all((before[b] - before[a]) * 1.5 <= room[n] for n, (a, b) in enumerate(pairwise(cut)))
+            ),
+            default=None,
+        )
+        found = balanced([before] * stages, held, room, stages)
+        assert (found is None) == (best is None)
+        if found is not None:
+            assert max(before[b] - before[a] for a, b in pairwise(found)) <= best * 1.001
+
+
+def test_what_cannot_be_searched_is_refused_by_name():
+    with pytest.raises(InputError, match="global_batch is missing"):
+        ps.tune("bert-large", FOUR)
+    with pytest.raises(InputError, match="context = 2 found; tune searches tensor, pipeline and data widths"):
+        ps.tune(**SMALL, context=2)
+    with pytest.raises(InputError, match="planner found; the cuts of layers are searched"):
+        ps.tune(**SMALL, planner="spp")
+    with pytest.raises(InputError, match="nothing is called 'tensors'"):
+        ps.tune(**SMALL, within="tensors == 1")
+    with pytest.raises(InputError, match="budget = 0 found"):
+        ps.tune(**SMALL, budget=0)
+    with pytest.raises(InputError, match="no layout found"):
+        ps.tune("bert-large", FOUR, global_batch=3)
+
+
+def test_where_nothing_fits_the_reasons_are_counted():
+    tiny = 'servers(2, 2, intra="25GB/s", inter="10Gb/s", memory="100MB")'
+    with pytest.raises(RefusedError, match=r"none of [0-9,]+ layouts can be used: [0-9,]+ do not fit in memory"):
+        ps.tune("bert-large", tiny, global_batch=128)
+
+
+def test_values_made_in_python_are_searched_and_not_kept(tmp_path):
+    trace, cluster = even_trace(4), ps.load_cluster(FOUR)
+    found = ps.tune(trace, cluster, global_batch=8, budget=6)
+    assert found.best.iteration_time > 0
+    with pytest.raises(InputError, match="store found beside a trace or cluster made in Python"):
+        ps.tune(trace, cluster, global_batch=8, budget=6, store=tmp_path / "kept.sqlite")
+
+
+def test_a_result_is_a_table():
+    found = tuned(Simulation(**SMALL), given_fields(Simulation(**SMALL)), TuningOptions(budget=3))
+    frame = found.frame()
+    assert len(frame) == len(found.rows)
+    assert {"tensor", "pipeline", "iteration_time_s", "mfu", "gap", "command"} <= set(frame.columns)
+
+
+def test_schedules_and_shardings_are_those_of_the_framework():
+    for framework, scheduler, sharding in (("deepspeed", {"one_f_one_b"}, {"none", "zero1"}),):
+        simulation = Simulation(**SMALL, framework=framework, pipeline=2)
+        _, priced = space_of(simulation, frozenset({"pipeline"}))
+        assert {one.candidate.scheduler for one in priced} == scheduler
+        assert {one.candidate.sharding for one in priced} == sharding
+
+
+def test_a_layout_knows_its_gpus_and_microbatches():
+    one = LayoutChoice(2, 4, 3, 5, 2, "none", "zero1", "interleaved")
+    assert (one.gpus, one.stages, one.microbatches(48)) == (24, 20, 8)
