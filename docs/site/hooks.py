@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import links
 import reference
 
+import notebooks
+
 GENERATED = {"reference/api.md": reference.api_page, "reference/commands.md": reference.commands_page}
 
 
@@ -23,8 +25,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made from the code."""
-    for path, make in GENERATED.items():
-        files.append(File.generated(config, path, content=make()))
+    made = {path: make() for path, make in GENERATED.items()} | notebooks.pages()
+    for path, text in made.items():
+        files.append(File.generated(config, path, content=text))
+    for name, picture in notebooks.pictures().items():
+        files.append(File.generated(config, name, abs_src_path=str(picture)))
     return files
 
 
@@ -36,4 +41,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return path.startswith("docs/") and files.get_file_from_path(path.removeprefix("docs/")) is not None
 
     folder = posixpath.dirname(f"docs/{page.file.src_uri}")
+    if page.file.src_uri == "gallery.md":  # its pictures are pages of the site, its links those of its folder
+        pictures = {f"experiments/schedules/{name}" for name in notebooks.pictures()}
+        return links.absolute(markdown, "experiments/schedules", links.repository(), keep=pictures.__contains__)
     return links.absolute(markdown, folder, links.repository(), keep=is_page)

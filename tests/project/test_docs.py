@@ -154,7 +154,7 @@ def test_every_dependency_has_its_line_in_the_table():
 def test_the_navigation_of_the_site_has_every_page():
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     listed = set(re.findall(r"[\w/-]+\.md", text.partition("\nnav:")[2]))
-    generated = {"reference/api.md", "reference/commands.md"}
+    generated = {"reference/api.md", "reference/commands.md", *part_of_site("notebooks").pages()}
     assert listed - generated == {str(page.relative_to(ROOT / "docs")) for page in DOCS}
 
 
