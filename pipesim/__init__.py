@@ -12,8 +12,8 @@ engines only add time.
 Packages, top to bottom. A package imports only those above it; those marked * never each other. Within a package a
 module imports only those that stand before it.
 
-    base        errors checks units files arrays serialisation spelling lookup settings formulas tables intervals
-                kernels widest_paths interchangeable chains moved minimise
+    base        errors shown_values checks units files arrays serialisation spelling lookup settings formulas tables
+                intervals kernels widest_paths interchangeable chains moved minimise
     core        sharing calibrations devices cluster teams trace work model widths costs plan granularity members limits
                 schedule scenario background progress completion legality recording recorded_run
                 sequence_lengths program rates timeline
@@ -24,7 +24,7 @@ module imports only those that stand before it.
     planners*  schedulers*                                   decisions
     engines*    program to timeline
     frameworks  files and arguments of training frameworks: models of Hugging Face, layouts of the others
-    display     text figures timeline_files execution_traces json_data pages
+    display     text figures timeline_files execution_traces json_data pages notebook
     studies     simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit
                 traced_models trained_parameters setups remedies certified replay performance measured_runs accuracy
                 results framework_layouts job_options jobs measured_table calibration comparison whatif equal_stages

@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 from pipesim.base import units, widest_paths
 from pipesim.base.checks import check_one_of
 from pipesim.base.errors import InputError, within
+from pipesim.base.shown_values import Displayed
 
 if TYPE_CHECKING:
     import networkx as nx
+    import pandas as pd
 
 Points = tuple[tuple[float, float], ...]
 # The least part of the seconds of a point that is transmission, so that a point that is all delay takes some time.
@@ -134,8 +136,8 @@ class Route:
     bandwidth: float
 
 
-@dataclass(frozen=True)
-class Cluster:
+@dataclass(frozen=True, repr=False)
+class Cluster(Displayed):
     """Devices, and links between them, over any graph; validated on construction.
 
     >>> pair = ps.Cluster("pair", (ps.Device("a", "gpu"), ps.Device("b", "gpu")), (ps.Link("a", "b", bandwidth=1e9),))
@@ -180,6 +182,13 @@ class Cluster:
                     f"links[{index}].bandwidth: {link.bandwidth} found; the other links on medium {link.medium!r} "
                     f"have {capacity[link.medium]}"
                 )
+
+    def frame(self) -> "pd.DataFrame":
+        """A row for each link."""
+        import pandas as pd  # noqa: PLC0415 - slow to import, and only who asks for a frame needs it
+
+        names = ("source", "target", "bandwidth", "latency", "duplex", "medium")
+        return pd.DataFrame({name: [getattr(link, name) for link in self.links] for name in names})
 
     @cached_property
     def index(self) -> dict[str, int]:

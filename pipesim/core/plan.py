@@ -11,13 +11,17 @@ member of the team, and `teams` has them all.
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pipesim.base.checks import check_at_least, check_one_of
 from pipesim.base.errors import InputError, PlanError
+from pipesim.base.shown_values import Displayed
 from pipesim.core.cluster import Cluster
 from pipesim.core.model import Model
 from pipesim.core.teams import SINGLE, Team, Widths
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Replicas = Literal["split", "whole"]
 REPLICAS: tuple[Replicas, ...] = ("split", "whole")
@@ -59,8 +63,8 @@ class Stage:
             raise PlanError(f"layers {self.start} to {self.stop}: duplicate device in {', '.join(self.devices)}")
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Displayed):
     """Stages in order, and the number of microbatches they are planned for; validated on construction.
 
     `split`: every replica of a stage works on its share of each microbatch (SPP, DAPPLE). `whole`: microbatch m goes to
@@ -139,6 +143,13 @@ class Plan:
     @cached_property
     def _team_of(self) -> dict[str, Team]:
         return {team[0]: team for team in self.teams}
+
+    def frame(self) -> "pd.DataFrame":
+        """A row for each stage."""
+        import pandas as pd  # noqa: PLC0415 - slow to import, and only who asks for a frame needs it
+
+        rows = [(n, one.start, one.stop - one.start, " ".join(one.devices)) for n, one in enumerate(self.stages)]
+        return pd.DataFrame(rows, columns=["stage", "first_layer", "layers", "devices"])
 
     def team(self, device: str) -> Team:
         """The GPUs of the team of which a device is the first, or that device alone."""

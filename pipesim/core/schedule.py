@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,10 @@ from numpy.typing import NDArray
 from pipesim.base import files, serialisation
 from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError, within
+from pipesim.base.shown_values import Displayed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LETTERS = "FBIW"
 FORWARD, BACKWARD, INPUT, WEIGHT = range(4)
@@ -46,8 +50,8 @@ class Action(NamedTuple):
         return f"{self.stage}{LETTERS[self.kind]}{self.microbatch}"
 
 
-@dataclass(frozen=True, eq=False)
-class Schedule:
+@dataclass(frozen=True, eq=False, repr=False)
+class Schedule(Displayed):
     """The actions of all ranks in columns; rank r has positions starts[r] to starts[r + 1] - 1.
 
     `paired` marks an action that forms an overlapped pair with the one after it.
@@ -117,6 +121,14 @@ class Schedule:
         rows = slice(int(self.starts[rank]), int(self.starts[rank + 1]))
         columns = (self.stage, self.kind, self.microbatch, self.paired)
         return list(zip(*(column[rows].tolist() for column in columns), strict=True))
+
+    def frame(self) -> "pd.DataFrame":
+        """A row for each action, in the order of each rank."""
+        import pandas as pd  # noqa: PLC0415 - slow to import, and only who asks for a frame needs it
+
+        names = ("rank", "stage", "kind", "microbatch", "paired")
+        found = {name: getattr(self, name) for name in names}
+        return pd.DataFrame(found | {"kind": [LETTERS[kind] for kind in self.kind.tolist()]})
 
     @cached_property
     def rank(self) -> Ints:

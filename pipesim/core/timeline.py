@@ -15,6 +15,7 @@ import numpy as np
 from pipesim.base import tables
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import CorruptTimelineError, FormatError, InputError, shown, within
+from pipesim.base.shown_values import Displayed
 from pipesim.base.tables import Column, Table
 from pipesim.core import rates
 from pipesim.core.program import KINDS, Program
@@ -37,8 +38,8 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Timeline:
+@dataclass(frozen=True, eq=False, repr=False)
+class Timeline(Displayed):
     """Start and end of every task, in nanoseconds. `rates` is there where links were shared fairly."""
 
     FORMAT: ClassVar[str] = "pipesim.timeline"

@@ -7,15 +7,19 @@ device kind, microbatch size and sample, `transfers.csv` (optional) one row per 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base import files, lookup, serialisation, tables, units
 from pipesim.base.errors import InputError, UnknownNameError, within
+from pipesim.base.shown_values import Displayed
 from pipesim.base.tables import Column, Table
 from pipesim.core.teams import Widths
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ANY_KIND = "any"
 NO_INPUTS = "-"
@@ -114,8 +118,8 @@ class TraceHeader:
     optimizers: tuple[OptimizerStep, ...] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace(Displayed):
     """A recorded model: columns of layers, columns of transfers, and their origin; validated on construction."""
 
     FORMAT: ClassVar[str] = TraceHeader.FORMAT
@@ -197,6 +201,12 @@ class Trace:
         if ANY_KIND in self.device_kinds:
             found.append("times name no kind of device: they are used for devices of any kind")
         return tuple(found)
+
+    def frame(self) -> "pd.DataFrame":
+        """A row for each layer, device kind, microbatch size and sample."""
+        import pandas as pd  # noqa: PLC0415 - slow to import, and only who asks for a frame needs it
+
+        return pd.DataFrame(dict(self.layers))
 
     def optimizer(self, name: str) -> OptimizerStep:
         """The recorded optimizer of this name."""

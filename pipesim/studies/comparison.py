@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 from pipesim.analysis import metrics
 from pipesim.base import lookup
@@ -12,6 +13,8 @@ from pipesim.core import plan as plans
 from pipesim.core.plan import Plan
 from pipesim.core.schedule import Schedule
 from pipesim.core.timeline import Timeline
+from pipesim.display import notebook, text
+from pipesim.display.text.columns import flat
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import COMPARED, SCHEDULERS
 from pipesim.studies import setups, sources
@@ -20,6 +23,11 @@ from pipesim.studies.ordering import Scheduler, is_table
 from pipesim.studies.results import SimulationResult, simulated
 from pipesim.studies.setups import Planner
 from pipesim.studies.simulation import LAYOUT, Simulation, simulation_of, takes_fields
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
 
 PLAN_FILES = (".json", ".toml")
 
@@ -65,14 +73,93 @@ class ComparisonRow:
         }
 
 
+class Comparison:
+    """The rows of a comparison, each simulated when it is first asked for; shows itself as a table in notebooks."""
+
+    def __init__(self, rows: Iterator[ComparisonRow]) -> None:
+        self._left = rows
+        self._done: list[ComparisonRow] = []
+        self._passed = 0
+
+    def __iter__(self) -> Iterator[ComparisonRow]:
+        at = 0
+        while at < len(self._done) or self._simulate_next():
+            yield self._done[at]
+            at += 1
+
+    def __next__(self) -> ComparisonRow:
+        if self._passed == len(self._done) and not self._simulate_next():
+            raise StopIteration
+        self._passed += 1
+        return self._done[self._passed - 1]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> ComparisonRow:
+        return self.rows[index]
+
+    def _simulate_next(self) -> bool:
+        found = next(self._left, None)
+        if found is not None:
+            self._done.append(found)
+        return found is not None
+
+    @property
+    def rows(self) -> list[ComparisonRow]:
+        """All rows."""
+        while self._simulate_next():
+            pass
+        return list(self._done)
+
+    @property
+    def best(self) -> ComparisonRow | None:
+        """The fastest row that fits in memory, else the fastest."""
+        return best(self.rows)
+
+    def as_data(self, *, bound: bool = False) -> list[dict[str, Any]]:
+        """All rows as plain numbers and text."""
+        return [row.as_data(bound=bound) for row in self]
+
+    def frame(self) -> "pd.DataFrame":
+        """A row for each planner and scheduler, with all numbers."""
+        import pandas as pd  # noqa: PLC0415 - slow to import, and only who asks for a frame needs it
+
+        return pd.DataFrame([flat(row) for row in self.as_data()])
+
+    def plot(self, path: "Path | str | None" = None) -> Any:  # noqa: ANN401 - a figure of matplotlib
+        """The iteration times as bars."""
+        from pipesim.display import figures  # noqa: PLC0415 - imports matplotlib
+
+        top = self.best
+        done = [row for row in self if row.timeline]
+        return figures.comparison([row.as_data(bound=False) | {"starred": row is top} for row in done], path)
+
+    def __repr__(self) -> str:
+        failed = sum(bool(row.error) for row in self._done)
+        return f"Comparison of planners and schedulers: {len(self._done)} rows simulated, {failed} of them failed"
+
+    def _repr_html_(self) -> str:
+        rows, data, top = self.rows, self.as_data(), self.best
+        bold = [n for n, row in enumerate(rows) if row is top]
+        red = [n for n, row in enumerate(data) if row.get("fits_memory") is False]
+        errors = "".join(
+            f"<p>{escape(f'{row.planner} + {row.scheduler}: {row.error}')}</p>" for row in rows if row.error
+        )
+        return notebook.records_table(text.comparison_columns(data), data, bold, red) + errors
+
+
 @takes_fields()
 def compare(
     *values: Any,  # noqa: ANN401 - fields of Simulation
     planners: Sequence[str] = (),
     schedulers: Sequence[str] = COMPARED,
     **fields: Any,  # noqa: ANN401 - as above
-) -> Iterator[ComparisonRow]:
+) -> Comparison:
     """Every planner with every scheduler, one row after the other. What fails is a row with its error.
+
+    Planners and schedulers are names, functions, plans and schedules, or files with one. The result is iterated, and
+    has `frame()` (pandas), `plot()` and `best`.
 
     Without planners: all, or megatron where a layout (pipeline, data, interleave) is given, which the others choose.
     Takes what `simulate` takes, but for planner, plan and scheduler; the third and fourth value are the lists of them.
@@ -86,7 +173,7 @@ def compare(
         planners, schedulers = values[2], values[3] if len(values) > 3 else schedulers
         values = (*values[:2], Simulation().planner, Simulation().scheduler, *values[4:])
     simulation = simulation_of(*values, **fields)
-    return compared(simulation, planners or planners_for(simulation), schedulers)
+    return Comparison(compared(simulation, planners or planners_for(simulation), schedulers))
 
 
 def planners_for(simulation: Simulation) -> tuple[str, ...]:

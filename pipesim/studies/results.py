@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipesim.analysis import bounds, metrics
 from pipesim.analysis.bottleneck import Bottleneck, bottleneck
@@ -19,6 +19,7 @@ from pipesim.core.plan import Plan
 from pipesim.core.plan_layout import PlanLayout
 from pipesim.core.program import Program
 from pipesim.core.timeline import Timeline
+from pipesim.display import notebook, text
 from pipesim.engines import by_name
 from pipesim.lowering import DEFAULTS, Fold, Options, Setup, expanded, fold_of, lower, lower_folded
 from pipesim.studies import certified, setups, sources
@@ -29,10 +30,13 @@ from pipesim.studies.remedies import remedies
 from pipesim.studies.replay import check_replay, drawn_programs, replay, replay_statistics
 from pipesim.studies.simulation import PLANNING, Simulation, simulation_of, takes_fields, with_defaults
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 LEDGERS = 20  # drawn iterations of which there is a ledger
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SimulationResult:
     """One simulated iteration, and the statistics of many with drawn times where they were asked for."""
 
@@ -151,6 +155,25 @@ class SimulationResult:
         found = [ledger(each, lambda one: by_name.run(one, chosen.engine).makespan) for each in programs]
         return {"iterations": count, **mean_data(found)}
 
+    def __repr__(self) -> str:
+        found = self.performance
+        each = "" if found.tokens_per_s_per_gpu is None else f", {found.tokens_per_s_per_gpu:,.0f} tokens/s/GPU"
+        fits = {True: "fits in memory", False: "does NOT fit in memory", None: "memory unknown"}[self.fits_memory]
+        time, bubble = text.seconds(self.iteration_time), text.percent(metrics.bubble(self.played)["idle_share"])
+        return f"Iteration of {self.setup.costs.model.name} in {time}{each}: {found.layout}, {bubble} idle, {fits}"
+
+    def _repr_html_(self) -> str:
+        lines = text.answer(self.as_data()).splitlines()
+        rows = [(line[:16].strip(), line[16:]) for line in lines]
+        return notebook.html_table(("", ""), rows, 2) + notebook.gantt_svg(self.timeline)
+
+    def frame(self) -> "pd.DataFrame":
+        """A row for each device: how long it computes and waits, and its memory."""
+        import pandas as pd  # noqa: PLC0415 - slow to import, and only who asks for a frame needs it
+
+        devices = self.summary()["devices"]
+        return pd.DataFrame([{"device": name} | row for name, row in devices.items()])
+
     def search_bounds(self) -> None:
         """Compute the certified bounds and the time without contention now, and not when they are read."""
         _ = self.bound, self.schedule_bound, self.channel_time
@@ -197,7 +220,7 @@ class SimulationResult:
         return found
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PlanResult:
     """A plan, and how long its planner took."""
 
@@ -213,6 +236,16 @@ class PlanResult:
     def interval(self) -> MeasuredInterval:
         """Between which factors of a simulated time of this plan measured runs of this kind are."""
         return interval(self.costs, self.cluster, self.framework, len(self.plan.gpus))
+
+    def __repr__(self) -> str:
+        return f"{self.plan!r}, planned in {text.seconds(self.planning_s)}"
+
+    def _repr_html_(self) -> str:
+        return notebook.html(self.plan)
+
+    def frame(self) -> "pd.DataFrame":
+        """A row for each stage."""
+        return self.plan.frame()
 
     @property
     def origin(self) -> str:

@@ -21,8 +21,8 @@ PACKAGE = ROOT / "pipesim"
 # Packages from top to bottom. A package imports those above it, but no starred one of its own row. The modules of a
 # package that are named here import only those before them; a package without names is one idea.
 MAP = """
-base: errors checks units files arrays serialisation spelling lookup settings json_schema formulas tables intervals
-      kernels widest_paths interchangeable chains moved minimise
+base: errors shown_values checks units files arrays serialisation spelling lookup settings json_schema formulas tables
+      intervals kernels widest_paths interchangeable chains moved minimise
 core: sharing calibrations devices cluster teams trace work model widths costs plan plan_layout granularity members
       limits schedule scenario background progress completion legality recording recorded_run sequence_lengths
       program rates timeline
@@ -31,7 +31,7 @@ analysis: curves critical_path metrics bottleneck channels spread trace_diff run
       run_variance straggler_metrics run_trace scores bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
-display: text* figures* timeline_files* execution_traces* json_data* pages
+display: text* figures* timeline_files* execution_traces* json_data* pages notebook
 studies: simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit traced_models
       trained_parameters setups remedies certified replay performance measured_runs accuracy results framework_layouts
       job_options jobs measured_table calibration comparison whatif equal_stages rebuilding run_replay run_prediction

@@ -98,3 +98,23 @@ def test_a_function_may_declare_where_its_stages_are_as_built_in_schedulers_do()
 
     rows = list(comparison.compare(even_trace(8), FLAT, ["balanced"], [mine, "zb_v"], 8))
     assert rows[0].timeline.makespan == rows[1].timeline.makespan
+
+
+def test_a_comparison_simulates_each_row_once_and_only_when_it_is_asked_for():
+    found = comparison.compare(even_trace(4), FLAT, ["balanced", "uniform(stages=9)"], ["gpipe", "one_f_one_b"])
+    assert repr(found).endswith("0 rows simulated, 0 of them failed")
+    first = next(found)
+    assert repr(found).endswith("1 rows simulated, 0 of them failed")
+    assert [row is first for row in found] == [True, False, False, False]
+    assert found[0] is first
+    assert len(found) == 4
+    assert next(found) is found[1]
+    assert found.best is comparison.best(found.rows)
+    frame = found.frame()
+    assert frame["iteration_time_s"].tolist()[:2] == [row.result.iteration_time for row in found.rows[:2]]
+    assert frame["error"].notna().tolist() == [False, False, True, True]
+
+
+def test_a_comparison_is_drawn_as_bars(tmp_path):
+    comparison.compare(even_trace(4), FLAT, ["balanced"], ["gpipe"]).plot(tmp_path / "bars.svg")
+    assert (tmp_path / "bars.svg").stat().st_size > 1000

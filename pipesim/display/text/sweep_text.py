@@ -45,6 +45,11 @@ def sweep_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], most: int 
     return shown + more
 
 
+def shown_cells(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
+    """The cells of rows as text."""
+    return [[_cell(value) for value in row] for row in rows]
+
+
 def _cell(value: Any) -> str:  # noqa: ANN401 - a number, text or None
     if isinstance(value, float):
         return f"{value:.5g}"

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from pipesim.display.figures import Chart
 from pipesim.studies.store import SUFFIX, Damage, Experiment, Store
 from pipesim.studies.sweep import sweep_file as sweep_files
 from pipesim.studies.sweep.sweep_file import Sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TABLES = (".csv", ".parquet")
 
@@ -60,9 +63,29 @@ def check_grid(sweep: Sweep, listed: Experiment, store: Path) -> None:
         )
 
 
+class SweepRows(NamedTuple):
+    """The results of a sweep: names of columns, and a row for each point."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+
+    def frame(self) -> "pd.DataFrame":
+        """The same as a pandas data frame."""
+        import pandas as pd  # noqa: PLC0415 - slow to import, and only who asks for a frame needs it
+
+        return pd.DataFrame(self.rows, columns=self.columns)
+
+    def _repr_html_(self) -> str:
+        from pipesim.display import notebook  # noqa: PLC0415 - workers of a sweep show nothing
+        from pipesim.display.text.sweep_text import ROWS_SHOWN, shown_cells  # noqa: PLC0415 - as above
+
+        more = f"<p>... and {len(self.rows) - ROWS_SHOWN:,} more rows</p>" if len(self.rows) > ROWS_SHOWN else ""
+        return notebook.html_table(self.columns, shown_cells(self.rows[:ROWS_SHOWN]), 0) + more
+
+
 def rows(
     path: Path | str, query: str | None = None, *, store: Path | str | None = None, unfinished: bool = False
-) -> tuple[list[str], list[tuple[Any, ...]]]:
+) -> SweepRows:
     """Columns and rows of a sweep, in the order of its grid; `path` is the experiment or its results.
 
     >>> names, rows = ps.sweep_rows("experiment.toml", "microbatches = 4")
@@ -71,7 +94,7 @@ def rows(
     """
     results, name = opened(path, store)
     with results:
-        return results.rows(name, query, unfinished=unfinished)
+        return SweepRows(*results.rows(name, query, unfinished=unfinished))
 
 
 def checked(path: Path | str, store: Path | str | None = None) -> tuple[Path, Damage]:
