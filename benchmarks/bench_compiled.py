@@ -57,8 +57,13 @@ def _batch(plans: int = 20_000) -> Row:
     return f"batch of {plans:,} plans of (16, 64): plans per second", f"{plans / took:,.0f}", "≥ 100,000"
 
 
-def _fair(flows: int = 1000, waves: int = 4) -> Row:
+def _fair(flows: int = 1000) -> Row:
     """So many flows at once between random devices of a fat tree of 1,024, again and again."""
+    return _per_change(f"fair sharing, {flows:,} flows on 1,024 GPUs", waves_of_flows(flows, 4), "≤ 300")
+
+
+def waves_of_flows(flows: int, waves: int) -> Program:
+    """So many flows at once between random devices of a fat tree of 1,024, each after that of the wave before."""
     cluster = load_cluster('fat_tree(16, bandwidth="100Gb/s")')
     names = [device.name for device in cluster.devices]
     rng = np.random.default_rng(0)
@@ -69,8 +74,7 @@ def _fair(flows: int = 1000, waves: int = 4) -> Row:
     needs = [[n - flows] if n >= flows else [] for n in range(count)]
     capacity = np.array(cluster.media_bandwidth) / 1e9
     media = [list(route.media) for route in routes]
-    made = _flows(capacity, media, rng.uniform(1e6, 1e7, count), needs)
-    return _per_change(f"fair sharing, {flows:,} flows on {len(names):,} GPUs", made, "≤ 300")
+    return _flows(capacity, media, rng.uniform(1e6, 1e7, count), needs)
 
 
 def _joined(flows: int = 3000, links: int = 600) -> Row:

@@ -57,9 +57,8 @@ def _play(stages: int, microbatches: int, sharing: str) -> Call:
 def _flows(flows: int) -> Call:
     import bench_compiled  # noqa: PLC0415 - as above
     from pipesim.engines import compiled  # noqa: PLC0415 - as above
-    from pipesim.studies.loading import load_cluster  # noqa: PLC0415 - as above
 
-    made = bench_compiled._flows(load_cluster('fat_tree(16, bandwidth="100Gb/s")'), flows, 2)  # noqa: SLF001 - as above
+    made = bench_compiled.waves_of_flows(flows, 2)
     return lambda: compiled.run(made)
 
 
