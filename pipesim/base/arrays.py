@@ -17,6 +17,18 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
+def row_codes(*columns: Ints) -> Ints:
+    """A number for each row of columns of numbers from 0 on, in the order of the rows; equal for equal rows."""
+    code, most = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        size = int(column.max(initial=0)) + 1
+        if most > np.iinfo(np.int64).max // size:  # the numbers that occur are fewer
+            _, code = np.unique(code, return_inverse=True)
+            most = int(code.max(initial=0)) + 1
+        code, most = code * size + column, most * size
+    return code
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged:
     """Many short lists of integers, read by row."""

@@ -9,7 +9,7 @@ destinations are distributed over the parallel links in turn, so that a fat tree
 on the cluster.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -330,6 +330,11 @@ class Cluster(Displayed):
     def bandwidths_to(self, target: int) -> NDArray[np.float64]:
         """A column of `bandwidth_matrix`, without computing the matrix: bytes/s from each device to this one."""
         return self._tree(target)[1][: len(self.devices)]
+
+    def arcs_between(self, names: Collection[str]) -> list[tuple[str, str, str]]:
+        """Source, target and medium of each direction of the links that join two of these vertices."""
+        joining = (link for link in self.links if link.source in names and link.target in names)
+        return [arc for link in joining for arc in _arcs(link)]
 
     @cached_property
     def graph(self) -> "nx.DiGraph[str]":

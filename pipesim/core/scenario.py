@@ -115,11 +115,12 @@ class Scenario:
 
     def of_media(self, cluster: Cluster) -> dict[str, Speeds]:
         """The speed over time of each medium that is degraded."""
-        graph = cluster.graph
+        named = {name for d in self.degraded for name in (d.source, d.target)}
+        medium_of = {(a, b): medium for a, b, medium in cluster.arcs_between(named)}
         windows: dict[str, list[tuple[float, float | None, float]]] = {}
         for index, d in enumerate(self.degraded):
             ways = [(d.source, d.target)] if d.one_way else [(d.source, d.target), (d.target, d.source)]
-            media = dict.fromkeys(graph.edges[way]["medium"] for way in ways if graph.has_edge(*way))
+            media = dict.fromkeys(medium_of[way] for way in ways if way in medium_of)
             if not media:
                 raise InputError(f"degraded[{index}]: cluster {cluster.name!r} has no link {d.source!r} - {d.target!r}")
             for medium in media:

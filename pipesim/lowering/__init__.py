@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.base import units
 from pipesim.base.arrays import Ints, Ragged
@@ -128,7 +127,8 @@ def _ends(tasks: Tasks) -> Ends:
 
 def _assemble(tasks: Tasks, setup: Setup) -> Program:
     """The columns of all passes, one after the other, with what lanes and media they run on."""
-    columns = {name: np.concatenate(parts) for name, parts in tasks.columns.items()}
+    needs = _needs(tasks)
+    columns: dict[str, Any] = tasks.finished()
     compute = np.flatnonzero(columns["lane"] >= 0)
     on_channels = not setup.sharing_rule.has_links
     media = tuple(name for name, _ in tasks.channels) if on_channels else setup.cluster.media
@@ -142,9 +142,9 @@ def _assemble(tasks: Tasks, setup: Setup) -> Program:
         devices=tuple(label(setup.plan.team(device)) for device in setup.plan.devices),
         media=media,
         capacity=capacity,
-        **{name: _typed(name, column) for name, column in columns.items()},
-        order=Ragged.of_pairs(len(devices), columns["lane"][compute].astype(np.int64), compute),
-        needs=_needs(tasks),
+        **columns,
+        order=Ragged.of_pairs(len(devices), columns["lane"][compute], compute),
+        needs=needs,
         route=_routes(len(compute), tasks.routes),
         static_memory=static_memory(setup),
         memory=np.array([device.memory for device in devices], np.int64),
@@ -205,16 +205,26 @@ def _peak_of(device: Device, precision: str) -> float | None:
     return device.flops if device.flops != sheet.get("fp16") else sheet.get(precision, device.flops)
 
 
-def _typed(name: str, column: NDArray[Any]) -> NDArray[Any]:
-    return column.astype(np.float64 if name in {"size", "limit"} else np.int64)
-
-
 def _needs(tasks: Tasks) -> Ragged:
-    """Task -> what it waits for, each once, in order."""
-    waiting, awaited = (np.concatenate(side) for side in zip(*tasks.needs, strict=True))
-    code = np.sort(waiting * tasks.count + awaited)  # np.unique uses a hash table, and takes a hundred times longer
-    code = code[np.diff(code, prepend=-1) > 0]
-    return Ragged.of_pairs(tasks.count, code // tasks.count, code % tasks.count)
+    """Task -> what it waits for, each once, in order; what has been added is given up."""
+    count, parts = tasks.count, tasks.needs[::-1]
+    tasks.needs = []
+    code, at = np.empty(sum(len(waiting) for waiting, _ in parts), np.int64), 0
+    while parts:
+        waiting, awaited = parts.pop()
+        part = code[at : at + len(waiting)]
+        np.multiply(waiting, count, out=part)
+        part += awaited
+        at += len(waiting)
+    code.sort()  # np.unique uses a hash table, and takes a hundred times longer
+    new = np.empty(len(code), np.bool_)
+    new[:1] = True
+    np.not_equal(code[1:], code[:-1], out=new[1:])
+    if not new.all():
+        code = code[new]
+    row = code // count
+    code -= row * count
+    return Ragged.of_lengths(np.bincount(row, minlength=count), code)
 
 
 def _routes(without: int, routes: list[Ragged]) -> Ragged:
@@ -231,5 +241,7 @@ def _media_speeds(setup: Setup) -> dict[int, Speeds]:
     if setup.scenario.degraded and not setup.sharing_rule.has_links:
         others = ", ".join(rule.name for rule in SHARING_RULES.values() if rule.has_links)
         raise RefusedError(f"sharing {setup.options.sharing!r} has no links to degrade; use one of {others}")
+    if not setup.scenario.degraded:
+        return {}
     position = {name: i for i, name in enumerate(setup.cluster.media)}
     return {position[name]: speeds for name, speeds in setup.scenario.of_media(setup.cluster).items()}

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesim.base.arrays import Ints, Ragged
+from pipesim.base.arrays import Ints, Ragged, row_codes
 from pipesim.core.program import ACTIVATION
 from pipesim.core.scenario import STEADY
 from pipesim.core.schedule import Schedule
@@ -234,12 +234,16 @@ def _folds(classes: _Classes) -> bool:
 
 def _counted(owner: Ints, owner_class: Ints, other: Ints) -> tuple[Ints, bool]:
     """(class, class of others, how many of these each member has); and whether this is the same for all members."""
-    each, count = np.unique(np.stack([owner, other], axis=1), axis=0, return_counts=True)
-    rows, members = np.unique(
-        np.stack([owner_class[each[:, 0]], each[:, 1], count], axis=1), axis=0, return_counts=True
-    )
+    of, joined, count = _distinct(owner, other)
+    *rows, members = _distinct(owner_class[of], joined, count)
     sizes = np.bincount(owner_class)
-    return rows, bool((members == sizes[rows[:, 0]]).all())
+    return np.stack(rows, axis=1), bool((members == sizes[rows[0]]).all())
+
+
+def _distinct(*columns: Ints) -> tuple[Ints, ...]:
+    """The different rows of columns, in order, and how often each occurs."""
+    _, first, count = np.unique(row_codes(*columns), return_index=True, return_counts=True)
+    return *(column[first] for column in columns), count
 
 
 def _is_even(graph: _Graph, classes: _Classes) -> bool:

@@ -71,15 +71,15 @@ def action_memory(setup: Setup, slot: Ints) -> tuple[Ints, Ints]:
                                       I   + restored for the W too   - its part of both      W   - the rest
     """
     kept = setup.by_slot(lambda n, _: recomputation_of(setup, n).kept(setup.plan.share(n)))
-    stash, restored, until_weights = np.array(kept, np.int64)[slot].T
+    stash, restored, until_weights = np.array(kept, np.int64).T
     held = stash + until_weights
     released = (held * RELEASED_BY_INPUT).astype(np.int64)
-    kinds = [setup.schedule.kind == kind for kind in (FORWARD, BACKWARD, INPUT, WEIGHT)]
     nothing = np.zeros_like(stash)
-    return (
-        np.select(kinds, [stash, restored, until_weights, nothing]),
-        np.select(kinds, [nothing, -stash - restored, -released, released - held]),
-    )
+    start, end = {FORWARD: stash, BACKWARD: restored, INPUT: until_weights, WEIGHT: nothing}, {
+        FORWARD: nothing, BACKWARD: -stash - restored, INPUT: -released, WEIGHT: released - held,
+    }  # fmt: skip
+    place = setup.schedule.kind * len(stash) + slot
+    return tuple(np.concatenate([of[kind] for kind in range(len(of))])[place] for of in (start, end))
 
 
 def peak_memory(setup: Setup, copies: int | None = None) -> Ints:

@@ -7,6 +7,9 @@ import numpy as np
 from pipesim.base import units
 from pipesim.core.cluster import Cluster
 
+MANY_ROUTES = 32
+"""Above, routes are found together, which takes less time than one after the other."""
+
 
 class Alone(NamedTuple):
     """One message, alone on its route: nanoseconds in all and before the first byte, bytes, most bytes per ns."""

@@ -143,8 +143,7 @@ def _tasks(step: RecordedRun, overlaps: Bools) -> tuple[Tasks, Ints, Ints]:
     _add_arrivals(tasks, step, post, waits)
     _add_batches(tasks, step, post, overlaps)
     _add_inputs(tasks, step, post, overlaps)
-    waiting, awaited = (np.concatenate(side) for side in zip(*tasks.needs, strict=True))
-    return tasks, post, np.stack([waiting, awaited])
+    return tasks, post, np.stack(tasks.awaited())
 
 
 def _kinds(step: RecordedRun) -> Ints:
@@ -270,10 +269,7 @@ def _joined(left: Ints, left_keys: tuple[Ints, ...], right: Ints, right_keys: tu
 
 def _program(step: RecordedRun, tasks: Tasks, needs: Ints) -> Program:
     """The program without launch gaps."""
-    columns: dict[str, Any] = {name: np.concatenate(parts) for name, parts in tasks.columns.items()}
-    columns = {
-        name: column.astype(np.float64 if name in {"size", "limit"} else np.int64) for name, column in columns.items()
-    }
+    columns: dict[str, Any] = tasks.finished()
     count, lanes = tasks.count, len(step.ranks)
     pairs = np.unique(needs[0] * count + needs[1])
     on_lane = np.flatnonzero(columns["lane"] >= 0)

@@ -27,7 +27,7 @@ from pipesim.base.arrays import Ints, Ragged
 from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster
 from pipesim.core.program import ALL_GATHER, ALL_REDUCE, BACKWARD, FORWARD, INPUT, WEIGHT
-from pipesim.lowering.messages import alone
+from pipesim.lowering.messages import MANY_ROUTES, alone
 from pipesim.lowering.setup import Groups, Setup
 from pipesim.lowering.tasks import PAUSES, RINGS, RingTasks, Sort, Tasks
 
@@ -135,7 +135,7 @@ def _add_reduction(tasks: Tasks, setup: Setup, exchange: Exchange) -> Ints:
 
 def _awaited(tasks: Tasks, setup: Setup, actions: Ints) -> Ints:
     """What these actions wait for, the action before each on its lane included: they begin when the last has ended."""
-    waiting, awaited = (np.concatenate(side) for side in zip(*tasks.needs, strict=True))
+    waiting, awaited = tasks.awaited()
     before = actions[~np.isin(actions, setup.schedule.starts[:-1])] - 1
     return np.unique(np.concatenate([before, awaited[np.isin(waiting, actions)]]))
 
@@ -162,7 +162,8 @@ VALUE = {"fp32": 4.0, "tf32": 4.0}  # bytes of a parameter; otherwise 2
 
 def _duration(tasks: Tasks, action: Ints) -> Ints:
     """Nanoseconds of actions, which are the first tasks."""
-    durations: Ints = tasks.columns["duration"][0][action]
+    _, _, values = tasks.columns["duration"][0]
+    durations: Ints = np.asarray(values)[action]
     return durations
 
 
@@ -320,6 +321,8 @@ def _add_rings(tasks: Tasks, setup: Setup, stage: int, collective: RingGroups, n
         kept = np.flatnonzero(setup.fold.keeps(streams))
         edges, streams = [edges[n] for n in kept.tolist()], streams[kept]
     if setup.sharing_rule.has_links:
+        if len(edges) > MANY_ROUTES:
+            setup.cluster.find_routes((edge.source, edge.target) for edge in edges)
         messages = [alone(setup.cluster, a, b, size / k / n, rounds * (k - 1)) for a, b, k, n in edges]
     else:
         edges, messages = [], []

@@ -29,9 +29,9 @@ class RingTasks(NamedTuple):
 
 @dataclass
 class Tasks:
-    """Columns under construction: arrays that are put one after the other."""
+    """Columns under construction: values of blocks of tasks that are put one after the other."""
 
-    columns: dict[str, list[Column]] = field(default_factory=dict)
+    columns: dict[str, list[tuple[int, int, Column | float]]] = field(default_factory=dict)  # (first, behind, values)
     routes: list[Ragged] = field(default_factory=list)  # the media of each transfer, in blocks
     needs: list[tuple[Ints, Ints]] = field(default_factory=list)  # (task, what it waits for)
     channels: list[tuple[str, float]] = field(default_factory=list)  # under `channel`: the abstract media
@@ -46,15 +46,33 @@ class Tasks:
     classes: list[Ints] = field(default_factory=list)  # [task, 4]: what tasks that are alike have in common
     collectives: int = 0  # how many have been added
     count: int = 0
+    last: int = 0  # of them, those that were added last
 
     def add(self, count: int, **columns: Column | float) -> Ints:
         """Add tasks; returns their indices."""
-        values = _BLANK | columns
-        for name, value in values.items():
-            column = value if isinstance(value, np.ndarray) else np.full(count, value)
-            self.columns.setdefault(name, []).append(column)
+        first, self.last = self.count, count
         self.count += count
-        return np.arange(self.count - count, self.count)
+        for name, value in columns.items():
+            self.columns.setdefault(name, []).append((first, self.count, value))
+        return np.arange(first, self.count)
+
+    def finished(self) -> dict[str, Column]:
+        """The columns of all tasks, each written once; the parts that they consist of are given up."""
+        return {name: self._finished(name, blank) for name, blank in _BLANK.items()}
+
+    def _finished(self, name: str, blank: float) -> Column:
+        column, written = np.empty(self.count, np.float64 if name in _FLOATS else np.int64), 0
+        for first, behind, values in self.columns.pop(name, []):
+            column[written:first] = blank
+            column[first:behind] = values
+            written = behind
+        column[written:] = blank
+        return column
+
+    def awaited(self) -> tuple[Ints, Ints]:
+        """What waits, and for what, as far as it has been added; some of it more than once."""
+        waiting, awaited = (np.concatenate(side) for side in zip(*self.needs, strict=True))
+        return waiting, awaited
 
     def add_routes(self, routes: Ragged, fold: Fold | None, streams: Ints) -> None:
         """The media of the transfers just added; in a folded program those that represent those of these streams."""
@@ -66,14 +84,14 @@ class Tasks:
 
     def name_classes(self, sort: int, *columns: Ints | int) -> None:
         """State by up to three numbers which of the tasks just added are alike, among those of a sort."""
-        count = len(self.columns["kind"][-1])
-        named = np.zeros((count, 4), np.int64)
+        named = np.zeros((self.last, 4), np.int64)
         for n, column in enumerate((sort, *columns)):
             named[:, n] = column
         self.classes.append(named)
 
 
-_BLANK: dict[str, Column | float] = {
+_FLOATS = {"size", "limit"}
+_BLANK: dict[str, float] = {
     "kind": -1,
     "stage": -1,
     "microbatch": -1,

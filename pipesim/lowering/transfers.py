@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base import units
-from pipesim.base.arrays import Floats, Ints, Ragged
+from pipesim.base.arrays import Floats, Ints, Ragged, row_codes
 from pipesim.core.program import ACTIVATION, GRADIENT
 from pipesim.core.teams import Widths
-from pipesim.lowering.messages import Alone, alone
+from pipesim.lowering.messages import MANY_ROUTES, Alone, alone
 from pipesim.lowering.posting import connect
 from pipesim.lowering.setup import Setup
 from pipesim.lowering.tasks import GATHERS, MESSAGES, RingTasks, Tasks
@@ -66,11 +66,13 @@ def add_transfers(tasks: Tasks, setup: Setup) -> None:
     if not len(pairs.kind):
         return
     near = rank[pairs.source] == rank[pairs.target]
-    made, used = pairs.rows(near).ends(setup)
-    tasks.needs.append((used, made))
     add = _add_pair_transfers if setup.sharing_rule.has_links else _add_channel_transfers
-    if not near.all():
-        add(tasks, setup, between_gpus(setup, pairs.rows(~near)))
+    if near.any():
+        made, used = pairs.rows(near).ends(setup)
+        tasks.needs.append((used, made))
+        pairs = pairs.rows(~near)
+    if len(pairs.kind):
+        add(tasks, setup, between_gpus(setup, pairs))
 
 
 class Message(NamedTuple):
@@ -186,8 +188,7 @@ def _simulated(setup: Setup, pairs: Pairs) -> tuple[Pairs, Ints, Ints]:
     if fold.expanded:
         return pairs, streams, np.arange(len(pairs.kind))
     kept = fold.keeps(streams)
-    names = np.stack(_class_of(setup, pairs, fold.streams[streams]), axis=1)
-    _, number = np.unique(names, axis=0, return_inverse=True)
+    _, number = np.unique(row_codes(*_class_of(setup, pairs, fold.streams[streams])), return_inverse=True)
     represented_by = np.full(int(number.max(initial=-1)) + 1, -1, np.int64)
     represented_by[number[kept]] = np.arange(int(kept.sum()))
     return pairs.rows(kept), streams[kept], represented_by[number]
@@ -354,12 +355,17 @@ class Timing(NamedTuple):
         cut_bytes = functools.cache(functools.partial(_cut_bytes, setup))
         by_code: dict[int, Alone] = {}
         gpus: dict[int, tuple[int, int]] = {}
+        messages: list[tuple[int, tuple[str, str], float]] = []
         for code in unique[towards].tolist():
             rest, target = divmod(code, slots)
             (n, rank), (n2, rank2) = (setup.slots[slot] for slot in (rest % slots, target))
             message = _messages(setup, n, n2)[rest // slots] if setup.has_teams else WHOLE
             ends = setup.members(rank)[message.source], setup.members(rank2)[message.target]
-            by_code[code] = alone(setup.cluster, *ends, cut_bytes(n, n2) * message.part, 1)
+            messages.append((code, ends, cut_bytes(n, n2) * message.part))
+        if len(messages) > MANY_ROUTES:
+            setup.cluster.find_routes(ends for _, ends, _ in messages)
+        for code, ends, size_of_message in messages:
+            by_code[code] = alone(setup.cluster, *ends, size_of_message, 1)
             gpus[code] = setup.cluster.index[ends[0]], setup.cluster.index[ends[1]]
         found = [by_code[code] for code in unique.tolist()]
         duration, delay, size, limit = (np.array([row[i] for row in found])[inverse] for i in range(4))

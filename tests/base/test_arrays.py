@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import strategies  # noqa: F401 - registers the settings of Hypothesis
-from pipesim.base.arrays import Ragged
+from pipesim.base.arrays import Ragged, row_codes
 
 rows_of_ints = st.lists(st.lists(st.integers(0, 6), max_size=4), max_size=6)
 
@@ -45,3 +45,13 @@ def test_equality_is_of_rows_not_of_values_alone():
     assert Ragged.of([[1], [2, 3]]) == Ragged.of([[1], [2, 3]])
     assert Ragged.of([[1], [2, 3]]) != Ragged.of([[1, 2], [3]])
     assert Ragged.of([[1]]) != [[1]]
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(0, 5) | st.integers(0, 2**40)] * 3), min_size=1, max_size=30),
+)
+def test_codes_of_rows_are_equal_for_equal_rows_and_in_their_order(rows):
+    """Three numbers of 40 bits do not fit one of 63: what occurs is then numbered."""
+    codes = row_codes(*np.array(rows, np.int64).T)
+    assert [rows[n] for n in np.argsort(codes, kind="stable").tolist()] == sorted(rows)
+    assert len(set(codes.tolist())) == len(set(rows))

@@ -16,7 +16,7 @@ def test_what_is_not_stated_is_blank():
     tasks = Tasks()
     tasks.add(2, kind=0, duration=np.array([5, 7]))
     tasks.add(1, kind=3, size=1.5)
-    columns = {name: np.concatenate(parts).tolist() for name, parts in tasks.columns.items()}
+    columns = {name: column.tolist() for name, column in tasks.finished().items()}
     assert columns["kind"] == [0, 0, 3]
     assert columns["duration"] == [5, 7, 0]
     assert columns["size"] == [0.0, 0.0, 1.5]
