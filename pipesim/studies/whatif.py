@@ -34,6 +34,7 @@ class Gain:
     iteration_time_s: float
     gain_s: float
     gain: float  # as a part of the iteration time
+    group: str = ""  # of a layer that has equals: the name of the gain of all of them together
 
 
 def gains(
@@ -43,12 +44,14 @@ def gains(
 
     `by` = 0.1 means a tenth faster: work of 1.1 s then takes 1 s. Equal gains are in the order of devices, links,
     layers. Links are changed in both directions, one by one and all of the same bandwidth together; links without
-    transfers are left out.
+    transfers are left out. Layers are changed one by one, and all that are equal together ("80 x mlp").
     """
     if not 0 < by < np.inf:
         raise InputError(f"by = {by} found; more than 0 was expected (0.1: a tenth faster)")
     program = lower(case)
-    things = len(program.devices) * ("device" in whats) + len(case.costs.model) * ("layer" in whats)
+    groups = _equal_layers(case) if "layer" in whats else {}
+    single = len(case.costs.model) if "layer" in whats else 0
+    things = len(program.devices) * ("device" in whats) + single + len(groups)
     limits.check_columns(host_memory, len(program), things + 1)
     tried: list[tuple[What, str]] = []
     columns: list[Ints] = [program.duration]
@@ -56,18 +59,25 @@ def gains(
         tried += [("device", name) for name in program.devices]
         columns += [_faster(program, program.lane == lane, by) for lane in range(len(program.devices))]
     if "layer" in whats:
-        tried += [("layer", layer.name) for layer in case.costs.model.layers]
-        columns += list(_faster_layers(case, program, by))
+        tried += [("layer", str(layer.name)) for layer in case.costs.model.layers]
+        tried += [("layer", name) for name in groups]
+        saved = _saved_by_layer(case, program, by)
+        together = [
+            sum((saved[layer] for layer in layers), np.zeros_like(program.duration)) for layers in groups.values()
+        ]
+        columns += [np.maximum(program.duration - ns, 0) for ns in (*saved, *together)]
     ends = _ends(program, columns)
     now, rest = int(ends[0]), ends[1:].tolist()
     if "link" in whats:
         ways = _links(case, program)
         tried += [("link", name) for name in ways]
         rest += [_with_faster_links(case, links, by) for links in ways.values()]
+    group_of = {str(case.costs.model.layers[n].name): name for name, layers in groups.items() for n in layers}
     found = [
-        Gain(what, name, units.to_s(end), units.to_s(now - end), (now - end) / now if now else 0.0)
+        Gain(what, name, units.to_s(end), units.to_s(now - end), (now - end) / now if now else 0.0,
+             group_of.get(name, "") if what == "layer" else "")
         for (what, name), end in zip(tried, rest, strict=True)
-    ]
+    ]  # fmt: skip
     order = {what: n for n, what in enumerate(WHATS)}
     return units.to_s(now), sorted(found, key=lambda gain: (-gain.gain_s, order[gain.what]))
 
@@ -83,12 +93,12 @@ def _faster(program: Program, chosen: NDArray[np.bool_], by: float) -> Ints:
     return np.where(chosen, np.rint(program.duration / (1 + by)).astype(np.int64), program.duration)
 
 
-def _faster_layers(case: Setup, program: Program, by: float) -> list[Ints]:
-    """Durations with one layer faster, for each layer: tasks of its stage lose its part of the time saved."""
+def _saved_by_layer(case: Setup, program: Program, by: float) -> list[Ints]:
+    """For each layer the ns that each task takes less with it faster: those of its stage take its part less."""
     found = []
     recomputed = [recomputation_of(case, n) for n in range(len(case.plan.stages))]
     for layer in range(len(case.costs.model)):
-        duration = program.duration.copy()
+        less = np.zeros_like(program.duration)
         stage = next(n for n, part in enumerate(case.plan.stages) if part.start <= layer < part.stop)
         for device in case.plan.stages[stage].devices:
             mine = (program.stage == stage) & (program.lane == case.plan.devices.index(device))
@@ -99,11 +109,24 @@ def _faster_layers(case: Setup, program: Program, by: float) -> list[Ints]:
                     seconds += costs.seconds("recompute", *how)[layer]
                 if phase in WITH_RECOMPUTATION and recomputed[stage].core[layer]:
                     seconds += costs.seconds("core", *how)[layer]
-                saved = int(units.to_ns(np.array([seconds * (1 - 1 / (1 + by))]))[0])
                 rows = mine & (program.kind == kind) & (program.kind <= WEIGHT)
-                duration[rows] = np.maximum(duration[rows] - saved, 0)
-        found.append(duration)
+                less[rows] = int(units.to_ns(np.array([seconds * (1 - 1 / (1 + by))]))[0])
+        found.append(less)
     return found
+
+
+def _equal_layers(case: Setup) -> dict[str, list[int]]:
+    """Layers of one kind that take equal times on every kind of device, by a name such as 80 x mlp."""
+    found: dict[tuple[object, ...], list[int]] = {}
+    times = [case.costs.seconds(phase, kind) for kind in case.costs.kinds for phase in dict.fromkeys(PHASES.values())]
+    for number, layer in enumerate(case.costs.model.layers):
+        found.setdefault((str(layer.kind), *(float(one[number]) for one in times)), []).append(number)
+    many = [(str(key[0]), layers) for key, layers in found.items() if len(layers) > 1 and any(key[1:])]
+    plain = [f"{len(layers)} x {kind}" for kind, layers in many]
+    return {
+        name if plain.count(name) == 1 else f"{name} like {case.costs.model.layers[layers[0]].name}": layers
+        for name, (_, layers) in zip(plain, many, strict=True)
+    }
 
 
 def _kind(case: Setup, device: str) -> str:

@@ -84,7 +84,8 @@ def whatif(
     if plot_file:
         from pipesim.display import figures
 
-        figures.gains([(f"{gain.what} {gain.name}", gain.gain) for gain in found[:most]], part, plot_file)
+        single = [gain for gain in found if not gain.group]  # of equal layers all together
+        figures.gains([(f"{gain.what} {gain.name}", gain.gain) for gain in single[:most]], part, plot_file)
         options.wrote(plot_file, "gains", quiet=as_json)
     data = {"iteration_time_s": seconds, "by": part, "gains": [asdict(gain) for gain in found]}
     if html:
@@ -94,7 +95,7 @@ def whatif(
 
         timeline = by_name.run(lower(setup), simulation.engine)
         title = f"{setup.costs.model.name} on {setup.cluster.name}: what would help"
-        options.write_page(html, lambda: pages.gains_page(data, timeline, title), quiet=as_json)
+        options.write_page(html, lambda: pages.gains_page(data, timeline, title, text.first_thing(data)), quiet=as_json)
     if as_json:
         options.echo_json(data)
     else:

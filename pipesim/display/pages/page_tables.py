@@ -103,7 +103,8 @@ def comparison_table(rows: Sequence[Mapping[str, Any]]) -> PageTable:
 
 def gains_table(data: Mapping[str, Any], most: int = _MOST) -> PageTable:
     """What would help most; `data` is that of `pipesim whatif --json`."""
+    single = [one for one in data["gains"] if not one.get("group")]  # of equal layers all together
     rows = [[one["what"], one["name"], seconds(one["iteration_time_s"]), percent(one["gain"])]
-            for one in data["gains"][:most]]  # fmt: skip
+            for one in single[:most]]  # fmt: skip
     note = f"Each {100 * data['by']:g} % faster." if "by" in data else ""
     return PageTable("What would help most", ["what", "name", "iteration", "saved"], rows, note, left=2)

@@ -11,7 +11,7 @@
     statistics                         many iterations with varying times
     comparison, gaps, nearest_bound    planners and schedulers side by side, and beside certified bounds
     tuning                             the best layouts, and what became of the others
-    gains, run_changes                 what faster hardware would save; what would change recorded steps
+    gains, first_thing, run_changes    what faster hardware would save; what would change recorded steps
     jobs                               several jobs on one cluster
     ledger                             what an iteration consists of, by cause
     rebuilt                            a recorded iteration beside its simulation
@@ -41,7 +41,7 @@ from pipesim.display.text.comparison_text import comparison, comparison_columns,
 from pipesim.display.text.file_text import calibrations, scenario, sweep_file
 from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table
 from pipesim.display.text.framework_text import converted, training_layout
-from pipesim.display.text.gains_text import gains, run_changes
+from pipesim.display.text.gains_text import first_thing, gains, run_changes
 from pipesim.display.text.gantt_text import WIDTH, gantt
 from pipesim.display.text.jobs_text import jobs
 from pipesim.display.text.ledger_text import ledger
@@ -79,6 +79,7 @@ __all__ = [
     "difference",
     "exploration",
     "facts",
+    "first_thing",
     "gains",
     "gallery",
     "gallery_columns",

@@ -7,16 +7,17 @@ from pipesim.display.text.formatting import percent, seconds, table
 
 
 def gains(data: Mapping[str, Any], most: int = 15) -> str:
-    """The iteration time with each device or link made faster: the greatest gain in a sentence, then a table."""
-    found, by = data["gains"], data["by"]
+    """The first thing to do in a sentence, then the iteration time with each device, link or layer made faster.
+
+    Of layers that are equal only all together are shown.
+    """
+    found, by = [row for row in data["gains"] if not row.get("group")], data["by"]
     rows = [
         [row["what"], row["name"], seconds(row["iteration_time_s"]), f"{100 * row['gain']:.2f} %"]
         for row in found[:most]
     ]
     head = f"iteration time {seconds(data['iteration_time_s'])}; each thing {100 * by:g} % faster"
-    best = ""
-    if found and found[0]["gain"] > 0:
-        best = f"\n{_best(found[0], by)}"
+    best = f"\n{first_thing(data)}"
     more = f"\n... and {len(found) - most} more" if len(found) > most else ""
     return f"{head}{best}\n\n{table(['what', 'name', 'iteration', 'saved'], rows, left=2)}{more}"
 
@@ -33,10 +34,15 @@ def run_changes(data: Mapping[str, Any], most: int = 15) -> str:
     return f"{head}\n\n{table(['what', 'change', 'step', 'saved'], rows, left=2)}{more}"
 
 
-def _best(gain: Mapping[str, Any], by: float) -> str:
-    """The greatest gain in a sentence; its subject is one device or link, or all links of a bandwidth."""
-    of_many, saved = gain["name"].startswith("all of "), f"{percent(gain['gain'])} of the iteration"
-    faster = f"{100 * by:g} % faster {gain['what']}"
-    if gain["what"] == "link" and of_many:
-        return f"{faster}s of {gain['name'].removeprefix('all of ')} save {saved}"
-    return f"a {faster} {gain['name']} saves {saved}"
+def first_thing(data: Mapping[str, Any]) -> str:
+    """The first thing to do, in a sentence; `data` is that of `pipesim whatif --json`."""
+    found = [row for row in data["gains"] if not row.get("group") and row["gain"] > 0]
+    if not found:
+        return f"nothing of this alone makes the iteration shorter when it is {100 * data['by']:g} % faster"
+    gain = found[0]
+    subject = gain["name"] if gain["what"] == "device" or " x " in gain["name"] else f"{gain['what']} {gain['name']}"
+    if gain["name"].startswith("all of "):
+        subject = f"links of {gain['name'].removeprefix('all of ')}"
+    less = ", or give it less work" if gain["what"] == "device" else ""
+    saved = f"by {100 * data['by']:g} %, that saves {percent(gain['gain'])} of the iteration"
+    return f"first make {subject} faster{less}: {saved}"

@@ -13,16 +13,30 @@ def data(*found):
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
-        (("device", "g0", 0.05), "a 10 % faster device g0 saves 5.0 % of the iteration"),
-        (("link", "all of 1 GB/s", 0.05), "10 % faster links of 1 GB/s save 5.0 % of the iteration"),
+        (
+            ("device", "g0", 0.05),
+            "first make g0 faster, or give it less work: by 10 %, that saves 5.0 % of the iteration",
+        ),
+        (
+            ("link", "all of 1 GB/s", 0.05),
+            "first make links of 1 GB/s faster: by 10 %, that saves 5.0 % of the iteration",
+        ),
+        (("layer", "80 x mlp", 0.05), "first make 80 x mlp faster: by 10 %, that saves 5.0 % of the iteration"),
     ],
 )
 def test_the_greatest_gain_is_a_sentence(found, sentence):
     assert text.gains(data(found)).splitlines()[1] == sentence
 
 
-def test_without_a_gain_there_is_no_sentence():
-    assert "save" not in text.gains(data(("device", "g0", 0.0))).split("\n\n")[0]
+def test_layers_of_a_group_are_not_listed():
+    found = data(("layer", "2 x mlp", 0.1), ("layer", "block0.mlp", 0.05))
+    found["gains"][1]["group"] = "2 x mlp"
+    assert "block0" not in text.gains(found)
+
+
+def test_without_a_gain_the_sentence_states_that():
+    assert "nothing of this alone" in text.gains(data(("device", "g0", 0.0))).split("\n\n")[0]
+    assert "saves" not in text.gains(data(("device", "g0", 0.0))).split("\n\n")[0]
 
 
 def test_rows_left_out_are_counted():
