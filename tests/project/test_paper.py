@@ -20,6 +20,7 @@ FEW = {
     "gap": "model == 'BERT-large' and network == 'DGX-1' and method in ('SPP', 'Alpa')",
     "gpus": "model == 'GPT-2 XL' and gpus == 8 and method != 'SPP+'",
     "heterogeneity": "graph == 3 and spread == 8 and method in ('SPP', 'PipeDream', 'GPipe')",
+    "links": "model == 'Inception-V3' and rate == 25 and method != 'DAPPLE'",
     "microbatches": "model == 'GPT-2 XL' and microbatches == 4 and method in ('SPP', 'GPipe', 'data parallel')",
     "models": "model == 'XLNet-large' and method in ('SPP', 'HetPipe', 'Piper', 'uniform')",
     "planning": "blocks == 8 and method in ('SPP', 'DAPPLE', 'Piper') or gpus == 4 and method == 'SPP+'",

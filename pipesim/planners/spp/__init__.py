@@ -24,9 +24,11 @@ from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.lowering import state_factor
-from pipesim.planners.spp.prm import MemoryLimit, Partition, prm
+from pipesim.planners.spp.contention import contended, shared_bandwidths, shared_pipeline
+from pipesim.planners.spp.prm import MemoryLimit, Partition, partitions, prm, tables_of
 from pipesim.planners.spp.rdo import ordered
 
+BANDWIDTHS = ("nominal", "shared")
 IN_FLIGHT = ("one_f_one_b", "gpipe", "pe")
 
 
@@ -49,25 +51,36 @@ def spp(
     order: str = "auto",
     most_stages: int | None = None,
     memory: str = "",
+    bandwidth: str = "nominal",
 ) -> Plan:
     """Minimises PE's time on the abstract pipeline over all numbers of stages, in one order of the devices.
 
     `order` is auto (rdo, above 256 devices hierarchical), rdo, hierarchical, given or random (seed 0). `memory` names
     the schedule whose microbatches in flight every stage must hold: one_f_one_b, or gpipe or pe, which may hold all.
+    `bandwidth` is nominal, each pair having its route for itself, or shared: RDO, PRM and PE give a pair what it has
+    while all pairs of two groups of replicas send, and a ring is as slow as the NIC that it crosses (ours); PE chooses
+    between PRM's plans for both.
     Ignores contention between channels, latencies while partitioning, and memory unless asked; uses all devices.
     """
     plans.check_microbatches(microbatches)
     if most_stages is not None:
         check_at_least("most_stages", most_stages, 1)
-    sequence, name = ordered(cluster, order)
+    check_one_of("bandwidth", bandwidth, BANDWIDTHS)
+    shared = bandwidth == "shared"
+    sequence, name = ordered(cluster, order, shared_bandwidths(cluster) if shared else None)
     limit = memory_limit(costs, cluster, sequence, microbatches, memory) if memory else None
-    solutions = prm(costs, cluster, sequence, microbatches, most_stages, limit)
+    tables = tables_of(costs, cluster, sequence, microbatches, limit)
+    solutions = list(partitions(tables, most_stages).values())
     if not solutions and limit is not None:
         raise _nothing_fits(costs, cluster, sequence, microbatches, limit, most_stages)
-    candidates = [plan_of(model, cluster, sequence, solution, microbatches) for solution in solutions.values()]
-    timed = [(_pe_time(plan, costs, cluster), n, plan) for n, plan in enumerate(candidates)]
+    if shared:  # PE decides between both
+        solutions = [*partitions(contended(tables, cluster, sequence), most_stages).values(), *solutions]
+    candidates = [plan_of(model, cluster, sequence, solution, microbatches) for solution in solutions]
+    timed = [(_pe_time(plan, costs, cluster, shared=shared), n, plan) for n, plan in enumerate(candidates)]
     time, _, plan = min(timed)
     label = "spp" if order == "auto" and name == "rdo" else f"spp(order={name!r})"
+    if shared:
+        label = "spp(bandwidth='shared')" if label == "spp" else f"spp(order={name!r}, bandwidth='shared')"
     return Plan(plan.model, plan.layers, microbatches, plan.stages, "split", label, to_s(time))
 
 
@@ -83,8 +96,8 @@ def plan_of(model: Model, cluster: Cluster, order: list[int], solution: Partitio
     return Plan(model.name, len(model), microbatches, stages, "split", "prm", solution.bottleneck)
 
 
-def _pe_time(plan: Plan, costs: Costs, cluster: Cluster) -> int:
-    pipeline = pipeline_of(plan, costs, cluster)
+def _pe_time(plan: Plan, costs: Costs, cluster: Cluster, *, shared: bool) -> int:
+    pipeline = (shared_pipeline if shared else pipeline_of)(plan, costs, cluster)
     return execute(pipeline).time(pipeline)
 
 

@@ -67,8 +67,12 @@ def prm(  # noqa: PLR0917 - a problem has its parts
     memory: MemoryLimit | None = None,
 ) -> dict[int, Partition]:  # fmt: skip
     """The best plan for each number of stages up to `most_stages`; none where nothing fits in memory."""
-    tables = tables_of(costs, cluster, order, microbatches, memory)
-    devices, layers = len(order), len(costs.model)
+    return partitions(tables_of(costs, cluster, order, microbatches, memory), most_stages)
+
+
+def partitions(tables: GroupTables, most_stages: int | None = None) -> dict[int, Partition]:
+    """The same, from tables."""
+    devices, layers = len(tables.kinds), len(tables.cut) - 1
     most = min(devices, layers, most_stages or devices)
     size = sum(_states(devices, layers, x) for x in range(1, most + 1)) * 4
     if size > MOST_BYTES:

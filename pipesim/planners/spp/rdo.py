@@ -67,11 +67,16 @@ ORDERS: dict[str, Callable[[Cluster], list[int]]] = {
 }
 
 
-def ordered(cluster: Cluster, order: str) -> tuple[list[int], str]:
-    """Devices in the named order, and the name of the order: `auto` is rdo, or hierarchical above 256 devices."""
+def ordered(cluster: Cluster, order: str, weights: Floats | None = None) -> tuple[list[int], str]:
+    """Devices in the named order, and the name of the order: `auto` is rdo, or hierarchical above 256 devices.
+
+    `weights` are bandwidths that rdo cuts, in place of the nominal ones.
+    """
     name = ("rdo" if len(cluster.devices) <= LITERAL else "hierarchical") if order == "auto" else order
     if name not in ORDERS:
         raise UnknownNameError(f"no order is named {shown(order)}; known are auto, {', '.join(ORDERS)}")
+    if name == "rdo" and weights is not None:
+        return by_minimum_cuts(weights), name
     return ORDERS[name](cluster), name
 
 

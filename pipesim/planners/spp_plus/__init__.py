@@ -33,9 +33,9 @@ from pipesim.planners.hetpipe import hetpipe
 from pipesim.planners.megatron import megatron
 from pipesim.planners.piper import piper
 from pipesim.planners.spp import plan_of, spp
+from pipesim.planners.spp.contention import contended
 from pipesim.planners.spp.prm import Partition, prm, tables_of
 from pipesim.planners.spp.rdo import LITERAL, by_minimum_cuts, given, hierarchical
-from pipesim.planners.spp_plus.contention import contended
 from pipesim.planners.spp_plus.fill_and_drain import solutions
 from pipesim.planners.spp_plus.island_plans import island_plans
 from pipesim.planners.spp_plus.polish import polished

@@ -6,11 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.strategies import clusters, even_trace
+from helpers.strategies import clusters, even_trace, traces
+from pipesim.analysis.channels import execute, pipeline_of
+from pipesim.base.errors import InputError
 from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.planners.spp import spp
+from pipesim.planners.spp.contention import contended, shared_bandwidths, shared_pipeline
 from pipesim.planners.spp.prm import tables_of
-from pipesim.planners.spp_plus.contention import contended
 from pipesim.studies import loading
+from pipesim.studies.results import simulate
 
 
 def test_pairs_that_share_a_nic_wait_for_each_other():
@@ -67,3 +72,52 @@ def test_channels_and_rings_go_at_the_pace_of_their_busiest_link(cluster, data):
             assert shared.reduce[i, r] == pytest.approx(busiest(ring, 2 * (r - 1) / r))
     for name in plain._fields:
         assert name in {"channel", "reduce"} or getattr(plain, name) is getattr(shared, name)
+
+
+def test_pairs_have_less_bandwidth_the_more_of_them_cross_a_link():
+    """Of eight one-way pairs between two servers, four cross each NIC in each direction."""
+    cluster = loading.load_cluster('servers(2, 2, intra="24GB/s", inter="8Gb/s")')
+    found = shared_bandwidths(cluster)
+    assert found[0, 2] == found[1, 3] == pytest.approx(0.25e9)
+    assert found[0, 1] == pytest.approx(24e9), "what leaves a server does not pass its switch"
+
+
+def test_pes_pipeline_is_as_slow_as_its_busiest_links():
+    cluster = loading.load_cluster('servers(2, 2, intra="25GB/s", inter="10Gb/s", latency=0, network_latency=0)')
+    costs = costs_of(even_trace(4, output_bytes=1_250_000, parameter_bytes=1_250_000))
+    names = [device.name for device in cluster.devices]
+    two = Plan("m", 4, 2, (Stage(0, 2, tuple(names[:2])), Stage(2, 4, tuple(names[2:]))))
+    nominal, shared = pipeline_of(two, costs, cluster), shared_pipeline(two, costs, cluster)
+    assert (nominal.ahead.tolist(), shared.ahead.tolist()) == ([250_000], [1_000_000])
+    assert shared.back.tolist() == [1_000_000]
+    assert shared.all_reduce.tolist() == nominal.all_reduce.tolist() == [100_000, 100_000]
+    one = Plan("m", 4, 2, (Stage(0, 4, tuple(names)),))
+    ring = shared_pipeline(one, costs, cluster)
+    assert ring.all_reduce.tolist() == [6_000_000]  # 3/4 of 5 MB twice over one NIC, which the ring crosses once
+
+
+@settings(max_examples=25)
+@given(traces(kinds=("any",)), clusters(), st.integers(1, 8))
+def test_no_channel_is_faster_where_links_are_shared(trace, cluster, microbatches):
+    costs = costs_of(trace)
+    plan = spp(costs.model, cluster, costs, microbatches, bandwidth="shared")
+    nominal, shared = pipeline_of(plan, costs, cluster), shared_pipeline(plan, costs, cluster)
+    assert (shared.ahead >= nominal.ahead).all()
+    assert (shared.back >= nominal.back).all()
+    assert plan.planner == "spp(bandwidth='shared')"
+    assert plan.objective_s == pytest.approx(execute(shared).time(shared) / 1e9)
+
+
+def test_shared_links_are_worth_more_than_twice_the_speed_behind_one_nic():
+    case = "inception-v3", 'servers(4, 4, intra="25GB/s", inter="10Gb/s")'
+    nominal, shared = (
+        simulate(architecture=case[0], cluster=case[1], planner=planner, scheduler="pe", efficiency=0.5)
+        for planner in ("spp", 'spp(bandwidth="shared")')
+    )
+    assert shared.iteration_time * 2 < nominal.iteration_time
+
+
+def test_another_bandwidth_is_refused_by_name():
+    costs = costs_of(even_trace(4))
+    with pytest.raises(InputError, match=r"bandwidth .*'best'.*nominal, shared"):
+        spp(costs.model, loading.load_cluster('flat(2, bandwidth="1GB/s")'), costs, 2, bandwidth="best")

@@ -1,0 +1,135 @@
+"""What channels and rings cost when their messages share links, for devices in a given order.
+
+All pairs of two neighbouring groups send at once. Each link carries the pairs whose routes cross it; the busiest link
+sets the pace. SPP's own tables take the least bandwidth of any pair and let all pairs have it.
+
+    contended         PRM's tables with such channels and rings
+    shared_bandwidths RDO's weights: what each pair has while all pairs of the cluster send
+    shared_pipeline   PE's pipeline of a plan
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from pipesim.analysis.channels import Pipeline, pipeline_of
+from pipesim.base import units
+from pipesim.base.arrays import Floats, Ints
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
+from pipesim.core.plan import Plan
+from pipesim.lowering.reductions import in_ring
+from pipesim.planners.spp.prm import GroupTables
+
+Pairs = list[tuple[str, str]]
+
+
+def contended(tables: GroupTables, cluster: Cluster, order: list[int]) -> GroupTables:
+    """The same tables with channels and rings at the pace of their busiest link."""
+    use = _link_seconds(cluster, order)
+    return tables._replace(channel=_channels(use), reduce=_rings(use))
+
+
+def shared_bandwidths(cluster: Cluster) -> Floats:
+    """Bytes/s that each two devices have while all pairs send, each link divided among those that cross it."""
+    names = [device.name for device in cluster.devices]
+    pairs = [(a, b) for a in names for b in names if a != b]
+    use = _crossing(cluster, pairs)
+    found, place = np.zeros((len(names), len(names))), cluster.index
+    for a, b in pairs:
+        each = [cluster.media_bandwidth[medium] / use[medium] for medium in cluster.route(a, b).media]
+        found[place[a], place[b]] = min(each)
+    weights: Floats = np.minimum(found, found.T)
+    return weights
+
+
+def shared_pipeline(plan: Plan, costs: Costs, cluster: Cluster) -> Pipeline:
+    """The abstract pipeline, its channels and rings no faster than their busiest link."""
+    nominal = pipeline_of(plan, costs, cluster)
+    ahead, back, stages = [], [], plan.stages
+    for n in range(len(stages) - 1):
+        size = float(costs.model.cut_bytes[stages[n].stop - 1]) * plan.share(n) * plan.share(n + 1)
+        pairs = [(a, b) for a in stages[n].devices for b in stages[n + 1].devices if a != b]
+        ahead.append(_busiest_ns(cluster, pairs, size))
+        back.append(_busiest_ns(cluster, [(b, a) for a, b in pairs], size))
+    rings = []
+    for stage in stages:
+        k = len(stage.devices)
+        edges = _edges(in_ring(stage.devices, cluster)) if k > 1 else []
+        size = float(costs.model.parameter_bytes[stage.start : stage.stop].sum()) * 2 * (k - 1) / k
+        rings.append(_busiest_ns(cluster, edges, size))
+    return replace(
+        nominal,
+        ahead=np.maximum(nominal.ahead, np.array(ahead, np.int64)),
+        back=np.maximum(nominal.back, np.array(back, np.int64)),
+        all_reduce=_rings_ns(nominal, cluster, plan, np.array(rings, np.int64)),
+    )
+
+
+def _rings_ns(nominal: Pipeline, cluster: Cluster, plan: Plan, busiest: Ints) -> Ints:
+    """A ring goes over its own edges: the worst pair inside of a stage, which SPP takes, need not be one of them."""
+    delays = [0] * len(plan.stages)
+    for n, stage in enumerate(plan.stages):
+        edges = _edges(in_ring(stage.devices, cluster)) if len(stage.devices) > 1 else []
+        worst = max((cluster.route(a, b).delay for a, b in edges), default=0.0)
+        delays[n] = units.ns_of(2 * (len(stage.devices) - 1) * worst)
+    found: Ints = np.where(nominal.all_reduce > 0, busiest + np.array(delays, np.int64), 0)
+    return found
+
+
+def _edges(devices: list[str]) -> Pairs:
+    return [(a, devices[(n + 1) % len(devices)]) for n, a in enumerate(devices)]
+
+
+def _busiest_ns(cluster: Cluster, pairs: Pairs, size: float) -> int:
+    """Nanoseconds in which the busiest link carries a message of so many bytes for each pair that crosses it."""
+    use = _crossing(cluster, pairs)
+    seconds = max((count * size / cluster.media_bandwidth[medium] for medium, count in use.items()), default=0.0)
+    return units.ns_of(seconds)
+
+
+def _crossing(cluster: Cluster, pairs: Iterable[tuple[str, str]]) -> "Counter[int]":
+    """How many pairs cross each medium."""
+    return Counter(medium for a, b in pairs for medium in cluster.route(a, b).media)
+
+
+def _link_seconds(cluster: Cluster, order: list[int]) -> Floats:
+    """[from, to, link]: seconds that one byte between two devices occupies each link."""
+    names = [cluster.devices[i].name for i in order]
+    routes = {(a, b): cluster.route(x, y) for a, x in enumerate(names) for b, y in enumerate(names) if a != b}
+    media = sorted({medium for route in routes.values() for medium in route.media})
+    position = {medium: n for n, medium in enumerate(media)}
+    use = np.zeros((len(order), len(order), len(media)))
+    for (a, b), route in routes.items():
+        for medium in route.media:
+            use[a, b, position[medium]] = 1 / cluster.media_bandwidth[medium]
+    return use
+
+
+def _channels(use: Floats) -> Floats:
+    """[b, r, r']: seconds per byte of the cut from the r devices before b to the r' from b on, forward or backward."""
+    count = len(use)
+    channel = np.full((count + 1, count + 1, count + 1), np.inf)
+    for b in range(1, count):
+        pairs = np.outer(np.arange(1, b + 1), np.arange(1, count - b + 1))
+        worst = np.zeros(pairs.shape)
+        for way in (use[b - 1 :: -1, b:], use[b:, b - 1 :: -1].transpose(1, 0, 2)):
+            loads = np.cumsum(np.cumsum(way, axis=0), axis=1)
+            worst = np.maximum(worst, loads.max(axis=2))
+        channel[b, 1 : b + 1, 1 : count - b + 1] = worst / pairs
+    return channel
+
+
+def _rings(use: Floats) -> Floats:
+    """[i, r]: seconds of all-reduce per byte of parameters on the ring of devices i .. i+r-1."""
+    count = len(use)
+    reduce = np.zeros((count, count + 1))
+    for i in range(count):
+        chain = np.zeros(use.shape[2])
+        for r in range(2, count - i + 1):
+            last = i + r - 1
+            chain = chain + use[last - 1, last]
+            reduce[i, r] = 2 * (r - 1) / r * (chain + use[last, i]).max()
+    return reduce
