@@ -28,7 +28,7 @@ module imports only those that stand before it.
     studies     simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit
                 traced_models trained_parameters setups remedies certified replay performance measured_runs accuracy
                 results framework_layouts job_options jobs measured_table calibration comparison whatif equal_stages
-                rebuilding run_replay run_prediction run_whatif validation store sweep_options sweep
+                rebuilding run_replay run_prediction run_whatif validation live_validation store sweep_options sweep
                 tuning_options tuning
     cli
 

@@ -44,6 +44,7 @@ FEWEST = 8  # rows of a table that has a rank correlation
 HALVES = 8  # steps from which on half of them say something of the other half
 DRAWN = 1000
 _SAME = 1e-9
+_FILES = ("trace", "cluster", "plan", "scheduler", "scenario", "background", "lengths")  # fields that may name files
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,20 +242,29 @@ def _row(tier: Tier, group: str, name: str, measured: float, simulated: float) -
     return ShippedRun(tier, group, "", name, "", "", "", "", "recorded", 1, 1, 0.0, measured, simulated)
 
 
-def validate_table(source: str, text: str, base: Simulation) -> OwnReport:
-    """Measured iterations in a table, each simulated; fields that a line does not state are those of `base`."""
-    rows, inside = list[ShippedRun](), 0
+def validate_table(source: str, text: str, base: Simulation, tier: Tier = "d") -> OwnReport:
+    """Measured iterations in a table, each simulated; fields that a line does not state are those of `base`.
+
+    Names of files are those of files beside the table, where there are such.
+    """
+    rows, inside, folder = list[ShippedRun](), 0, Path(source).parent
     with within(source):
         for line in measured_lines(text):
             with within(f"line {line.number}"):
-                simulation = replace(base, **line.fields)
+                simulation = replace(base, **{name: _beside(folder, name, line.fields[name]) for name in line.fields})
                 simulation.check()
                 result = simulate(simulation)
-            rows.append(_simulated("d", "", line.label, line.measured_s, result))
+            rows.append(_simulated(tier, "", line.label, line.measured_s, result))
             inside += _is_inside(result, line.measured_s)
         if not rows:
             raise InputError("no measured iterations found; a line for each was expected below the header")
     return OwnReport(source, tuple(rows), _scores(rows), inside, len(rows))
+
+
+def _beside(folder: Path, name: str, value: Any) -> Any:  # noqa: ANN401 - of the field
+    """A value; of the name of a file in this folder its path."""
+    is_there = name in _FILES and isinstance(value, str) and (folder / value).exists()
+    return str(folder / value) if is_there else value
 
 
 def _is_inside(result: SimulationResult, measured: float) -> bool:

@@ -44,6 +44,9 @@ def test_a_table_takes_what_its_lines_do_not_state_from_the_command_line(tmp_pat
         (["no-such-file", "gpt-small-cpu"], "Missing argument 'CLUSTER'"),
         (["no-such-file", "--microbatches", "4"], "--microbatches has no effect without TRACE and CLUSTER"),
         (["no-such-file", "--markdown"], "--markdown has no effect"),
+        (["--factory", "x:y"], "--factory has no effect without --live"),
+        (["--live", "live", "--microbatches", "4"], "--microbatches has no effect beside --live"),
+        (["--live", "live", "--markdown"], "--markdown has no effect beside --live"),
     ],
 )
 def test_what_makes_no_sense_is_refused(words, found, capsys):
@@ -53,3 +56,9 @@ def test_what_makes_no_sense_is_refused(words, found, capsys):
 def test_an_empty_table_is_refused(tmp_path, capsys):
     (tmp_path / "runs.csv").write_text("iteration_s\n", encoding="utf-8")
     assert "no measured iterations found" in refused(capsys, str(tmp_path / "runs.csv"))
+
+
+def test_live_runs_need_pytorch_and_write_nothing_without(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("pipesim.recorders.torch_extra.importlib.util.find_spec", lambda _: None)
+    assert "pip install 'pipesim[torch]'" in refused(capsys, "--live", str(tmp_path / "live"))
+    assert not (tmp_path / "live").exists()

@@ -1,10 +1,12 @@
 """pipesim validate."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pipesim.base.settings import setting
 from pipesim.cli import options, setting_options
 from pipesim.studies.simulation import Simulation
 
@@ -12,12 +14,36 @@ if TYPE_CHECKING:
     from pipesim.studies.validation import OwnReport
 
 
+@dataclass(frozen=True, slots=True)
+class LiveOptions:
+    """What is run by real processes here."""
+
+    folder: str | None = setting(
+        None, str, "Record a model and links, run pipelines of two PyTorch processes, and keep all in this folder.",
+        flag="--live", group="live", is_file=True,
+    )  # fmt: skip
+    factory: str | None = setting(
+        None, str, "The model, as 'pipesim record' takes it, whose last layer is the loss; default: a small GPT.",
+        group="live",
+    )  # fmt: skip
+    patience: float | None = setting(
+        None, float, "Seconds to wait, each time, for a quiet machine; default: 60.", group="live"
+    )
+
+
+_OF_LIVE = ("factory", "patience", "force")
+
+
 @click.command(cls=setting_options.GroupedCommand)
 @click.argument("runs", required=False, type=click.Path(), metavar="[RUNS]")
 @options.simulation(without=options.DRAWS, complete=False)
 @click.option("--markdown", is_flag=True, help="Print the page of the documentation, in place of text.")
+@setting_options.options(LiveOptions, "live")
+@options.force
 @options.as_json
-def validate(runs: str | None, *, simulation: Simulation, markdown: bool, as_json: bool) -> None:
+def validate(
+    runs: str | None, *, simulation: Simulation, markdown: bool, live: LiveOptions, force: bool, as_json: bool
+) -> None:
     """How far to trust it: measured runs beside their simulations, and your own.
 
     Without RUNS, the measured runs that come with pipesim: recorded steps replayed, steps held out, other schedules,
@@ -28,18 +54,27 @@ def validate(runs: str | None, *, simulation: Simulation, markdown: bool, as_jso
     line for each measured iteration: the column iteration_s, and fields of a simulation (docs/simulation.md), for
     which TRACE, CLUSTER and options count where a line has none.
 
+    --live records the layers of a small GPT and the links between two processes on this machine, then runs PyTorch's
+    own schedules on them in 22 configurations, and compares. It waits for a quiet machine; what was disturbed is not
+    measured, and where nothing was, nothing is written.
+
     \b
     Examples:
       pipesim validate
       pipesim validate operations.parquet
       pipesim validate operations.parquet llama3-70b 'hgx_h100(8)' --tp 8 --pp 4 --microbatches 16
       pipesim validate runs.csv --json
+      pipesim validate --live live-runs
     """
     from pipesim.display import text
     from pipesim.studies import validation
 
     if as_json and markdown:
         raise click.UsageError("--json and --markdown found; one of them was expected", click.get_current_context())
+    options.check_given("without --live", is_there=live.folder is not None, without=_OF_LIVE)
+    if live.folder is not None:
+        _run_live(live, force=force, as_json=as_json)
+        return
     if runs is None:
         given = setting_options.given_names() - {"as_json", "markdown"}
         options.check_given("without RUNS", is_there=False, without=tuple(sorted(given)))
@@ -68,3 +103,30 @@ def _of_runs(runs: str, simulation: Simulation, *, quiet: bool) -> "OwnReport":
         options.check_given("without TRACE and CLUSTER", is_there=False, without=given)
     with options.busy("simulating", quiet=quiet):
         return validation.validated([Path(runs)], simulation if has_inputs or is_table else None)
+
+
+def _run_live(live: LiveOptions, *, force: bool, as_json: bool) -> None:
+    """Record, run, keep, and print how far simulations are from what was measured."""
+    from pipesim.display import text
+    from pipesim.recorders import allocator
+    from pipesim.recorders.torch_extra import require_torch
+    from pipesim.studies import live_validation
+
+    others = setting_options.given_names() - {"folder", "as_json", *_OF_LIVE}
+    options.check_given("beside --live", is_there=False, without=tuple(sorted(others)))
+    options.check_free(live.folder or "", force=force)
+    allocator.keep_memory()  # before PyTorch allocates anything
+    require_torch("running live pipelines")
+    with options.busy("recording and running", quiet=as_json):
+        found = live_validation.live_runs(
+            live.factory or live_validation.FACTORY, 60.0 if live.patience is None else live.patience
+        )
+    report = live_validation.keep(found, Path(live.folder or ""))
+    data = report.as_data() | {"not_measured": found.not_measured}
+    if as_json:
+        options.echo_json(data)
+        return
+    click.echo(text.own_report(data))
+    if found.not_measured:
+        click.echo(f"\nnot measured, disturbed: {', '.join(found.not_measured)}")
+    options.wrote(live.folder or "", "live runs")

@@ -24,7 +24,8 @@ how many choices. The last column is what the authors of another simulator publi
 
 For your own runs: `pipesim validate RUN` replays a recorded run and predicts its second half; with TRACE and CLUSTER
 it simulates the configuration beside its steps; and `pipesim validate runs.csv` scores a table of measured iterations
-(`iteration_s`, and fields of a [simulation](simulation.md)).
+(`iteration_s`, and fields of a [simulation](simulation.md)). `pipesim validate --live FOLDER` measures tier (e) on your
+machine, while it is quiet.
 """
 _INTERVALS = """
 ## Intervals beside simulated times
