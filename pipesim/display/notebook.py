@@ -12,10 +12,13 @@ from pipesim.core.program import KINDS, Program
 from pipesim.core.schedule import Schedule
 from pipesim.core.timeline import Timeline
 from pipesim.core.trace import Trace
+from pipesim.display import pages
 from pipesim.display.text.columns import TextColumn, cells
 from pipesim.display.text.formatting import FEW, rate, seconds, size
 
 DRAWN = 4000  # tasks; a chart of more is larger than a notebook should hold
+IN_A_PAGE = 200_000  # tasks; each output of a notebook is kept in its file
+_FRAME, _TALLEST = 330, 800  # pixels of a page without its lanes, and of any page in a notebook
 _WIDTH, _LANE, _LEFT = 900, 22, 110  # of a chart, in pixels
 _COLOURS = {
     "forward": "#A3D6F5",
@@ -154,6 +157,16 @@ def _timeline_words(timeline: Timeline) -> str:
     return f"Timeline of {len(program):,} tasks on {len(program.devices)} devices: {time} ({timeline.engine} engine)"
 
 
+def _timeline_html(timeline: Timeline) -> str:
+    """The interactive page of a timeline, in a frame of its own; "" if it is large."""
+    if len(timeline.program) > IN_A_PAGE:
+        return "<p>too large for a notebook: ps.pages.write(ps.pages.page_of(result), 'page.html') writes a page</p>"
+    shown = pages.html(pages.Page(_timeline_words(timeline), charts={"timeline": timeline}))
+    height = min(_FRAME + _LANE * len(timeline.program.devices), _TALLEST)
+    style = "width:100%;border:1px solid #BBBBBB"
+    return f'<iframe srcdoc="{escape(shown)}" sandbox="allow-scripts" height="{height}" style="{style}"></iframe>'
+
+
 def gantt_svg(timeline: Timeline) -> str:
     """A Gantt chart of computations whose boxes show what they are and when, where the mouse is; "" if it is large."""
     program = timeline.program
@@ -201,5 +214,5 @@ _SHOWN: dict[type, tuple[Callable[[Any], str], Callable[[Any], str]]] = {
     Cluster: (_cluster_words, _cluster_html),
     Plan: (_plan_words, _plan_html),
     Schedule: (_schedule_words, _schedule_html),
-    Timeline: (_timeline_words, gantt_svg),
+    Timeline: (_timeline_words, _timeline_html),
 }

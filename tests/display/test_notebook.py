@@ -77,9 +77,12 @@ def test_a_gantt_chart_has_a_box_for_each_computation_with_its_time(result):
 
 
 def test_a_chart_that_is_too_large_is_left_out(result, monkeypatch):
-    monkeypatch.setattr(notebook, "DRAWN", 10)
-    assert not notebook.gantt_svg(result.timeline)
     assert notebook.html(result.timeline).startswith("<p>Timeline of ")
+    assert notebook.html(result.timeline).count("<iframe srcdoc=") == 1
+    monkeypatch.setattr(notebook, "DRAWN", 10)
+    monkeypatch.setattr(notebook, "IN_A_PAGE", 10)
+    assert not notebook.gantt_svg(result.timeline)
+    assert "too large for a notebook" in notebook.html(result.timeline)
 
 
 def test_text_from_files_is_escaped():
