@@ -4,9 +4,9 @@
     python notebooks/execute.py 03-*.ipynb          only these
     python notebooks/execute.py --check             write nothing; exit 1 and show the difference where there is one
 
-A cell shows what it prints, and its last line's value: a figure as PNG, everything else as text. Only Python is run: no
-Jupyter is needed, and of its magics only `%matplotlib inline` is known, which changes nothing here. Of pictures
-`--check` asks only that they are there: their bytes depend on the version of matplotlib.
+A cell shows what it prints, and its last line's value: a figure as PNG, tables and charts as HTML, everything else as
+text. Only Python is run: no Jupyter is needed, and of its magics only `%matplotlib inline` is known, which changes
+nothing here. Of pictures `--check` asks only that they are there: their bytes depend on the version of matplotlib.
 """
 
 import argparse
@@ -27,6 +27,7 @@ HERE = Path(__file__).parent
 INLINE = "%matplotlib inline"
 WIDEST = 900  # pixels of a picture that is kept
 COLORS = 128  # of it
+LARGEST = 60_000  # characters of HTML that is kept; of a larger page its text is
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -72,7 +73,9 @@ def _outputs(source: str, namespace: Json, name: str, count: int) -> list[Json]:
 
 def _shown(value: object) -> Json:
     if not hasattr(value, "savefig"):
-        return {"text/plain": repr(value).splitlines(keepends=True)}
+        html = value._repr_html_() if hasattr(value, "_repr_html_") else ""
+        shown = {"text/html": html.splitlines(keepends=True)} if 0 < len(html) < LARGEST else {}
+        return shown | {"text/plain": repr(value).splitlines(keepends=True)}
     picture = io.BytesIO()
     value.savefig(picture, format="png")
     return {"image/png": base64.b64encode(_small(picture)).decode("ascii"), "text/plain": ["<Figure>"]}

@@ -16,7 +16,7 @@ from pipesim.display import pages
 from pipesim.display.text.columns import TextColumn, cells
 from pipesim.display.text.formatting import FEW, rate, seconds, size
 
-DRAWN = 4000  # tasks; a chart of more is larger than a notebook should hold
+DRAWN = 1000  # tasks; a chart of more is larger than a notebook should hold
 IN_A_PAGE = 200_000  # tasks; each output of a notebook is kept in its file
 _FRAME, _TALLEST = 330, 800  # pixels of a page without its lanes, and of any page in a notebook
 _WIDTH, _LANE, _LEFT = 900, 22, 110  # of a chart, in pixels

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pipesim.architectures import ARCHITECTURES
-from pipesim.base import lookup, settings
+from pipesim.base import files, lookup, settings
 from pipesim.base.errors import InputError, quoted
 from pipesim.base.settings import setting
 from pipesim.core.sharing import SHARINGS
@@ -519,8 +519,11 @@ def defaults() -> dict[str, Any]:
 
 
 def may_be_model(trace: object) -> bool:
-    """Whether a TRACE is the name of a model, or of a model and a bundled trace."""
-    return isinstance(trace, str) and (trace.startswith(MODEL) or trace.partition("(")[0].strip() in ARCHITECTURES)
+    """Whether a TRACE is the name of a model, or of a model and a bundled trace, or a Hugging Face config.json."""
+    if not isinstance(trace, str):
+        return False
+    is_config = trace.endswith("config.json") or (bool(trace) and files.exists(Path(trace) / "config.json"))
+    return is_config or trace.startswith(MODEL) or trace.partition("(")[0].strip() in ARCHITECTURES
 
 
 def check_together(names: "set[str] | frozenset[str]", where: str = "", traces: Sequence[object] = ()) -> None:

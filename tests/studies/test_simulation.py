@@ -268,3 +268,12 @@ def test_a_framework_sends_as_its_schedule_does_under_any_of_its_names(framework
 def test_what_is_given_precedes_what_the_framework_does():
     made = with_defaults(Simulation(framework="deepspeed", transfers="eager", scatter_sends=False))
     assert (made.transfers, made.scatter_sends, made.rings) == ("eager", False, "all")
+
+
+def test_a_config_of_a_model_takes_the_options_of_computed_models(tmp_path):
+    """In Python it was taken for a trace, whose times are its own."""
+    (tmp_path / "config.json").write_text("{}")
+    for named in (str(tmp_path), str(tmp_path / "config.json"), "llama3-8b"):
+        assert simulation_of(named, "hgx_h100(1)", sequence=8192).sequence == 8192
+    with pytest.raises(InputError, match="sequence has no effect without a model that is computed"):
+        simulation_of(str(tmp_path / "trace"), "hgx_h100(1)", sequence=8192)
