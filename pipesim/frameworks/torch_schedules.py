@@ -40,7 +40,7 @@ def file_of(layout: TrainingLayout) -> str:
     """The file that a layout's schedule is in; refused where it is not one."""
     if not layout.scheduler.endswith(".csv"):
         raise InexpressibleError(
-            f"scheduler {layout.scheduler} found; PyTorch has {', '.join(SCHEDULES)}, and others as a .csv file: "
-            "-o writes one beside the output"
+            f"scheduler {layout.scheduler} found; PyTorch has {', '.join(SCHEDULES)}, and others as a .csv file, "
+            "which ps.layout.convert makes"
         )
     return layout.scheduler

@@ -71,14 +71,14 @@ def written(folder, scheduler, form):
     return {"name": name, "form": form, "stages": RUN[scheduler], "held": held, "microbatches": MICROBATCHES}
 
 
-def run_all(folder):
+def run_all(folder, script=SCRIPT):
     """Start the processes; end them all when one fails or time is up."""
     environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     logs = [folder / f"{rank}.log" for rank in range(RANKS)]
     started = []
     try:
         for rank, log in enumerate(logs):
-            command = [sys.executable, str(SCRIPT), str(rank), str(RANKS), str(folder)]
+            command = [sys.executable, str(script), str(rank), str(RANKS), str(folder)]
             with log.open("w") as stream:
                 started.append(subprocess.Popen(command, stdout=stream, stderr=stream, env=environment))
         end = time.monotonic() + PATIENCE
