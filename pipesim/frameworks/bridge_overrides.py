@@ -6,6 +6,7 @@ of the field; written are overrides, as `run_recipe.py` takes them. Read in Mega
 
 import ast
 import re
+import warnings
 from typing import Any
 
 from pipesim.base.errors import InputError, quoted, within
@@ -91,8 +92,10 @@ def _value(name: str, text: str) -> Any:  # noqa: ANN401 - of any field
     plain = text.partition(" #")[0].strip().rstrip(",")
     found: Any
     try:
-        found = ast.literal_eval(plain)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as that of 3in, which is no number
+            found = ast.literal_eval(plain)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         words = {"true": True, "false": False, "null": None, "none": None}
         found = words.get(plain.lower(), plain)
     if isinstance(found, str) and len(found) > 1 and found[0] == found[-1] and found[0] in "\"'":

@@ -187,9 +187,16 @@ class TrainingLayout:
                 middle[n] = middle[other][0] if other > n else middle[other][-1]
                 middle[other] = middle[other][1:] if other > n else middle[other][:-1]
 
+    def effective(self) -> "TrainingLayout":
+        """Without what has no effect: sequence parallelism of one GPU, sharding over one replica."""
+        sharding = "none" if self.data == 1 or self.sharding_size == 1 else self.sharding
+        kept = None if sharding == "none" or self.sharding_size == self.data else self.sharding_size
+        divided = self.sequence_parallel and self.tensor > 1
+        return replace(self.joined(), sequence_parallel=divided, sharding=sharding, sharding_size=kept)
+
     def differences(self, other: "TrainingLayout") -> list[str]:
-        """The names of the fields in which another layout differs."""
-        one, two = self.joined(), other.joined()
+        """The names of the fields in which another layout differs, where that has an effect."""
+        one, two = self.effective(), other.effective()
         return [field.name for field in fields(self) if getattr(one, field.name) != getattr(two, field.name)]
 
 

@@ -258,7 +258,8 @@ def convert(simulation: Simulation, found: Plan, framework: str, schedule_file: 
     (3, 3, 3, 3)
     """
     name = format_named(framework)
-    stated = replace(simulation, plan=found, planner=None, **_UNPLANNED)
+    scheduler = with_defaults(simulation).scheduler
+    stated = replace(simulation, plan=found, planner=None, scheduler=scheduler, **_UNPLANNED)
     setup = setups.setup_of(stated)
     rounding = _Rounding(name, stated, setup.plan, units_of(setup.costs.model), setup.costs.model, schedule_file)
     layouts, reasons = rounding.start()

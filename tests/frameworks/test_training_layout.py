@@ -57,5 +57,14 @@ def test_several_layers_at_the_ends_are_the_same_layout_as_one():
     assert one.differences(TrainingLayout(("Ett", "L"), pipeline=2, tensor=2)) == ["stages", "tensor"]
 
 
+def test_what_has_no_effect_is_no_difference():
+    one = TrainingLayout(("Et", "tL"), pipeline=2, data=1)
+    other = TrainingLayout(("Et", "tL"), pipeline=2, data=1, sequence_parallel=True, sharding="zero1")
+    assert one.differences(other) == []
+    wide = {"stages": ("Et", "tL"), "pipeline": 2, "data": 2, "tensor": 2}
+    both = TrainingLayout(**wide, sequence_parallel=True, sharding="zero1")
+    assert TrainingLayout(**wide).differences(both) == ["sequence_parallel", "sharding"]
+
+
 def test_equal_stages_in_a_row_are_one():
     assert list(chunks(("t", "t", "tt"))) == [("t", 2), ("tt", 1)]

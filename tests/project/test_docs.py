@@ -33,6 +33,7 @@ def part_of_site(name):
 # Pages that run for more than a second: `make docs` runs them.
 LONG = {
     "guides/figures-for-a-paper.md",
+    "guides/into-your-framework.md",
     "guides/sweep-on-a-cluster.md",
     "guides/train-a-large-model.md",
     "guides/your-own-trace.md",

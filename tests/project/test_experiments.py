@@ -71,6 +71,18 @@ def test_rows_of_the_shared_spine_come_out_again(number):
     assert spine.tables(rows) in page
 
 
+@pytest.mark.docs
+def test_rows_of_the_hand_written_layouts_come_out_again():
+    layouts = script(FOLDER / "layouts" / "run.py")
+    with (FOLDER / "layouts" / "expected.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    recipe = layouts.recipes()["dense"][-1]
+    assert layouts.rows_of(recipe) == rows[-2:]
+    page = (FOLDER / "layouts" / "README.md").read_text(encoding="utf-8")
+    assert layouts.table(rows) in page
+    assert layouts.listed() in page
+
+
 def kept(*suffixes):
     """The files of these suffixes that git keeps."""
     if not (ROOT / ".git").exists() or not shutil.which("git"):

@@ -132,3 +132,14 @@ def test_what_is_simulated_otherwise_is_stated():
     assert ["units of 2" in notes[0], "one option" in notes[1], "experts" in notes[2]] == [True] * 3
     selective = ps.layout.read("--num-layers 4 --recompute-granularity selective --recompute-modules mlp layernorm")
     assert "mlp, layernorm" in framework_layouts.approximations(selective)[0]
+
+
+def test_chunks_that_options_state_are_written():
+    asked = ps.Simulation(
+        trace="llama3-8b", cluster="hgx_h100(1)", tensor=2, pipeline=2, data=2, interleave=2, global_batch=16,
+        sequence_parallel=True, sharding="zero1", framework="megatron",
+    )  # fmt: skip
+    made = ps.layout.convert(asked, ps.make_plan(asked), "megatron")
+    assert "--num-layers-per-virtual-pipeline-stage 8" in made.text
+    assert "--use-distributed-optimizer" in made.text
+    assert (made.layout.interleave, made.layout.scheduler, made.layout.global_batch) == (2, "interleaved", 16)

@@ -15,7 +15,7 @@ torch = pytest.importorskip(
 if not torch.distributed.is_gloo_available():
     pytest.skip("this PyTorch was built without gloo", allow_module_level=True)
 
-from with_torch import layout_process, test_torch_runs  # noqa: E402 - both import torch
+from with_torch import layout_process, test_torch_runs
 
 MICROBATCHES = 4
 # Scheduler -> what PyTorch runs it as; None is a schedule from a file.
@@ -66,7 +66,9 @@ def test_gradients_are_those_of_the_model_in_one_piece(folder, scheduler):
     n = list(RUN).index(scheduler)
     layout = json.loads((folder / f"case{n}.json").read_text(encoding="utf-8"))
     assert layout["schedule"] == (RUN[scheduler] or "_PipelineScheduleRuntime")
-    assert sum((one["modules"] for one in layout["stages"]), []) == [str(m) for m in range(layout_process.LAYERS)]
+    assert [module for one in layout["stages"] for module in one["modules"]] == [
+        str(m) for m in range(layout_process.LAYERS)
+    ]
     parts = [torch.load(folder / f"case{n}.{rank}.pt") for rank in range(2)]
     found = {key: value for part in parts for key, value in part["gradients"].items()}
     whole = layout_process.model()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pipesim.display.text.formatting import facts, percent, seconds, table
+from pipesim.display.text.formatting import facts, seconds, table
 from pipesim.frameworks.layout_text import text_of
 from pipesim.frameworks.training_layout import LETTERS, TrainingLayout, chunks
 
@@ -11,7 +11,7 @@ def converted(written: str, notes: Sequence[str], exact_s: float | None = None, 
     """A framework's text, notes as comments before it, and what rounding costs."""
     lines = [f"# {note}" for note in notes]
     if exact_s is not None and rounded_s is not None:
-        change = percent(rounded_s / exact_s - 1)
+        change = f"{100 * (rounded_s / exact_s - 1) + 0.0:+.1f} %".replace("-0.0", "+0.0")
         lines.append(f"# simulated: {seconds(rounded_s)} in place of {seconds(exact_s)} as planned ({change})")
     return "\n".join([*lines, written])
 

@@ -25,6 +25,6 @@ def test_rounding_is_shown_with_its_cost():
     shown = text.converted("--num-layers 4", ["rounded: because"], 0.5, 0.55).splitlines()
     assert shown == [
         "# rounded: because",
-        "# simulated: 550.0 ms in place of 500.0 ms as planned (10.0 %)",
+        "# simulated: 550.0 ms in place of 500.0 ms as planned (+10.0 %)",
         "--num-layers 4",
     ]
