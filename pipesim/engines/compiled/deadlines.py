@@ -1,6 +1,7 @@
 """When each task must have ended for everything to be over by some time: a search need not run what is later.
 
-From the end of a task on, everything that waits for it still takes as long as it takes alone.
+From the end of a task on, everything that waits for it still takes as long as it takes alone. Under a rule that shares
+links, what they have left to carry is compared with this now and then (`flows.is_too_much_left`).
 """
 
 import numpy as np

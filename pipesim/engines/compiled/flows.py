@@ -29,6 +29,7 @@ from pipesim.engines.compiled.simulation_state import ProgramArrays, SimulationS
 from pipesim.engines.max_min import rates_and_levels
 
 DELAY_OVER, FLOW_ENDS, CAPACITY_CHANGES = 1, 2, 3
+CHECKS = 16  # in the time of a run that may take only so long
 FEW = 24  # flows that are joined to a change: up to so many, computing all their rates takes less time
 
 
@@ -48,6 +49,7 @@ class Flows(NamedTuple):
     touched_count: Ints
     is_touched: Bools
     under_way: Ints  # how many flows there are
+    next_check: Ints  # one number: when to look again whether what is left to carry is too much
     search: "JoinedSearch"
     levels: Levels
 
@@ -104,6 +106,7 @@ def initial_flows(p: ProgramArrays) -> Flows:
         np.empty(media, np.int64),
         np.zeros(1, np.int64),
         np.zeros(media, np.bool_),
+        np.zeros(1, np.int64),
         np.zeros(1, np.int64),
         search,
         initial_levels(tasks, media),
@@ -372,6 +375,28 @@ def remove_outdated(events: Ints, ends: Ints) -> None:
     for at in range(1, events[0, 0] + 1):
         if events[at, 1] & 3 == FLOW_ENDS:
             ends[events[at, 1] >> 2] = events[at, 0]
+
+
+def is_too_much_left(p: ProgramArrays, state: SimulationState, flows: Flows) -> bool:
+    """Whether some link has more bytes to carry than it can before the last of its transfers must have ended."""
+    now, media = state.now[0], len(flows.capacity)
+    bytes_left, last, crossings, until = np.zeros(media), np.zeros(media), np.zeros(media, np.int64), np.int64(0)
+    for t in range(len(p.lane)):
+        until = max(until, p.latest[t])
+        left = flows.left[t] if state.end[t] < 0 else 0.0
+        if flows.ends[t] >= 0:
+            left = max(0.0, left - flows.rate[t] * (now - flows.since[t]))
+        if left > 0:
+            for j in range(p.first_medium[t], p.first_medium[t + 1]):
+                m = p.medium[j]
+                bytes_left[m] += left * (p.weight[j] if len(p.weight) > 0 else 1)
+                last[m] = max(last[m], p.latest[t])
+                crossings[m] += 1
+    flows.next_check[0] = now + until // CHECKS + 1
+    for m in range(media):  # each crossing may be rounded by a nanosecond
+        if crossings[m] > 0 and now + bytes_left[m] / flows.capacity[m] > last[m] + crossings[m]:
+            return True
+    return False
 
 
 def empty_log(room: int) -> RateLog:

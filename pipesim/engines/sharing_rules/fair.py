@@ -25,6 +25,7 @@ from pipesim.engines.compiled.flows import (
     empty_log,
     ended_task,
     initial_flows,
+    is_too_much_left,
     longer_log,
     request,
     share_links,
@@ -224,6 +225,8 @@ def run(p: ProgramArrays, state: SimulationState, links: Flows, log: RateLog) ->
                 return NEEDS_ROOM  # nothing is ready and nothing happens now, so that the next run goes on here
             if not share_links(p, state, links, log):
                 return REFUSED
+        if len(p.latest) > 0 and state.now[0] >= links.next_check[0] and is_too_much_left(p, state, links):
+            return LATE
         goes_on = advance(state)
     return DONE
 

@@ -27,14 +27,14 @@ def drawn(seed):
     )
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(14))
 def test_the_end_is_found_up_to_the_limit_and_none_beyond(seed):
     program = drawn(seed)
     end = event.run(program).makespan
     assert [compiled.end_by(program, until) for until in (end + 1, end, end - 1, 0)] == [end, end, None, None]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(14))
 def test_no_task_takes_less_time_after_it_than_it_must(seed):
     """In the run itself, what comes after each task takes at least the time that is required."""
     program = drawn(seed)
@@ -66,3 +66,14 @@ def test_where_speeds_change_a_run_goes_to_its_end():
     program = pair(Scenario((Slow("a", 2.0),)))
     assert not len(deadlines.latest_ends(program, arrays_of(program), 0))
     assert compiled.end_by(program, 1) is None
+
+
+def test_a_run_whose_links_are_too_busy_is_given_up_before_it_begins():
+    """Ten flows of 100 bytes on one link of 1 byte per ns, each of which would take 100 ns alone."""
+    program = network([1.0], [(0, 100, [0])] * 10, "fair")
+    arrays = arrays_of(program)
+    late = arrays._replace(latest=deadlines.latest_ends(program, arrays, 900))
+    times = program.sharing_rule.implementation("event_loop")(late)
+    assert times.is_late
+    assert (times.end[10:] < 0).all()
+    assert compiled.end_by(program, 1000) == 1000
