@@ -157,8 +157,8 @@ def _split_backward(
     if not (inputs and weights and outputs):
         span = _backward(clock, outputs, gradients)
         return (span, None) if inputs else (None, span)
-    for_inputs, for_weights = split_backward(outputs, gradients, inputs, weights)
     begin = clock.mark()
+    for_inputs, for_weights = split_backward(outputs, gradients, inputs, weights)
     for_inputs()
     middle = clock.mark()
     for_weights()

@@ -6,7 +6,8 @@
     ──    nodes of autograd on the way to an input; they run first, and compute only gradients on that way
     ╞══   a fork to parameters; the gradients that reach it are kept, and start those of W, b later
 
-This is the work of schedules with split backwards; the search in the graph is not part of it and is done before.
+This is the work of schedules with split backwards. PyTorch's searches the graph in each backward of inputs, so that is
+part of their time.
 """
 
 from collections.abc import Callable

@@ -17,10 +17,10 @@ from pathlib import Path
 from pipesim.base import files, serialisation
 from pipesim.base.errors import RefusedError
 from pipesim.core.cluster import Cluster
-from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.trace import Trace
 from pipesim.recorders import launch, layer_recording
+from pipesim.recorders.drift import MOST, drift_of
 from pipesim.recorders.fitting import cluster_of
 from pipesim.recorders.links import LinkSettings
 from pipesim.recorders.live_pipelines import LiveCase, measured, medians, run_live
@@ -31,7 +31,6 @@ from pipesim.studies.validation import OwnReport, validate_table
 
 FACTORY = "pipesim.recorders.live_pipelines:gpt"
 MICROBATCH = 1
-MOST_DRIFT = 0.05
 TABLE = "runs.csv"
 # PyTorch's schedules -> scheduler, and how its runtime sends over gloo.
 _SCHEDULES = {
@@ -94,15 +93,9 @@ def _recorded(factory: str, patience_s: float) -> Trace:
 
 def check_drift(before: Trace, after: Trace) -> None:
     """Refuse to compare with a machine that became faster or slower meanwhile."""
-    one, other = (
-        float(costs.forward(trace.device_kinds[0]).sum() + costs.backward(trace.device_kinds[0]).sum())
-        for trace, costs in ((trace, costs_of(trace)) for trace in (before, after))
-    )
-    if abs(other / one - 1) > MOST_DRIFT:
-        raise RefusedError(
-            f"not measured: layers took {one:.4g} s before the pipelines and {other:.4g} s after them, "
-            f"{other / one - 1:+.1%}; within {MOST_DRIFT:.0%} was expected of a machine that stays as it is"
-        )
+    found = drift_of(before, after)
+    if found is not None and found.is_large:
+        raise RefusedError(f"not measured: {found}; within {MOST:.0%} was expected of a machine that stays as it is")
 
 
 def plan_of(case: LiveCase, trace: Trace, cluster: Cluster) -> Plan:

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from pipesim.base.settings import setting
 from pipesim.cli import options, setting_options
 
 if TYPE_CHECKING:
+    from pipesim.core.trace import Trace
     from pipesim.recorders.layer_recording import LayerRecording
 
 METHODS = ("loop", "hooks")  # as in `pipesim.recorders`; a test compares them
@@ -48,6 +49,10 @@ class RecordOptions:
     keep_memory: bool | None = setting(
         None, bool, "Keep freed memory in the process while recording (glibc), so that times repeat; default: yes."
     )
+    since: str | None = setting(
+        None, str, "State how much longer layers take than in this earlier trace of them; default: the one that is "
+        "replaced.", metavar="TRACE", is_file=True,
+    )  # fmt: skip
     name: str = setting("", str, "Name of the model in the trace; default: the factory's.")
 
 
@@ -84,9 +89,11 @@ def record(factory: str, output: str, how: RecordOptions, force: bool, as_json: 
       pipesim record my_models:gpt --microbatch 4 --output gpt-beside --busy 1
     """
     from pipesim.recorders import allocator
+    from pipesim.recorders.drift import drift_of
     from pipesim.recorders.torch_extra import require_torch
 
     options.check_free(output, force=force)
+    earlier = _earlier(how.since, output)
     kept = how.keep_memory is not False and allocator.keep_memory()  # before PyTorch allocates anything
     require_torch("recording")
     recording = _record(factory, how, quiet=as_json)
@@ -96,14 +103,30 @@ def record(factory: str, output: str, how: RecordOptions, force: bool, as_json: 
     if kept:
         trace = replace(trace, machine=f"{trace.machine}; freed memory kept ({allocator.as_environment()})")
     recording = replace(recording, trace=trace)
+    found = None if earlier is None else drift_of(earlier, trace)
     trace.save(output)
     if as_json:
-        options.echo_json(_data(recording) | {"freed_memory_kept": kept})
+        drift = None if found is None else {**asdict(found), "change": found.change, "is_large": found.is_large}
+        options.echo_json(_data(recording) | {"freed_memory_kept": kept, "drift": drift})
     else:
         click.echo(_text(recording))
+        if found is not None:
+            more = "; simulations with the earlier trace are as far from this machine now" if found.is_large else ""
+            click.echo(f"{'warning: ' if found.is_large else ''}{found}{more}")
         if kept:
             click.echo(f"freed memory was kept while recording; for the training: {allocator.as_environment()}")
         options.wrote(output, "trace")
+
+
+def _earlier(since: str | None, output: str) -> "Trace | None":
+    """The trace that is named, or that the recording replaces."""
+    from pipesim.core.trace import Trace
+    from pipesim.studies import loading
+
+    if since is not None:
+        return loading.load_trace(since)
+    folder = Path(output)
+    return Trace.load(folder) if (folder / "trace.toml").is_file() else None
 
 
 def _record(factory: str, how: RecordOptions, *, quiet: bool) -> "LayerRecording":
