@@ -8,7 +8,7 @@ that predicts a further token; BERT has both heads of its pre-training, as its c
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,14 +54,16 @@ def model(
     data = serialisation.read_data(file)
     with within(str(file)):
         config = _config(data)
-        return READERS[config.kind](config)(
+        tokens = config.tokens() if sequence is None else sequence
+        built = READERS[config.kind](config)(
             microbatch=microbatch,
-            sequence=config.tokens() if sequence is None else sequence,
+            sequence=tokens,
             precision=config.precision() if precision is None else precision,
             tensor_parallel=tensor_parallel,
             sequence_parallel=sequence_parallel,
             name=_name(data, file),
         )
+        return replace(built, sequence=tokens)
 
 
 def file_of(path: Path) -> Path:

@@ -518,12 +518,20 @@ def defaults() -> dict[str, Any]:
     return settings.defaults_of(Simulation)
 
 
+def names_config(path: Path) -> bool:
+    """Whether a path is a Hugging Face config.json, or a folder that has one and is no trace."""
+    beside = path / "config.json"
+    return (
+        files.exists(path) if path.name == beside.name else files.exists(beside) and not (path / "trace.toml").exists()
+    )
+
+
 def may_be_model(trace: object) -> bool:
-    """Whether a TRACE is the name of a model, or of a model and a bundled trace, or a Hugging Face config.json."""
+    """Whether a TRACE is the name of a model, or of a model and a bundled trace, or a config.json of one."""
     if not isinstance(trace, str):
         return False
-    is_config = trace.endswith("config.json") or (bool(trace) and files.exists(Path(trace) / "config.json"))
-    return is_config or trace.startswith(MODEL) or trace.partition("(")[0].strip() in ARCHITECTURES
+    is_name = trace.startswith(MODEL) or trace.partition("(")[0].strip() in ARCHITECTURES
+    return is_name or Path(trace).name == "config.json" or names_config(Path(trace))
 
 
 def check_together(names: "set[str] | frozenset[str]", where: str = "", traces: Sequence[object] = ()) -> None:

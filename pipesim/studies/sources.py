@@ -27,7 +27,7 @@ from pipesim.core.teams import Team, Widths, teams_of
 from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.studies.loading import bundled_traces, load_cluster, load_plan, load_trace
 from pipesim.studies.scaled_widths import scaled
-from pipesim.studies.simulation import COMPUTED, MODEL, Simulation, defaults
+from pipesim.studies.simulation import COMPUTED, MODEL, Simulation, defaults, names_config
 from pipesim.studies.varied_lengths import varied
 from pipesim.topologies import TOPOLOGIES, parts
 from pipesim.topologies.hosts import cluster_file
@@ -184,19 +184,11 @@ def model_named(trace: object) -> str:
         return ""
     if trace.startswith(MODEL):
         return trace.removeprefix(MODEL)
-    if is_config(Path(trace)):
+    if names_config(Path(trace)):
         return trace
     name = trace.partition("(")[0].strip()
     is_trace = trace in bundled_traces() or files.exists(Path(trace))
     return trace if name in ARCHITECTURES and not is_trace else ""
-
-
-def is_config(path: Path) -> bool:
-    """Whether a path is a Hugging Face config.json, or a folder that has one and is no trace."""
-    beside = path / "config.json"
-    return (
-        files.exists(path) if path.name == beside.name else files.exists(beside) and not (path / "trace.toml").exists()
-    )
 
 
 def computed_instead(simulation: Simulation, trace: Trace, cluster: Cluster) -> str:

@@ -370,13 +370,20 @@ nodes = [1, 2, -1]
         rows_of(load(tmp_path, text))
 
 
-@pytest.mark.parametrize("text", ["config.json", "huggingface('config.json', sequence=32)"])
-def test_a_model_file_is_read_beside_the_experiment_and_counts_by_its_content(tmp_path, text):
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("architecture", "config.json"),
+        ("architecture", "huggingface('config.json', sequence=32)"),
+        ("trace", "config.json"),
+    ],
+)
+def test_a_model_file_is_read_beside_the_experiment_and_counts_by_its_content(tmp_path, field, text):
     config = json.loads((TESTS / "frameworks" / "small_qwen3_moe.json").read_text(encoding="utf-8"))
     experiment = f"""
 [simulate]
-architecture = "{text}"
-cluster = "flat(2, '10 GB/s')"
+{field} = "{text}"
+cluster = "flat(2, '10 GB/s', device='a100-80gb')"
 [grid]
 microbatches = [2, 4]
 """
@@ -386,7 +393,8 @@ microbatches = [2, 4]
         made = load(tmp_path, experiment)
         keys.append([key for _, key in made.keys(Inputs(made.path))])
         here = text.replace("config.json", str(tmp_path / "config.json"))
-        expected = results.simulate(architecture=here, cluster="flat(2, '10 GB/s')", microbatches=4).iteration_time
+        cluster = "flat(2, '10 GB/s', device='a100-80gb')"
+        expected = results.simulate(**{field: here}, cluster=cluster, microbatches=4).iteration_time
         seconds.append(rows_of(made)[1]["iteration_time_s"])
         assert seconds[-1] == expected
     assert seconds[0] == seconds[2] < seconds[1]

@@ -21,6 +21,7 @@ from pipesim.frameworks import huggingface
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
 from pipesim.studies import loading
+from pipesim.studies.simulation import names_config
 from pipesim.studies.sources import model_named
 from pipesim.studies.sweep.functions import Functions, is_own, source_digest
 from pipesim.topologies import TOPOLOGIES
@@ -68,7 +69,11 @@ class Inputs:
                 self.functions.check(name, {}, "metric")
         return [f"{name} {source_digest(name)}" for name in own]
 
-    def _read(self, name: str, text: str) -> None:
+    def _read(self, name: str, text: str) -> None:  # noqa: PLR0911 - one return per sort of input
+        if name == "trace" and (path := self._config(text)) is not None:
+            self.values[f"trace {text}"] = str(path)
+            self.contents[f"trace {text}"] = f"{_MODEL_FILE} {_hash(files.read_bytes(huggingface.file_of(path)))}"
+            return
         if self._is_file(name, text):
             value = _READERS[name](self._path(name, text))
             self.values[f"{name} {text}"] = value
@@ -93,6 +98,10 @@ class Inputs:
             return
         if is_own(function):
             self.contents[f"{name} {text}"] = f"{text} {source_digest(function)}"
+
+    def _config(self, text: str) -> Path | None:
+        """The config.json of a model, or its folder, beside the experiment or by its own path."""
+        return next((path for path in (self.file.parent / text, Path(text)) if names_config(path)), None)
 
     def _read_model(self, text: str, positional: list[Any], keywords: dict[str, Any]) -> None:
         """A model from a file of Hugging Face, which may be beside the experiment."""

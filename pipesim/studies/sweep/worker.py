@@ -137,7 +137,8 @@ class Worker:
 
     def _is_recorded(self, point: Simulation) -> bool:
         """Whether a point's times do not depend on its cluster."""
-        return point.trace is not None and not may_be_model(point.trace) and not point.scale_widths
+        computed = may_be_model(point.trace) or isinstance(self._read("trace", point.trace), str)
+        return point.trace is not None and not computed and not point.scale_widths
 
     # What is kept; arguments are text and numbers.
 
@@ -151,7 +152,8 @@ class Worker:
         kind_of = (reduced.trace, reduced.architecture) if reduced.device is None else (None, None)
         cluster = self._cluster(reduced.cluster, reduced.device, kind_of)
         read = self._read("architecture", reduced.architecture) or reduced.architecture
-        trace = self._read("trace", reduced.trace) if reduced.scale_widths else None
+        found = self._read("trace", reduced.trace)
+        trace = found if reduced.scale_widths or isinstance(found, str) else None  # a config.json: where it is
         lengths = self._read("lengths", reduced.lengths) or reduced.lengths
         named = replace(reduced, architecture=read, trace=trace or reduced.trace, lengths=lengths)
         return sources.trace_of(named, cluster)
