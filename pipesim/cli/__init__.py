@@ -40,6 +40,7 @@ COMMANDS = {
     "rebuild": "Rebuild a recorded pipelined iteration, and simulate it.",
     "validate": "How far to trust it: measured runs beside simulations.",
     "export": "Write a timeline for Perfetto, pandas and others.",
+    "report": "Everything about a run or a simulation in one interactive page.",
     "run": "Simulate the run that execution traces describe.",
     "record": "Time the layers of a PyTorch model; writes a trace.",
     "record-links": "Time transfers between processes; writes a cluster.",

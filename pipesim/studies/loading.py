@@ -3,12 +3,14 @@
 from pathlib import Path
 
 from pipesim.base import files, lookup, serialisation
-from pipesim.base.errors import InputError, quoted
+from pipesim.base.errors import InputError, quoted, within
+from pipesim.base.settings import check_names
 from pipesim.core.cluster import Cluster
 from pipesim.core.plan import DERIVED_KEYS, Plan
 from pipesim.core.scenario import Scenario
 from pipesim.core.trace import Trace
 from pipesim.importers.opening import open_trace
+from pipesim.studies.simulation import FIELDS, Simulation, checked
 from pipesim.topologies import TOPOLOGIES
 from pipesim.topologies.hosts import cluster_file
 
@@ -76,6 +78,18 @@ def load_plan(plan: Plan | Path | str) -> Plan:
     True
     """
     return plan if isinstance(plan, Plan) else serialisation.load(Plan, Path(plan), ignore=DERIVED_KEYS)
+
+
+def load_simulation(path: Path | str) -> Simulation:
+    """A simulation from a .toml or .json file with its fields, or from what `pipesim simulate --json` printed."""
+    path = Path(path)
+    data = serialisation.read_data(path)
+    with within(str(path)):
+        if isinstance(data.get("simulation"), dict):
+            data = data["simulation"]
+        data = {name: value for name, value in data.items() if name not in {"format", "version"} and value is not None}
+        check_names(data, list(FIELDS), "the field")
+        return Simulation(**{name: checked(name, value, name) for name, value in data.items()})
 
 
 def load_scenario(scenario: Scenario | Path | str) -> Scenario:

@@ -308,13 +308,30 @@ def test_every_page_is_written_and_named(run, tmp_path):
         ["compare", *SMALL, "-p", "uniform", "-s", "gpipe", "-s", "pe"],
         ["schedule", "zb_h1"],
         ["whatif", *SMALL, "--only", "device"],
+        ["tune", *SMALL[:2], "--global-batch", "8", "--budget", "2"],
     ):
         code, out, _ = run(*words, "--html", page)
         assert (code, f"page written to {page}" in out) == (0, True)
         text = page.read_text(encoding="utf-8")
         assert text.startswith("<!doctype html>")
-        assert text.count('id="columns') == (2 if words[0] == "compare" else 1)
+        assert text.count('id="columns') == (2 if words[0] in {"compare", "tune"} else 1)
         page.unlink()
+
+
+def test_a_report_has_all_of_a_simulation_from_a_file_or_from_what_simulate_printed(run, tmp_path):
+    file, printed, page = tmp_path / "simulation.toml", tmp_path / "printed.json", tmp_path / "report.html"
+    file.write_text(f"trace = '{SMALL[0]}'\ncluster = '{SMALL[1]}'\nplanner = 'balanced'\nmicrobatches = 4\n")
+    assert run("report", file, "-o", page)[:2] == (0, f"page written to {page}\n")
+    text = page.read_text(encoding="utf-8")
+    for title in ("What the iteration consists of", "Critical path", "What would help most", "first make"):
+        assert title in text
+    printed.write_text(run("simulate", *SMALL, "-p", "balanced", "-m", "4", "--json")[1])
+    run("report", printed, "-o", page)
+    assert page.read_text(encoding="utf-8") == text
+    file.write_text("microbatch = 4\n")
+    code, _, error = run("report", file, "-o", page)
+    assert (code, "did you mean" in error, str(file) in error) == (2, True, True)
+    assert page.read_text(encoding="utf-8") == text
 
 
 def test_the_demo_shows_every_step(run, tmp_path):

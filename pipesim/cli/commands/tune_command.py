@@ -12,6 +12,7 @@ from pipesim.studies.simulation import Simulation
 from pipesim.studies.tuning_options import TuningOptions, prices_of
 
 if TYPE_CHECKING:
+    from pipesim.display.pages import Page
     from pipesim.studies.tuning import TuningResult
 
 # What is searched in another way, or given by the search.
@@ -27,6 +28,10 @@ class TuningOutput:
         None, str, "Draw time and memory of layouts, with the Pareto front; implies --front.", flag="--plot",
         is_file=True,
     )  # fmt: skip
+    html: str | None = setting(None, str, "Write an interactive page, one .html file for any browser.", is_file=True)
+
+
+ON_PAGE = 3  # layouts whose timelines are on a page
 
 
 @click.command(cls=setting_options.GroupedCommand)
@@ -50,7 +55,7 @@ def tune(simulation: Simulation, search: TuningOptions, shown: TuningOutput, as_
     from pipesim.display import text
     from pipesim.studies import tuning
 
-    options.check_outputs(pictures=[shown.plot_file])
+    options.check_outputs(pictures=[shown.plot_file], pages=[shown.html])
     with within("--price"):
         search = replace(search, price=prices_of(search.price), front=search.front or shown.plot_file is not None)
     given = setting_options.given_names()
@@ -69,6 +74,20 @@ def tune(simulation: Simulation, search: TuningOptions, shown: TuningOutput, as_
         click.echo(text.tuning(found.as_data(), found.best.command, shown.top))
     if shown.plot_file:
         _draw(found, shown.plot_file, quiet=as_json)
+    options.write_page(shown.html, lambda: _page(found), quiet=as_json)
+
+
+def _page(found: "TuningResult") -> "Page":
+    """The table, and the timelines of the best layouts."""
+    from pipesim.display import pages
+    from pipesim.studies import results
+
+    made = [results.simulate(row.simulation) for row in found.rows[:ON_PAGE]]
+    names = [f"{n}: {row.candidate.scheduler}, TP {row.candidate.tensor}, PP {row.candidate.pipeline}, "
+             f"DP {row.candidate.data}" for n, row in enumerate(found.rows[:ON_PAGE], 1)]  # fmt: skip
+    timelines = {name: result.timeline for name, result in zip(names, made, strict=True)}
+    setup = made[0].setup
+    return pages.tuning_page(found.as_data(), timelines, f"layouts of {setup.costs.model.name} on {setup.cluster.name}")
 
 
 def _draw(found: "TuningResult", path: str, *, quiet: bool) -> None:

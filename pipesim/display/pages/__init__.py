@@ -10,6 +10,7 @@ page.js, page.css  what runs in the browser
 """
 
 from pipesim.display.pages.page_file import Page, PageTable, check_path, html, write
+from pipesim.display.pages.page_tables import gains_table
 from pipesim.display.pages.page_views import (
     comparison_page,
     gains_page,
@@ -18,19 +19,24 @@ from pipesim.display.pages.page_views import (
     schedule_page,
     simulation_page,
     timeline_page,
+    tuning_page,
 )
+from pipesim.display.text.gains_text import first_thing
 
 __all__ = [
     "Page",
     "PageTable",
     "check_path",
     "comparison_page",
+    "first_thing",
     "gains_page",
+    "gains_table",
     "html",
     "page_of",
     "run_page",
     "schedule_page",
     "simulation_page",
     "timeline_page",
+    "tuning_page",
     "write",
 ]

@@ -17,6 +17,7 @@ from pipesim.display.pages.chart_columns import packed
 from pipesim.display.pages.edited_schedules import editing_data
 
 SUFFIXES = (".html", ".htm")
+_LONG = 24  # characters of a cell; above, it is text and begins at the left
 _LEVEL = 6  # of deflate: higher ones take twice as long and save a few per cent
 
 
@@ -131,4 +132,4 @@ def _table(table: PageTable) -> Iterator[str]:
 def _cell(text: str, column: int, left: int) -> str:
     if column == 0:
         return f'<th scope="row">{escape(text)}</th>'
-    return f"<td{' class=name' if column < left else ''}>{escape(text)}</td>"
+    return f"<td{' class=name' if column < left or len(text) > _LONG else ''}>{escape(text)}</td>"

@@ -101,6 +101,35 @@ def comparison_table(rows: Sequence[Mapping[str, Any]]) -> PageTable:
     return PageTable("Planners and schedulers", headers, found, left=2)
 
 
+def tuning_table(rows: Sequence[Mapping[str, Any]]) -> PageTable:
+    """Layouts that were simulated, the best first; `rows` are those of `pipesim tune --json`."""
+    sizes = ("tensor", "pipeline", "data", "interleave", "microbatch_size", "scheduler", "recompute")
+    found = [
+        [
+            str(rank),
+            *(str(row[name]) for name in sizes),
+            seconds(row["iteration_time_s"]),
+            size(row["peak_memory_bytes"]),
+            str(row["command"]),
+        ]
+        for rank, row in enumerate(rows[:_MOST], 1)
+    ]
+    headers = [
+        "rank",
+        "TP",
+        "PP",
+        "DP",
+        "chunks",
+        "microbatch",
+        "schedule",
+        "recompute",
+        "iteration",
+        "memory",
+        "command",
+    ]
+    return PageTable("Layouts, best first", headers, found, _left_out(len(rows)))
+
+
 def gains_table(data: Mapping[str, Any], most: int = _MOST) -> PageTable:
     """What would help most; `data` is that of `pipesim whatif --json`."""
     single = [one for one in data["gains"] if not one.get("group")]  # of equal layers all together

@@ -84,12 +84,22 @@ def gains_page(data: Mapping[str, Any], timeline: Timeline, title: str, sentence
     )
 
 
+def tuning_page(data: Mapping[str, Any], timelines: Mapping[str, Timeline], title: str) -> Page:
+    """Layouts by rank, and the timelines of some; `data` is that of `pipesim tune --json`."""
+    facts = [("layouts simulated", str(len(data["rows"])))]
+    if timelines:
+        facts.append(("best", seconds(metrics.iteration_time(next(iter(timelines.values()))))))
+    return Page(title, str(data.get("origin", "")), facts, timelines, [tables.tuning_table(data["rows"])],
+                list(data.get("notes", ())))  # fmt: skip
+
+
 def run_page(
     data: Mapping[str, Any], timelines: Mapping[str, Timeline], title: str, more: Mapping[str, Any] | None = None
 ) -> Page:
     """A recorded run: a step as recorded and, where it was replayed, as simulated; `data` has errors and steps."""
     more = more or {}
     found = [tables.ledger_table(more["ledger"])] if "ledger" in more else []
+    found += [tables.gains_table(more["gains"])] if "gains" in more else []
     if data.get("steps") and isinstance(data["steps"], list) and isinstance(data["steps"][0], Mapping):
         rows = [[str(step["step"]), seconds(step["recorded_s"]), seconds(step["simulated_s"]), _signed(step["error"])]
                 for step in data["steps"]]  # fmt: skip

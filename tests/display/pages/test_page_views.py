@@ -32,6 +32,31 @@ def test_a_recorded_run_shows_its_steps_and_charts():
     assert pages.run_page({"steps": 5}, {"recorded": timeline}, "run").tables[0].title == "Critical path"
 
 
+def test_layouts_are_listed_by_rank(result):
+    sizes = {"tensor": 1, "pipeline": 2, "data": 1, "interleave": 1, "microbatch_size": 4, "scheduler": "zb_v"}
+    row = sizes | {
+        "recompute": "none",
+        "iteration_time_s": 1.0,
+        "peak_memory_bytes": 1024,
+        "command": "pipesim simulate",
+    }
+    page = pages.tuning_page({"rows": [row, row], "origin": "of"}, {"1": result.timeline}, "layouts")
+    assert page.tables[0].rows[1] == [
+        "2",
+        "1",
+        "2",
+        "1",
+        "1",
+        "4",
+        "zb_v",
+        "none",
+        "1.000 s",
+        "1.000 KiB",
+        "pipesim simulate",
+    ]
+    assert dict(page.facts)["layouts simulated"] == "2"
+
+
 def test_a_timeline_alone_and_gains_have_pages(result):
     data = {"by": 0.1, "gains": [{"what": "link", "name": "a - b", "iteration_time_s": 1.0, "gain": 0.25}]}
     page = pages.gains_page(data, result.timeline, "what would help", "a sentence")
