@@ -6,17 +6,21 @@
     start = "10ms"                   fraction = 0.25
     end = "50ms"                     # without start and end: always
 
+device may be a pattern, as "node1.*", or node = "node1" in its place.
+
 `Speeds` is the speed of one lane or link over time; 1 is normal.
 """
 
 import math
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import ClassVar, NamedTuple
 
 from pipesim.base import units
 from pipesim.base.errors import InputError
+from pipesim.base.lookup import suggest
 from pipesim.core.cluster import Cluster
 
 
@@ -48,17 +52,40 @@ def finish_time(speeds: Speeds, start: int, work: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """A device whose tasks take `factor` times as long between start and end (seconds)."""
+    """Devices whose tasks take `factor` times as long between start and end (seconds).
 
-    device: str
-    factor: float
+    `device` is a name or a pattern (`node0.*`), `node` a node or a pattern; with both, devices of it that match both.
+    """
+
+    device: str = ""
+    factor: float = 0.0
     start: float = field(default=0.0, metadata={"parse": units.duration})
     end: float | None = field(default=None, metadata={"parse": units.duration})
 
+    node: str = ""
+
     def __post_init__(self) -> None:
+        if not self.device and not self.node:
+            raise InputError('neither device nor node found; one of them was expected, as in device = "gpu3"')
         if not 0 < self.factor < math.inf:
             raise InputError(f"factor: {self.factor} found; more than 0 was expected (2 means half as fast)")
         _check_window(self.start, self.end)
+
+    def names(self, cluster: Cluster, place: str) -> list[str]:
+        """The devices of a cluster that are slow; `place` is that of errors."""
+        here = [one for one in cluster.devices if not self.node or fnmatchcase(one.node, self.node)]
+        if not here:
+            nodes = dict.fromkeys(one.node for one in cluster.devices)
+            known = suggest(self.node, nodes)
+            raise InputError(f"{place}.node: cluster {cluster.name!r} has no node {self.node!r}; {known}")
+        names = [one.name for one in here]
+        if not self.device or self.device in names:
+            return [self.device] if self.device else names
+        found = [name for name in names if fnmatchcase(name, self.device)]
+        if not found:
+            known = suggest(self.device, names)
+            raise InputError(f"{place}.device: cluster {cluster.name!r} has no device {self.device!r}; {known}")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +125,27 @@ class Scenario:
 
     slow: tuple[Slow, ...] = ()
     degraded: tuple[Degraded, ...] = ()
+
+    @classmethod
+    def of_text(cls, text: str) -> "Scenario":
+        """Devices that are always slow, as people type them: `gpu2=1.1;node1.*=1.05`."""
+        found = []
+        for part in text.split(";"):
+            device, equals, factor = part.rpartition("=")
+            try:
+                found.append(Slow(device.strip(), units.number(factor.strip())))
+            except ValueError:
+                equals = ""
+            if not equals:
+                raise InputError(f"{part!r} found; DEVICE=FACTOR was expected, as gpu2=1.1 or 'node1.*=1.1'")
+        return cls(tuple(found))
+
+    def on(self, cluster: Cluster) -> "Scenario":
+        """The scenario with each slow device by its name, in place of patterns and nodes."""
+        found = []
+        for index, slow in enumerate(self.slow):
+            found += [replace(slow, device=name, node="") for name in slow.names(cluster, f"slow[{index}]")]
+        return Scenario(tuple(found), self.degraded)
 
     def of_device(self, device: str) -> Speeds:
         """The speed of a device over time."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from pipesim.base import lookup
 from pipesim.base.checks import check_at_least
-from pipesim.base.errors import InputError, PipesimError, quoted
+from pipesim.base.errors import InputError, PipesimError, quoted, within
 from pipesim.core import legality, limits
 from pipesim.core import plan as plans
 from pipesim.core.background import Background
@@ -192,6 +192,11 @@ def _step_bytes(simulation: Simulation, trace: Trace, gradients: float | None) -
 def scenario_of(simulation: Simulation, cluster: Cluster) -> Scenario:
     """Slow devices and degraded links, and what others use of links."""
     scenario = CALM if simulation.scenario is None else load_scenario(simulation.scenario)
+    if simulation.slow is not None:
+        with within("slow"):
+            scenario = scenario.beside(Scenario.of_text(simulation.slow))
+    if scenario.slow:
+        scenario = scenario.on(cluster)
     if simulation.background is None:
         return scenario
     load = simulation.background

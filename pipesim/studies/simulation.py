@@ -373,6 +373,10 @@ class Simulation:
     scenario: "Scenario | Path | str | None" = setting(
         None, str, "TOML file with slow devices and degraded links.", is_file=True, group="variation"
     )
+    slow: str | None = setting(
+        None, str, "Devices whose tasks take longer, by name or pattern: gpu2=1.1, or 'gpu2=1.1;node1.*=1.05'.",
+        metavar="DEVICE=FACTOR", group="variation",
+    )  # fmt: skip
     background: "Background | Path | str | None" = setting(
         None, str, "CSV file of what others use of links over time: link (a->b, a<->b), time (20ms), share (0.3).",
         is_file=True, group="network",

@@ -14,6 +14,7 @@ from pipesim.base.errors import FormatError, InputError
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.scenario import CALM, STEADY, Degraded, Scenario, Slow, Speeds, finish_time
 from pipesim.engines.compiled.speeds import Profiles, finish
+from pipesim.studies.loading import load_cluster
 
 HALF_FROM_100_TO_300 = Speeds((0, 100, 300), (1.0, 0.5, 1.0))
 
@@ -186,3 +187,41 @@ def test_work_that_begins_after_years_takes_as_long_as_at_once(start):
     assert finish_time(speeds, start, 17) == start + 22
     profiles = Profiles(np.zeros(1, np.int32), np.array([0, 3]), np.array(speeds.times), np.array(speeds.values))
     assert [finish(profiles, 0, start, work) for work in (0, 1, 17)] == [start, start + 1, start + 22]
+
+
+@pytest.mark.parametrize(
+    ("slow", "names"),
+    [
+        (Slow("node0.gpu1", 2.0), ["node0.gpu1"]),
+        (Slow("node1.*", 2.0), ["node1.gpu0", "node1.gpu1"]),
+        (Slow("*.gpu1", 2.0), ["node0.gpu1", "node1.gpu1"]),
+        (Slow(node="node1", factor=2.0), ["node1.gpu0", "node1.gpu1"]),
+        (Slow("*.gpu0", 2.0, node="node[01]"), ["node0.gpu0", "node1.gpu0"]),
+    ],
+)
+def test_slow_devices_are_named_by_patterns_and_nodes(slow, names):
+    cluster = load_cluster('servers(2, 2, intra="25GB/s", inter="1GB/s")')
+    assert [one.device for one in Scenario((slow,)).on(cluster).slow] == names
+    assert all(one.factor == 2.0 for one in Scenario((slow,)).on(cluster).slow)
+
+
+@pytest.mark.parametrize(
+    ("slow", "message"),
+    [
+        (Slow("node0.gpu9", 2.0), r"slow\[0\].device: cluster 'servers-2x2' has no device 'node0.gpu9'; did you mean"),
+        (Slow("rack*", 2.0), r"has no device 'rack\*'"),
+        (Slow(node="node7", factor=2.0), r"has no node 'node7'; did you mean"),
+    ],
+)
+def test_slow_devices_that_are_not_there_are_refused_with_what_is(slow, message):
+    with pytest.raises(InputError, match=message):
+        Scenario((slow,)).on(load_cluster('servers(2, 2, intra="25GB/s", inter="1GB/s")'))
+
+
+def test_slow_devices_are_typed_as_name_and_factor():
+    assert Scenario.of_text("gpu2=1.1; node1.*=2").slow == (Slow("gpu2", 1.1), Slow("node1.*", 2.0))
+    for text in ("gpu2", "gpu2=", "gpu2=fast", "=1.1", "gpu2=1.1;"):
+        with pytest.raises(InputError, match="expected"):
+            Scenario.of_text(text)
+    with pytest.raises(InputError, match="neither device nor node found"):
+        Slow(factor=2.0)

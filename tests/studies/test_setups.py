@@ -154,3 +154,16 @@ def test_two_stages_per_device_of_a_v_are_cut_as_well_as_without_that_option(sch
 def test_schedules_of_any_number_of_chunks_take_that_of_the_plan():
     made = ps.make_setup("bert-large", TWO_CHUNKS, scheduler="interleaved", pipeline=4, interleave=3, microbatches=8)
     assert len(made.plan.stages) == 12
+
+
+def test_slow_devices_are_those_of_a_scenario_stated_in_short(tmp_path):
+    words = ("bert-large", 'servers(2, 2, intra="25GB/s", inter="1GB/s")')
+    (tmp_path / "slow.toml").write_text(
+        'format = "pipesim.scenario"\nversion = 1\n[[slow]]\nnode = "node1"\nfactor = 1.5\n', encoding="utf-8"
+    )
+    times = {
+        results.simulate(*words, microbatches=4, **given).timeline.makespan
+        for given in ({"slow": "node1.*=1.5"}, {"scenario": tmp_path / "slow.toml"})
+    }
+    assert len(times) == 1
+    assert times.pop() > results.simulate(*words, microbatches=4).timeline.makespan

@@ -75,6 +75,7 @@ VALUES = {
     "iterations": 5,
     "seed": 7,
     "jitter": 0.125,
+    "slow": "gpu1=1.5",
     "draw": "layer",
     "objective": "p95",
     "lengths": "uniform(16, 64)",

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipesim.core.calibrations import Calibrations
-from pipesim.core.scenario import Scenario
+from pipesim.core.scenario import Scenario, Slow
 from pipesim.display.text.formatting import facts, percent, seconds, table
 
 
 def scenario(shown: Scenario) -> str:
     """Slow devices and degraded links."""
-    rows = [["device", each.device, f"takes {each.factor:g} times as long", _window(each)] for each in shown.slow]
+    rows = [[*_place(each), f"takes {each.factor:g} times as long", _window(each)] for each in shown.slow]
     for each in shown.degraded:
         arrow = "->" if each.one_way else "<->"
         what = f"{each.source} {arrow} {each.target}"
@@ -18,6 +18,12 @@ def scenario(shown: Scenario) -> str:
     return (
         table(["what", "which", "change", "when"], rows, left=4) if rows else "no device is slow, no link is degraded"
     )
+
+
+def _place(each: Slow) -> tuple[str, str]:
+    if not each.node:
+        return "device", each.device
+    return "node", f"{each.node}, {each.device}" if each.device else each.node
 
 
 def _window(each: Any) -> str:  # noqa: ANN401 - a slow device or a degraded link
