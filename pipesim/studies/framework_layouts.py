@@ -7,7 +7,7 @@ ps.layout.plan(layout, "llama3-70b", cluster)              its plan
 ps.layout.convert(simulation, plan, "deepspeed")           its arguments, rounded where they must be
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -289,6 +289,24 @@ def convert(simulation: Simulation, found: Plan, framework: str, schedule_file: 
     made = {schedule_file: rounding.table()} if best.scheduler == schedule_file else {}
     rounded = seconds if reasons else None
     return ConvertedLayout(name, text, best, ranks, tuple(notes), exact if reasons else None, rounded, made)
+
+
+def best_of(simulations: Sequence[Simulation], framework: str) -> ConvertedLayout:
+    """The first of simulations that a framework can express, in its words; those before it are noted."""
+    refused: dict[str, list[int]] = {}
+    for n, simulation in enumerate(simulations):
+        try:
+            setup = setups.setup_of(simulation)
+            made = convert(simulation, setup.plan, framework)
+        except InexpressibleError as error:
+            refused.setdefault(error.message, []).append(n + 1)
+        else:
+            return replace(made, notes=(*_left_out(refused), *made.notes))
+    raise InexpressibleError("; ".join(_left_out(refused)) or "no layouts found")
+
+
+def _left_out(refused: Mapping[str, Sequence[int]]) -> list[str]:
+    return [f"of the table, {', '.join(map(str, rows))} left out: {reason}" for reason, rows in refused.items()]
 
 
 _UNPLANNED: dict[str, Any] = {

@@ -64,3 +64,15 @@ def test_what_cannot_be_converted_ends_with_a_sentence(words, message, capsys, t
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_the_best_layout_is_shown_in_the_words_of_a_framework(capsys):
+    cluster = 'servers(2, 2, intra="25GB/s", inter="10Gb/s")'
+    options = ["--gbs", "128", "--budget", "4", "-s", "1f1b", "--to", "megatron", "--json"]
+    main(["tune", "bert-large", cluster, *options])
+    data = json.loads(capsys.readouterr().out)
+    best, made = data["rows"][0], data["framework"]["layout"]
+    assert {name: made[name] for name in ("tensor", "pipeline", "data", "microbatch_size")} == {
+        name: best[name] for name in ("tensor", "pipeline", "data", "microbatch_size")
+    }
+    assert data["framework"]["global_batch"] == 128

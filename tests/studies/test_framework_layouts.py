@@ -143,3 +143,12 @@ def test_chunks_that_options_state_are_written():
     assert "--num-layers-per-virtual-pipeline-stage 8" in made.text
     assert "--use-distributed-optimizer" in made.text
     assert (made.layout.interleave, made.layout.scheduler, made.layout.global_batch) == (2, "interleaved", 16)
+
+
+def test_what_a_framework_has_not_is_left_out_for_the_next():
+    wave, plain = simulation(scheduler="zb_v"), simulation(planner="balanced")
+    made = framework_layouts.best_of([wave, plain], "megatron")
+    assert made.notes[0].startswith("of the table, 1 left out: stages that go down")
+    assert made.text == ps.layout.convert(plain, ps.make_plan(plain), "megatron").text
+    with pytest.raises(InexpressibleError, match="of the table, 1, 2 left out"):
+        framework_layouts.best_of([wave, wave], "megatron")

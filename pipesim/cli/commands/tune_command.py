@@ -24,6 +24,10 @@ class TuningOutput:
     """What is shown of a search."""
 
     top: int = setting(10, int, "Rows of the table.")
+    to: str | None = setting(
+        None, str, "Also show the best layout that a framework has as its arguments: megatron, megatron-bridge, "
+        "torchtitan, torch or deepspeed.", metavar="FRAMEWORK",
+    )  # fmt: skip
     plot_file: str | None = setting(
         None, str, "Draw time and memory of layouts, with the Pareto front; implies --front.", flag="--plot",
         is_file=True,
@@ -51,11 +55,13 @@ def tune(simulation: Simulation, search: TuningOptions, shown: TuningOutput, as_
       pipesim tune llama3-70b 'hgx_h100(8)' --global-batch 1024 --sequence 8192 --framework megatron
       pipesim tune bert-large 'servers(2, 4, intra="25GB/s", inter="10Gb/s")' --global-batch 256 --plot front.png
       pipesim tune llama3-8b 'hgx_h100(2)' --gbs 256 --tp 2 --within 'microbatch_size <= 2' --store results.sqlite -j 2
+      pipesim tune llama3-8b 'hgx_h100(1)' --global-batch 64 --to megatron
     """
     from pipesim.display import text
-    from pipesim.studies import tuning
+    from pipesim.studies import framework_layouts, tuning
 
     options.check_outputs(pictures=[shown.plot_file], pages=[shown.html])
+    framework = None if shown.to is None else framework_layouts.check_framework(shown.to)
     with within("--price"):
         search = replace(search, price=prices_of(search.price), front=search.front or shown.plot_file is not None)
     given = setting_options.given_names()
@@ -67,11 +73,14 @@ def tune(simulation: Simulation, search: TuningOptions, shown: TuningOutput, as_
             done[0] = simulated
 
         found = tuning.tuned(simulation, given, search, watch)
+    made = None if framework is None else framework_layouts.best_of([row.simulation for row in found.rows], framework)
     if as_json:
-        options.echo_json(found.as_data())
+        options.echo_json(found.as_data() | ({} if made is None else {"framework": made.as_data()}))
     else:
         click.echo(f"{text.origin(found.origin, found.notes)}\n")
         click.echo(text.tuning(found.as_data(), found.best.command, shown.top))
+        if made is not None:
+            click.echo(f"\n{text.converted(made.text, made.notes, made.exact_s, made.rounded_s)}")
     if shown.plot_file:
         _draw(found, shown.plot_file, quiet=as_json)
     options.write_page(shown.html, lambda: _page(found), quiet=as_json)
