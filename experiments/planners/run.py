@@ -9,79 +9,35 @@ import argparse
 import csv
 import io
 import itertools
-import time
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from pipesim.analysis import metrics
+sys.path.insert(0, str(Path(__file__).parent))  # `cases` is beside this script
+
+import cases
+
 from pipesim.analysis.bounds import plan_bound
-from pipesim.architectures import ARCHITECTURES
-from pipesim.architectures.roofline import roofline
-from pipesim.base import lookup
-from pipesim.base.errors import PipesimError
-from pipesim.core.cluster import Cluster
-from pipesim.core.costs import Costs, costs_of
-from pipesim.core.plan import Plan
-from pipesim.engines import by_name
-from pipesim.lowering import Setup, lower
 from pipesim.planners import PLANNERS
-from pipesim.studies import loading, ordering, setups
-from pipesim.studies.pricing import SCHEDULES
 
 HERE = Path(__file__).parent
 COLUMNS = tuple(
     "model cluster microbatches planner stages scheduler iteration_time_s bound_s planning_s error".split()  # noqa: SIM905 - names read best in one line
 )
 
-# Name -> architecture; times are those of a roofline over the V100's data sheet, 16-bit.
-MODELS = {
-    "vgg-16": "vgg(blocks=(2, 2, 3, 3, 3), microbatch=32)",
-    "vgg-19": "vgg-19(microbatch=32)",
-    "resnet-50": "resnet(blocks=(3, 4, 6, 3), microbatch=32)",
-    "resnet-152": "resnet-152(microbatch=32)",
-    "bert-large": "bert-large(microbatch=4)",
-    "bert-48": "bert(48, 1024, 16, microbatch=4)",
-    "gpt2-medium": "gpt(24, 1024, 16, microbatch=4)",
-    "gpt2-xl": "gpt2-xl(microbatch=1)",
-    "gpt3-1.3b": "gpt(24, 2048, 16, sequence=2048, microbatch=1)",
-    "gpt3-6.7b": "gpt3-6.7b(microbatch=1)",
-}
-CLUSTERS = {
-    "2x8, 25 Gb/s": 'servers(2, 8, intra="25GB/s", inter="25Gb/s")',
-    "4x8, 100 Gb/s": 'servers(4, 8, intra="25GB/s", inter="100Gb/s")',
-    "DGX-1": "dgx1_v100",
-    "4x4, one slow link": 'servers(4, 4, intra="25GB/s", inter="25Gb/s")',
-    "random 16": 'random(16, seed=1, bandwidths=["1GB/s", "16GB/s"], distribution="log")',
-    "leaf-spine 64": 'leaf_spine(8, 4, 8, bandwidth="100Gb/s", uplink="100Gb/s")',
-}
-MICROBATCHES = (4, 8, 16, 64)
+MICROBATCHES = tuple(cases.SUITE["groups"]["even"]["microbatches"])
+CLUSTERS = tuple(cases.SUITE["groups"]["even"]["clusters"])
 LEFT_OUT = {"brute"}  # too many plans
 
 Case = tuple[str, str, int]
 
 
-def cluster_of(name: str) -> Cluster:
-    """The cluster of the suite; in one of them a server has a quarter of its bandwidth to the others."""
-    cluster = loading.load_cluster(CLUSTERS[name])
-    if name != "4x4, one slow link":
-        return cluster
-    links = (
-        replace(x, bandwidth=x.bandwidth / 4)
-        if "node3.nic0" in {x.source, x.target} and "core" in {x.source, x.target}
-        else x
-        for x in cluster.links
-    )
-    return replace(cluster, name="servers-4x4-slow", links=tuple(links))
-
-
 def rows_of(case: Case, planners: Iterable[str]) -> tuple[float, list[dict[str, object]]]:
     """The bound of a case, and what each planner makes of it, with the schedule that suits its plan best."""
     model, name, microbatches = case
-    made = lookup.call(MODELS[model], ARCHITECTURES, "architecture")
-    costs, cluster = costs_of(roofline(made, ["v100-16gb"])), cluster_of(name)
+    costs, cluster = cases.costs_for(model), cases.cluster_of(name)
     bound = plan_bound(costs, cluster, microbatches)
     rows = []
     for planner in planners:
@@ -92,26 +48,9 @@ def rows_of(case: Case, planners: Iterable[str]) -> tuple[float, list[dict[str, 
             "planner": planner,
             "bound_s": bound,
         }
-        began = time.perf_counter()
-        try:
-            plan = setups.plan_with(planner, costs, cluster, microbatches)
-            row |= {"planning_s": round(time.perf_counter() - began, 3), "stages": len(plan.stages)}
-            seconds, best = min(_timed(plan, costs, cluster))
-            row |= {"iteration_time_s": seconds, "scheduler": best}
-        except PipesimError as error:
-            row["error"] = str(error)
+        row |= cases.result_of(cases.Case("even", model, name, microbatches), planner)
         rows.append(row)
     return bound, rows
-
-
-def _timed(plan: Plan, costs: Costs, cluster: Cluster) -> Iterator[tuple[float, str]]:
-    for scheduler in SCHEDULES:
-        try:
-            schedule = ordering.schedule_with(scheduler, plan, costs, cluster)
-        except PipesimError:  # this scheduler does not order such plans
-            continue
-        case = Setup(plan, schedule, costs, cluster)
-        yield metrics.iteration_time(by_name.run(lower(case), "compiled")), scheduler
 
 
 def main() -> None:
@@ -131,8 +70,12 @@ def main() -> None:
     clusters = [name for name in CLUSTERS if not (options.quick and name == "leaf-spine 64")]
     counts = [m for m in MICROBATCHES if not (options.quick and m == 64)]
     done = _done(options.output)
-    cases = [case for case in itertools.product(MODELS, clusters, counts) if case not in done]
-    cases.sort(key=lambda case: (case[1] == "leaf-spine 64", case[2]))  # what takes long comes last
+    wanted = [
+        case
+        for case in itertools.product(cases.SUITE["groups"]["even"]["models"], clusters, counts)
+        if case not in done
+    ]
+    wanted.sort(key=lambda case: (case[1] == "leaf-spine 64", case[2]))  # what takes long comes last
     planners = [planner for planner in PLANNERS if planner not in LEFT_OUT]
     with (
         ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool,
@@ -141,21 +84,21 @@ def main() -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         if not done:
             writer.writeheader()
-        for n, future in enumerate(as_completed([pool.submit(rows_of, case, planners) for case in cases]), 1):
+        for n, future in enumerate(as_completed([pool.submit(rows_of, case, planners) for case in wanted]), 1):
             writer.writerows(future.result()[1])
             file.flush()
-            print(f"{n} of {len(cases)}", flush=True)  # noqa: T201 - a script
+            print(f"{n} of {len(wanted)}", flush=True)  # noqa: T201 - a script
 
 
 def again(path: Path, planner: str | None, clusters: list[str]) -> None:
     """Write the bound of each row again, and all of a planner's: what to do when one of them has become better."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    cases = list(dict.fromkeys((row["model"], row["cluster"], int(row["microbatches"])) for row in rows))
-    cases = [case for case in cases if case[1] in clusters]
-    cases.sort(key=lambda case: (case[1] != "leaf-spine 64", -case[2]))  # what takes long comes first
+    found = list(dict.fromkeys((row["model"], row["cluster"], int(row["microbatches"])) for row in rows))
+    found = [case for case in found if case[1] in clusters]
+    found.sort(key=lambda case: (case[1] != "leaf-spine 64", -case[2]))  # what takes long comes first
     with ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool:
-        made = dict(zip(cases, pool.map(rows_of, cases, itertools.repeat([planner] if planner else [])), strict=True))
+        made = dict(zip(found, pool.map(rows_of, found, itertools.repeat([planner] if planner else [])), strict=True))
     for n, row in enumerate(rows):
         case = row["model"], row["cluster"], int(row["microbatches"])
         if case not in made:

@@ -86,7 +86,32 @@ def tables() -> str:
         cells = [[row[BEST] / bounds[case] for case, row in found.items() if case[1:] == (cluster, m)] for m in counts]
         shown = [f"{100 * (geometric(c) - 1):.1f} %" if c else "-" for c in cells]
         lines.append(f"| {cluster} | {' | '.join(shown)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *constrained()]) + "\n"
+
+
+def constrained() -> list[str]:
+    """The table of the groups in which memory counts: each planner beside the best of each case."""
+    with (HERE / "constrained.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    best: dict[tuple[str, ...], float] = {}
+    keys = [tuple(row[name] for name in ("group", "model", "cluster", "microbatches", "tensor")) for row in rows]
+    for row, key in zip(rows, keys, strict=True):
+        best[key] = min(best.get(key, math.inf), float(row["iteration_time_s"] or math.inf))
+    groups = list(dict.fromkeys(row["group"] for row in rows))
+    table = []
+    for planner in dict.fromkeys(row["planner"] for row in rows):
+        mine = [(row, key) for row, key in zip(rows, keys, strict=True) if row["planner"] == planner]
+        cells, means = [], []
+        for group in groups:
+            here = [
+                float(r["iteration_time_s"]) / best[key] for r, key in mine if r["group"] == group and not r["error"]
+            ]
+            without = sum(bool(r["error"]) for r, _ in mine if r["group"] == group)
+            means.append(geometric(here) if here else math.inf)
+            cells.append((f"{means[-1]:.3f}" if here else "-") + (f" ({without} without a plan)" if without else ""))
+        table.append((sum(means), f"| {planner} | {' | '.join(cells)} |"))
+    head = " | ".join(f"{group}: time / best known" for group in groups)
+    return ["", f"| planner | {head} |", "|---" * (len(groups) + 1) + "|", *(line for _, line in sorted(table))]
 
 
 if __name__ == "__main__":

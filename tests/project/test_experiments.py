@@ -33,13 +33,12 @@ SUITE = [("bert-large", "DGX-1"), ("vgg-19", "4x4, one slow link")]
 
 def row_of_suite(suite, model, cluster, planner):
     """Costs, devices and the kept row of a case of the suite, for four microbatches."""
-    made = suite.lookup.call(suite.MODELS[model], suite.ARCHITECTURES, "architecture")
     with (FOLDER / "planners" / "rows.csv").open(newline="") as file:
         wanted = (model, cluster, "4", planner)
         row = next(
             r for r in csv.DictReader(file) if (r["model"], r["cluster"], r["microbatches"], r["planner"]) == wanted
         )
-    return suite.costs_of(suite.roofline(made, ["v100-16gb"])), suite.cluster_of(cluster), row
+    return suite.cases.costs_for(model), suite.cases.cluster_of(cluster), row
 
 
 @pytest.mark.docs
@@ -49,7 +48,7 @@ def test_rows_of_the_suite_come_out_again(model, cluster, planner):
     suite = script(FOLDER / "planners" / "run.py")
     costs, devices, row = row_of_suite(suite, model, cluster, planner)
     plan = setups.plan_with(planner, costs, devices, 4)
-    seconds, scheduler = min(suite._timed(plan, costs, devices))
+    seconds, scheduler = min(suite.cases.timed(plan, costs, devices))
     assert (repr(seconds), scheduler) == (row["iteration_time_s"], row["scheduler"])
 
 
@@ -139,6 +138,50 @@ def test_a_quantised_figure_looks_as_before_and_is_not_written_again(tmp_path):
 def test_the_tables_of_the_suite_are_those_of_its_rows():
     text = (FOLDER / "planners" / "README.md").read_text(encoding="utf-8")
     assert script(FOLDER / "planners" / "summary.py").tables() in text
+
+
+def test_cases_of_the_suite_are_those_that_have_rows():
+    judge = script(FOLDER / "planners" / "judge.py")
+    known = judge.kept()
+    every = [case for group in judge.cases.SUITE["groups"] for case in judge.cases.cases(group)]
+    assert set(known) == set(every)
+    assert sum(case.group == "even" for case in every) == 240
+    assert {case.tensor for case in every} == {1, 2, 4}
+
+
+def test_a_planner_is_judged_by_the_rows_that_are_kept():
+    judge = script(FOLDER / "planners" / "judge.py")
+    case = judge.Case("even", "bert-large", "DGX-1", 4)
+    (row,) = judge.rows_of(case, ["uniform"])
+    known = {case: judge.kept()[case]}
+    assert row["iteration_time_s"] == known[case]["uniform"]
+    lines = judge.standing("uniform", {case: row["iteration_time_s"]}, known, 1)
+    slower = sum(seconds < row["iteration_time_s"] for seconds in known[case].values())
+    assert lines[0] == "uniform: 1 cases with a plan, 1 without"
+    assert f"place {1 + slower} of {len(known[case])}" in lines[1]
+    mine = {case: min(known[case].values()) / 2}
+    assert "0.500 times the best that is known (better 1, equal 0, worse 0); place 1 of" in "".join(
+        judge.standing("mine:plan", mine, known, 0)
+    )
+
+
+def test_a_planner_of_another_name_than_any_is_refused(capsys, monkeypatch):
+    judge = script(FOLDER / "planners" / "judge.py")
+    monkeypatch.setattr("sys.argv", ["judge.py", "sp"])
+    with pytest.raises(SystemExit, match="2"):
+        judge.main()
+    assert "unknown planner 'sp'" in capsys.readouterr().err
+
+
+@pytest.mark.docs
+@pytest.mark.parametrize("group", ["teams", "memory"])
+def test_rows_of_constrained_cases_come_out_again(group):
+    judge = script(FOLDER / "planners" / "judge.py")
+    case = judge.cases.cases(group)[0]
+    rows = judge.rows_of(case, ["uniform", "gpipe"])
+    assert {row["planner"]: row.get("iteration_time_s") for row in rows if "error" not in row} == {
+        name: seconds for name, seconds in judge.kept()[case].items() if name in {"uniform", "gpipe"}
+    }
 
 
 @pytest.mark.docs
