@@ -49,3 +49,27 @@ def test_user_errors_end_with_exit_code_2(tune, words, message):
     code, out, err = tune("bert-large", FOUR, *words)
     assert (code, out) == (2, "")
     assert message in err
+
+
+def test_the_best_layout_is_shown_in_the_arguments_of_a_framework(tune):
+    words = (
+        "llama3-8b",
+        "hgx_h100(1)",
+        "--gbs",
+        "32",
+        "--framework",
+        "megatron",
+        "--pp",
+        "4",
+        "--tp",
+        "2",
+        "--budget",
+        "1",
+    )
+    code, out, _ = tune(*words, "--to", "megatron")
+    assert code == 0
+    assert "--pipeline-model-parallel-size 4" in out
+    assert "--tensor-model-parallel-size 2" in out
+    code, _, err = tune(*words, "--to", "megatrom")
+    assert code == 2
+    assert "megatrom" in err

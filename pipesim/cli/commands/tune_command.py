@@ -77,8 +77,8 @@ def tune(simulation: Simulation, search: TuningOptions, shown: TuningOutput, as_
     if as_json:
         options.echo_json(found.as_data() | ({} if made is None else {"framework": made.as_data()}))
     else:
-        click.echo(f"{text.origin(found.origin, found.notes)}\n")
         click.echo(text.tuning(found.as_data(), found.best.command, shown.top))
+        click.echo(f"\n{text.origin(found.origin, found.notes)}")
         if made is not None:
             click.echo(f"\n{text.converted(made.text, made.notes, made.exact_s, made.rounded_s)}")
     if shown.plot_file:
