@@ -242,3 +242,23 @@ def test_held_out_steps_of_recorded_jobs_are_predicted_as_the_page_has_it(monkey
     monkeypatch.setattr(held_out, "ITERATIONS", 2000)
     again = held_out.rows_of("ST")
     assert [row for row in again if row["prediction"] == "draws share as found"] == [errors]
+
+
+def test_the_search_finds_the_best_of_all_layouts_of_small_problems():
+    """A few of the hundred that are kept."""
+    brute = script(FOLDER / "tuning" / "brute.py")
+    with (FOLDER / "tuning" / "brute.csv").open(newline="") as file:
+        kept = {int(row["seed"]): row for row in csv.DictReader(file)}
+    assert sum(float(row["found_s"]) <= float(row["best_s"]) for row in kept.values()) >= 95
+    for seed in (0, 2, 5):
+        assert {name: str(value) for name, value in brute.case(seed).items()} == kept[seed]
+
+
+def test_the_regret_of_choosing_by_simulated_times_comes_out_again():
+    regret = script(FOLDER / "tuning" / "regret.py")
+    with (FOLDER / "tuning" / "regret.csv").open(newline="") as file:
+        assert [{name: str(value) for name, value in row.items()} for row in regret.table()] == list(
+            csv.DictReader(file)
+        )
+    text = (FOLDER / "tuning" / "README.md").read_text()
+    assert all(line in text for line in regret.summary(regret.table()))

@@ -8,7 +8,7 @@ import functools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from pipesim.studies.ordering import ordered_with
 from pipesim.studies.simulation import MODEL, Simulation
 from pipesim.studies.sweep.worker import Worker
 from pipesim.studies.tuning.pipeline_bounds import Stages, balanced, in_flight
-from pipesim.studies.tuning.space import BALANCED, SPLITTING, WAVES, LayoutChoice, Room
+from pipesim.studies.tuning.space import BALANCED, EVEN, SPLITTING, WAVES, LayoutChoice, Room
 from pipesim.studies.tuning.width_inputs import WidthInputs
 
 _ENOUGH = 4  # times the ranks: schedules keep as much with so many microbatches as with any greater number
@@ -122,6 +122,23 @@ class Pricing:
         bound = max(each.bound(microbatches, **how) for each in stages)
         return Priced(one, blocks, bound, bound + self._exchanges(one, stages[0], bounds))
 
+    def blocks_of(self, one: LayoutChoice) -> tuple[int, ...]:
+        """The blocks of each stage."""
+        bounds, counts = self._cut(one)
+        return counts if counts is not None else self.inputs(one).counts_at(bounds or ())
+
+    def neighbours(self, one: LayoutChoice) -> list[LayoutChoice]:
+        """The same layout with one block more in a stage, and one less in the stage beside it."""
+        if one.pipeline == 1 or one.scheduler.partition("(")[0] in WAVES:
+            return []
+        blocks = self.blocks_of(one)
+        found = []
+        for n, step in product(range(len(blocks) - 1), (1, -1)):
+            moved = [*blocks[:n], blocks[n] + step, blocks[n + 1] - step, *blocks[n + 2 :]]
+            if min(moved) > 0:
+                found.append(replace(one, cuts=" ".join(map(str, moved))))
+        return found
+
     def pipelines(self, one: LayoutChoice) -> tuple[tuple[str, ...], ...]:
         """The kinds of device of each rank, of pipelines that differ in them."""
         order = self._order(one.tensor)
@@ -190,14 +207,13 @@ class Pricing:
     def _cut(self, one: LayoutChoice) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
         """The layers where stages begin and end, and the blocks of each where cuts are not even."""
         even = self._even(replace(one, data=1, recompute="", sharding="", scheduler="", cuts=""))
-        if one.cuts != BALANCED:
+        if one.cuts == EVEN:
             return even, None
+        if one.cuts != BALANCED:
+            counts = tuple(map(int, one.cuts.split()))
+            return tuple(self.inputs(one).stated(counts)), counts
         cut = self._balanced(one, self.pipelines(one)[0])
-        if cut is None or cut == even:
-            return None, None
-        inputs = self.inputs(one)
-        counts = inputs.counts[np.searchsorted(inputs.cuts, cut)]
-        return cut, tuple(np.diff(counts).tolist())
+        return (None, None) if cut is None or cut == even else (cut, self.inputs(one).counts_at(cut))
 
     def _make_even(self, one: LayoutChoice) -> tuple[int, ...]:
         return tuple(self.inputs(one).even(one.stages))

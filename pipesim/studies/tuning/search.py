@@ -32,6 +32,7 @@ from pipesim.studies.tuning.tuning_results import Counts, TuningResult, TuningRo
 from pipesim.studies.tuning_options import TuningOptions, prices_of
 
 ROUND = 8  # layouts that are simulated before bounds are compared again
+_MOVED = 3  # layouts whose cuts are moved by a block
 ITERATIONS = 40  # drawn for each layout under the objective p95, where none are given
 METRICS = (
     "iteration_time_s", "tokens_per_s_per_gpu", "mfu", "bubble_idle_share", "exposed_communication_s",
@@ -68,12 +69,17 @@ def tuned(
     options = replace(options, price=prices_of(options.price))
     options.check()
     simulation = _checked(simulation, given, options)
-    simulation, inputs = _with_names(simulation)
     metrics = METRICS + (REPLAYED if options.objective == "p95" else ())
-    worker = Worker(WorkerConfig(inputs.values, metrics, simulation.engine, simulation.host_memory, simulation.fold))
-    batch = simulation.global_batch or 0
-    search = _Search(simulation, options, Pricing(simulation, worker, batch), worker, inputs, metrics)
-    return search.result(given, watch)
+    pricing, worker, inputs = prepared(simulation, metrics)
+    return _Search(pricing.simulation, options, pricing, worker, inputs, metrics).result(given, watch)
+
+
+def prepared(simulation: Simulation, metrics: Sequence[str]) -> tuple[Pricing, Worker, Inputs]:
+    """What prices layouts of a simulation, what simulates them, and what all names mean."""
+    simulation, inputs = _with_names(simulation)
+    config = WorkerConfig(inputs.values, tuple(metrics), simulation.engine, simulation.host_memory, simulation.fold)
+    worker = Worker(config)
+    return Pricing(simulation, worker, simulation.global_batch or 0), worker, inputs
 
 
 def _checked(simulation: Simulation, given: frozenset[str], options: TuningOptions) -> Simulation:
@@ -148,7 +154,8 @@ class _Search:
             store = self._store(stack)
             crew = stack.enter_context(self._crew(len(priced)))
             self._go(priced, crew, store, watch)
-        return self._sorted(len(priced))
+            moved = self._move_cuts(crew, store, watch)
+        return self._sorted(len(priced) + moved)
 
     def _place(self, priced: Priced) -> tuple[Any, ...]:
         return (self._weight(priced.candidate) * priced.estimate, priced.candidate)
@@ -174,6 +181,30 @@ class _Search:
             if watch is not None:
                 watch(found.tried, budget)
         found.left += self._next(places, len(priced))
+
+    def _move_cuts(self, crew: Crew, store: Store | None, watch: Watch | None) -> int:
+        """Move cuts of the best layouts by a block while that is better; how many layouts that adds to the space."""
+        seen = {(replace(row.candidate, cuts=""), self._pricing.blocks_of(row.candidate)) for row in self._found.rows}
+        known, tried = len(seen), set[LayoutChoice]()
+        while True:
+            rows = sorted(self._found.rows, key=lambda row: (row.value, row.memory, row.candidate))
+            start = next((row.candidate for row in rows[:_MOVED] if row.candidate not in tried), None)
+            if start is None or self._found.tried >= self._options.budget:
+                return len(seen) - known
+            tried.add(start)
+            chosen = []
+            for one in self._pricing.neighbours(start):
+                key = (replace(one, cuts=""), self._pricing.blocks_of(one))
+                made = None if key in seen else self._pricing.priced(one)
+                if made is not None:
+                    seen.add(key)
+                    chosen.append(made)
+            chosen.sort(key=self._place)
+            places, most = iter(chosen), self._options.budget - self._found.tried
+            self._simulate(self._next(places, most), crew, store)
+            self._found.left += self._next(places, len(chosen))
+            if watch is not None:
+                watch(self._found.tried, self._options.budget)
 
     def _next(self, places: Iterator[Priced], most: int) -> list[Priced]:
         """So many of the next layouts, those left out that are beaten or do not fit."""

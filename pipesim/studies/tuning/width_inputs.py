@@ -1,6 +1,7 @@
 """What layouts of one tensor width and one size of microbatches have in common: costs, and what precedes each cut."""
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from pipesim.base.arrays import Floats, Ints
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
-from pipesim.core.granularity import BLOCK, Blocks, even_bounds
+from pipesim.core.granularity import BLOCK, Blocks, even_bounds, stated_bounds
 from pipesim.core.trace import Trace
 from pipesim.lowering import Options
 from pipesim.lowering.recompute import Recomputation
@@ -43,6 +44,16 @@ class WidthInputs:
         units = self.costs.model if self.blocks is None else self.blocks.costs.model
         bounds = even_bounds(units, stages)
         return bounds if self.blocks is None else self.blocks.bounds[bounds].tolist()
+
+    def stated(self, counts: Sequence[int]) -> list[int]:
+        """The layers at which cuts are between stages of so many blocks, with both ends."""
+        units = self.costs.model if self.blocks is None else self.blocks.costs.model
+        bounds = stated_bounds(units, counts)
+        return bounds if self.blocks is None else self.blocks.bounds[bounds].tolist()
+
+    def counts_at(self, bounds: Sequence[int]) -> tuple[int, ...]:
+        """The blocks of each stage between these layers."""
+        return tuple(np.diff(self.counts[np.searchsorted(self.cuts, bounds)]).tolist())
 
     def before(self, options: Options, kind: str) -> Floats:
         """What precedes each layer: seconds of forwards and backwards, bytes of parameters and activations."""

@@ -1,0 +1,121 @@
+"""Small drawn problems: the layout that the search finds, beside the best of all layouts with all cuts, simulated.
+
+python experiments/tuning/brute.py [COUNT]      prints a summary and writes brute.csv (default: 100 cases)
+
+A case has 3 to 5 layers of drawn times and sizes, timed with one and two samples, 2 to 4 devices on a drawn network
+with memory that may be short, and 4 to 8 samples. Every layout of the space is simulated with every choice of cuts.
+"""
+
+import csv
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pipesim as ps
+from pipesim.base.errors import PipesimError
+from pipesim.core.trace import Trace
+from pipesim.studies.simulation import Simulation
+from pipesim.studies.sweep.worker import Worker
+from pipesim.studies.tuning.layout_prices import Pricing
+from pipesim.studies.tuning.search import METRICS, prepared
+from pipesim.studies.tuning.space import EVEN, WAVES, LayoutChoice, Space
+
+HERE = Path(__file__).parent
+
+
+def drawn(seed: int) -> Simulation:
+    """A problem: layers, devices, network, samples."""
+    rng = random.Random(seed)  # noqa: S311 - draws problems
+    devices, rate = rng.randint(2, 4), rng.choice(["0.2 GB/s", "1 GB/s", "10 GB/s"])
+    memory = rng.choice(["16 GB", "80 MB"])
+    shape = rng.choice(["flat({n}, bandwidth='{r}', memory='{m}')", "ring({n}, '{r}', memory='{m}')"])
+    cluster = ps.load_cluster(shape.format(n=devices, r=rate, m=memory))
+    return Simulation(
+        trace=trace_of(rng, seed), cluster=cluster, global_batch=rng.choice([4, 6, 8]), granularity="layer"
+    )
+
+
+def trace_of(rng: random.Random, seed: int) -> Trace:
+    """Layers of drawn times and sizes, for one and two samples."""
+    rows: list[dict[str, Any]] = []
+    for n in range(rng.randint(3, 5)):
+        forward, size = rng.uniform(1e-3, 8e-3), rng.randint(1, 20) * 10**5
+        parameters, backward = rng.randint(0, 20) * 10**5, rng.uniform(1.5, 2.5)
+        for samples, times in ((1, 1.0), (2, rng.uniform(1.6, 2.0))):
+            rows.append({
+                "layer": n, "name": f"layer{n}", "microbatch_size": samples, "forward_s": forward * times,
+                "backward_s": forward * times * backward, "output_bytes": size * samples,
+                "stash_bytes": 5 * size * samples, "parameter_bytes": parameters,
+            })  # fmt: skip
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return Trace(f"drawn-{seed}", "drawn", 1, columns | {"name": np.array([row["name"] for row in rows], object)})
+
+
+def every_layout(pricing: Pricing) -> Iterator[LayoutChoice]:
+    """All layouts of the space, with all cuts."""
+    room = pricing.room(frozenset())
+    space = replace(Space.of(pricing.simulation, frozenset(), fewer=False), cuts=(EVEN,))
+    for one in space.candidates(room):
+        if one.pipeline == 1 or one.scheduler in WAVES:
+            yield one
+            continue
+        for inner in combinations(range(1, room.blocks), one.stages - 1):
+            counts = (b - a for a, b in pairwise((0, *inner, room.blocks)))
+            yield replace(one, cuts=" ".join(map(str, counts)))
+
+
+def best_of_all(pricing: Pricing, worker: Worker) -> tuple[float, int]:
+    """Seconds of the fastest layout that fits, and how many layouts there are."""
+    found, count = float("inf"), 0
+    for one in every_layout(pricing):
+        count += 1
+        priced = pricing.priced(one)
+        if (
+            priced is None or priced.bound >= found
+        ):  # no simulation is faster than this bound: tests/studies/test_tuning
+            continue
+        try:
+            result = worker.result(pricing.point(one, priced.blocks))
+        except PipesimError:
+            continue
+        if result.fits_memory is not False:
+            found = min(found, result.iteration_time)
+    return found, count
+
+
+def case(seed: int) -> dict[str, Any]:
+    """The best time of all layouts and that of the search."""
+    simulation = drawn(seed)
+    pricing, worker, _ = prepared(simulation, METRICS)
+    best, count = best_of_all(pricing, worker)
+    try:
+        found = ps.tune(simulation)
+    except PipesimError:
+        return {"seed": seed, "layouts": count, "best_s": best, "found_s": float("inf"), "simulated": 0}
+    return {
+        "seed": seed, "layouts": count, "best_s": best, "found_s": found.best.iteration_time,
+        "simulated": found.counts.simulated,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """All cases, a summary, and the table."""
+    rows = [case(seed) for seed in range(int(sys.argv[1]) if len(sys.argv) > 1 else 100)]
+    missed = [row for row in rows if row["found_s"] > row["best_s"]]
+    sys.stdout.write(f"{len(rows) - len(missed)} of {len(rows)} are the best of all layouts and cuts\n")
+    for row in missed:
+        sys.stdout.write(f"case {row['seed']}: {100 * (row['found_s'] / row['best_s'] - 1):.2f} % slower\n")
+    with (HERE / "brute.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
