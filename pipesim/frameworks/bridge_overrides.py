@@ -1,7 +1,8 @@
 """Settings of a Megatron-Bridge (or NeMo) recipe: `model.tensor_model_parallel_size=4`, one to a line.
 
-Read are overrides, and lines of Python such as `cfg.model.tensor_model_parallel_size = 4`, whatever precedes the name
-of the field; written are overrides, as `run_recipe.py` takes them. Read in Megatron-Bridge 067f987d.
+Read are overrides, lines of Python such as `cfg.model.tensor_model_parallel_size = 4`, and arguments of a call, as in
+NeMo 2; what precedes the name of the field is passed over. Written are overrides, as `run_recipe.py` takes them.
+Names are those of Megatron-Bridge 067f987d.
 """
 
 import ast
@@ -56,8 +57,10 @@ _FLAGS = {
 }  # fmt: skip
 # Stated even where they are false: recipes have their own defaults.
 _ALWAYS = ("sequence_parallel", "use_distributed_optimizer", "overlap_grad_reduce", "overlap_param_gather")
-_LINE = re.compile(r"^[\s\"']*(?:\+{0,2}[A-Za-z_]\w*\.)+([a-z_0-9]+)\s*=(?!=)\s*([^\n]*?)\s*\\?$", re.MULTILINE)
+_LINE = re.compile(r"^[\s\"']*(?:\+{0,2}[A-Za-z_]\w*\.)*([a-z_0-9]+)\s*=(?!=)\s*([^\n]*?)\s*\\?$", re.MULTILINE)
 _SIZE = re.compile(r"(?<![\w.])(?:WORLD_SIZE|num_gpus)\s*=\s*([0-9]{1,9})\b")
+_NODES = re.compile(r"(?<!\w)num_nodes\s*=\s*([0-9]{1,6})\b")
+_EACH = re.compile(r"(?<!\w)(?:devices|num_gpus_per_node|gpus_per_node)\s*=\s*([0-9]{1,6})\b")
 _WORDS = re.compile(r"""(?<=\s)(?=(?:\+{0,2}[A-Za-z_]\w*\.)+[a-z_0-9]+=)""")
 
 
@@ -85,6 +88,8 @@ def read(text: str, blocks: int | None = None, gpus: int | None = None) -> Train
     size = _SIZE.search(text)
     if size is not None:
         values["world_size"] = int(size[1])
+    elif (nodes := _NODES.search(text)) is not None and (each := _EACH.search(text)) is not None:
+        values["world_size"] = int(nodes[1]) * int(each[1])
     return layout_from(values, blocks)
 
 

@@ -92,10 +92,21 @@ def _check_blocks(layout: TrainingLayout, units: ModelUnits) -> None:
 
 
 def _file_of(source: Path | str) -> Path | None:
+    """The file that a source names; None where it is text. A name of a file that is not there is refused."""
     if isinstance(source, Path):
         return source
-    short = len(source) < 400 and "\n" not in source and not source.lstrip().startswith(("-", "{", "["))
-    return Path(source) if short and files.is_file(Path(source)) else None
+    if len(source) > _LONGEST_NAME or "\n" in source or source.lstrip().startswith(("-", "{", "[")):
+        return None
+    path = Path(source)
+    if files.is_file(path):
+        return path
+    if path.suffix in _SUFFIXES and " " not in source and "=" not in source:
+        raise InputError(f"{source}: no such file")
+    return None
+
+
+_LONGEST_NAME = 400
+_SUFFIXES = {".sh", ".json", ".toml", ".txt", ".py", ".yaml", ".yml"}
 
 
 def of(

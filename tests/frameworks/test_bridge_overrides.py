@@ -41,6 +41,27 @@ def test_overrides_in_one_line_and_lists_are_read():
     assert read(f"{listed}cfg.model.pipeline_model_parallel_size = 2").stages == ("Et", "tL")
 
 
+def test_arguments_of_a_call_are_read_as_nemo_has_them():
+    layout = read(
+        """
+    strategy = run.Config(
+        nl.MegatronStrategy,
+        tensor_model_parallel_size=8,
+        pipeline_model_parallel_size=9,
+        virtual_pipeline_model_parallel_size=7,
+        sequence_parallel=True,
+        account_for_embedding_in_pipeline_split=False,
+    )
+    trainer = run.Config(nl.Trainer, devices=8, num_nodes=72, strategy=strategy)
+    data = run.Config(MockDataModule, seq_length=8192, global_batch_size=512, micro_batch_size=1)
+    """,
+        blocks=126,
+    )
+    assert (layout.tensor, layout.pipeline, layout.interleave, layout.data) == (8, 9, 7, 8)
+    assert layout.blocks == (2,) * 63
+    assert layout.sequence_parallel
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

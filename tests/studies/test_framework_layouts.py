@@ -152,3 +152,8 @@ def test_what_a_framework_has_not_is_left_out_for_the_next():
     assert made.text == ps.layout.convert(plain, ps.make_plan(plain), "megatron").text
     with pytest.raises(InexpressibleError, match="of the table, 1, 2 left out"):
         framework_layouts.best_of([wave, wave], "megatron")
+
+
+def test_a_file_that_is_not_there_is_refused_by_name():
+    with pytest.raises(InputError, match=r"missing\.sh: no such file"):
+        ps.layout.read("missing.sh")
