@@ -86,6 +86,12 @@ def inlined(kernel: Kernel) -> Kernel:
     return kernel
 
 
+def unlocked(kernel: Kernel) -> Kernel:
+    """Declare that a kernel runs beside other threads: compiled, it releases Python's lock."""
+    kernel.__dict__["unlocked"] = True
+    return kernel
+
+
 def _holds_arrays(annotation: object) -> bool:
     """Whether a value of this type may be an array, or a tuple with one."""
     fields = annotation.__annotations__.values() if hasattr(annotation, "_fields") else ()
@@ -95,7 +101,8 @@ def _holds_arrays(annotation: object) -> bool:
 def _options(kernel: Callable[..., object]) -> dict[str, Any]:
     """Numba's options; whether references are counted is always stated, since otherwise the caller's choice holds."""
     counts = {"_nrt": not hasattr(kernel, "borrows")}
-    return counts | ({"inline": "always"} if hasattr(kernel, "inlined") else {})
+    inline = {"inline": "always"} if hasattr(kernel, "inlined") else {}
+    return counts | inline | ({"nogil": True} if hasattr(kernel, "unlocked") else {})
 
 
 @functools.cache

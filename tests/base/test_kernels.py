@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from helpers.places import ROOT
+from pipesim.base import kernels
 from pipesim.base.arrays import Floats
-from pipesim.base.kernels import borrowing, compiled
+from pipesim.base.kernels import borrowing, compiled, unlocked
 
 CALLED = "from pipesim.base.kernels import compiled\n\n@compiled\ndef inner(x):\n    return x + {}\n"
 CALLING = (
@@ -86,6 +87,17 @@ def total(values: Floats) -> float:
     for value in values:
         found += value
     return found
+
+
+def test_a_kernel_that_is_unlocked_releases_pythons_lock_and_gives_the_same():
+    values = np.arange(4.0)
+    assert compiled(unlocked(total))(values) == total(values)
+    assert kernels._options(unlocked(total))["nogil"]
+    assert "nogil" not in kernels._options(_linked_only)
+
+
+def _linked_only(values: Floats) -> float:
+    return total(values)
 
 
 def test_a_kernel_that_borrows_its_arrays_returns_none():

@@ -14,7 +14,7 @@ from simpy.events import Event, EventPriority, Timeout
 
 from pipesim.base import units
 from pipesim.base.errors import CorruptTimelineError
-from pipesim.base.kernels import borrowing, compiled
+from pipesim.base.kernels import borrowing, compiled, unlocked
 from pipesim.core import limits, rates
 from pipesim.core.program import Program
 from pipesim.core.timeline import Timeline, verify_transfers_start_when_ready
@@ -232,6 +232,7 @@ def run(p: ProgramArrays, state: SimulationState, links: Flows, log: RateLog) ->
 
 
 @compiled
+@unlocked
 def event_loop(p: ProgramArrays) -> RunTimes:
     """Run the program from the beginning; give up where rates change more often than `p.most_changes`."""
     # Removing outdated entries leaves at most half of `most`. Between two removals each task adds at most one entry

@@ -13,7 +13,7 @@ from simpy import Environment
 from simpy.events import Event
 
 from pipesim.base.arrays import Bools, Ints
-from pipesim.base.kernels import borrowing, compiled, inlined
+from pipesim.base.kernels import borrowing, compiled, inlined, unlocked
 from pipesim.core.program import Program
 from pipesim.core.timeline import Timeline, corrupt, verify_starts
 from pipesim.engines.compiled.heap import pop
@@ -249,6 +249,7 @@ def run(p: ProgramArrays, state: SimulationState, queues: LinkQueues) -> None:
 
 
 @compiled
+@unlocked
 def event_loop(p: ProgramArrays) -> RunTimes:
     """Run the program from the beginning."""
     state = initial_state(p, len(p.lane) + 1)

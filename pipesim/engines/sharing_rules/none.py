@@ -1,6 +1,6 @@
 """Sharing rule `none`: every transfer has its links to itself."""
 
-from pipesim.base.kernels import borrowing, compiled
+from pipesim.base.kernels import borrowing, compiled, unlocked
 from pipesim.core.timeline import Timeline, verify_transfers_start_when_ready
 from pipesim.engines.compiled.heap import pop
 from pipesim.engines.compiled.simulation_state import (
@@ -39,6 +39,7 @@ def run(p: ProgramArrays, state: SimulationState) -> None:
 
 
 @compiled
+@unlocked
 def event_loop(p: ProgramArrays) -> RunTimes:
     """Run the program from the beginning."""
     state = initial_state(p, len(p.lane) + 1)
