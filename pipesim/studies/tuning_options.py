@@ -43,6 +43,10 @@ class TuningOptions:
     front: bool = setting(
         False, bool, "Also simulate slower layouts that may need less memory, for the Pareto front.", group="search"
     )
+    bound: bool = setting(
+        False, bool, "Also compute a bound for any cuts, chunks and schedules, which may take as long as the search.",
+        group="search",
+    )  # fmt: skip
     price: "dict[str, float] | str | float | None" = setting(
         None, str, "Price of a GPU-hour, by kind of device where they differ: 2.5, or h100-80gb=2.5;v100-32gb=0.9.",
         metavar="PRICES", parse=prices_of, group="search",

@@ -250,3 +250,9 @@ def test_cuts_that_are_moved_by_a_block_are_better_where_the_head_is_long():
     assert best.blocks is not None
     assert sum(best.blocks) == 32
     assert best.blocks[-1] < max(best.blocks)
+
+
+def test_the_bound_for_any_cuts_and_schedules_is_no_greater_than_that_of_the_space():
+    found = ps.tune(**SMALL, budget=8, bound=True)
+    assert 0 < found.any_certificate <= found.certificate <= found.best.iteration_time
+    assert ps.tune(**SMALL, budget=1).any_certificate is None

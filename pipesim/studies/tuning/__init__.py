@@ -26,7 +26,7 @@ def tune(
 ) -> TuningResult:
     """Search the best layout of a model on a cluster. Takes what `simulate` takes; what is given is not searched.
 
-    Fields of `TuningOptions` are keywords too: objective, within, budget, front, price, workers, dask, store.
+    Fields of `TuningOptions` are keywords too: objective, within, budget, front, bound, price, workers, dask, store.
 
     >>> found = ps.tune("bert-large", 'servers(2, 2, intra="25GB/s", inter="10Gb/s")', global_batch=128, budget=8)
     >>> found.best.candidate.pipeline, found.best.candidate.data
@@ -39,4 +39,4 @@ def tune(
     return tuned(simulation, given & frozenset(FIELDS), options)
 
 
-_OWN = ("objective", "within", "budget", "front", "price", "workers", "dask", "store")
+_OWN = ("objective", "within", "budget", "front", "bound", "price", "workers", "dask", "store")

@@ -6,13 +6,14 @@ each tensor width and size of microbatches.
 
 import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
 
+from pipesim.analysis.bounds.over_layouts import OpenLayout, layout_bound
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError, PipesimError
 from pipesim.core.cluster import Cluster
@@ -31,6 +32,7 @@ from pipesim.studies.tuning.space import BALANCED, EVEN, SPLITTING, WAVES, Layou
 from pipesim.studies.tuning.width_inputs import WidthInputs
 
 _ENOUGH = 4  # times the ranks: schedules keep as much with so many microbatches as with any greater number
+_ROUNDING = 1e-6  # relative: more than whole nanoseconds and sums of floating point can take
 _WIDTHS = (1, 2, 4, 8)  # of teams, where a model is computed
 _RECOMPUTING: dict[tuple[str, str], Options] = {
     (how, of): Options(recompute=how, granularity=of) for how in RECOMPUTES for of in GRANULARITIES
@@ -126,6 +128,35 @@ class Pricing:
         """The blocks of each stage."""
         bounds, counts = self._cut(one)
         return counts if counts is not None else self.inputs(one).counts_at(bounds or ())
+
+    def open_bound(self, every: Iterable[Priced]) -> float:
+        """Seconds that no layout of these widths, microbatches and memory options has less of, whatever its cuts,
+        chunks and schedule.
+
+        Shapes are visited in the order of their work, which is a bound too: when it is above the least bound so far,
+        so are those of all that follow.
+        """
+        shapes: dict[LayoutChoice, float] = {}
+        for one in every:
+            shape = replace(one.candidate, interleave=1, cuts=EVEN, scheduler="one_f_one_b")
+            shapes[shape] = 0.0
+        for shape in shapes:
+            shapes[shape] = self._work(shape)
+        least = np.inf
+        for shape, work in sorted(shapes.items(), key=lambda item: (item[1], item[0])):
+            if work >= least:
+                break
+            inputs, microbatches = self.inputs(shape), shape.microbatches(self.global_batch) * shape.data
+            layout = OpenLayout(shape.pipeline, shape.data, microbatches)
+            least = min(least, layout_bound(inputs.costs, inputs.cluster, layout, self.options(shape)).seconds)
+        return float(least)
+
+    def _work(self, shape: LayoutChoice) -> float:
+        """Seconds of the work of a pipeline, divided over its ranks, on the fastest kind of device."""
+        inputs = self.inputs(shape)
+        kinds = {device.kind for device in inputs.cluster.devices}
+        whole = min(float(inputs.before(self._recomputing(shape), kind)[:2, -1].sum()) for kind in kinds)
+        return whole * shape.microbatches(self.global_batch) / shape.pipeline * (1 - _ROUNDING)
 
     def neighbours(self, one: LayoutChoice) -> list[LayoutChoice]:
         """The same layout with one block more in a stage, and one less in the stage beside it."""

@@ -155,7 +155,13 @@ class _Search:
             crew = stack.enter_context(self._crew(len(priced)))
             self._go(priced, crew, store, watch)
             moved = self._move_cuts(crew, store, watch)
-        return self._sorted(len(priced) + moved)
+        return self._sorted(len(priced) + moved, self._any_bound(priced))
+
+    def _any_bound(self, priced: Sequence[Priced]) -> float | None:
+        """The bound for any cuts and schedules; as with the other, only times have one, and not of worse scenarios."""
+        if not self._options.bound or self._options.objective != "time" or self._simulation.scenario is not None:
+            return None
+        return self._pricing.open_bound(priced)
 
     def _place(self, priced: Priced) -> tuple[Any, ...]:
         return (self._weight(priced.candidate) * priced.estimate, priced.candidate)
@@ -275,7 +281,7 @@ class _Search:
                 raise InputError(f"price of {kind} is missing; {', '.join(price)} found")
         return sum(count * price.get(kind, price.get("", 0.0)) for kind, count in kinds.items()) / 3600
 
-    def _sorted(self, count: int) -> TuningResult:
+    def _sorted(self, count: int, any_bound: float | None) -> TuningResult:
         found, objective = self._found, self._options.objective
         if not found.rows:
             reasons = "; ".join(found.refusals[:3])
@@ -288,11 +294,11 @@ class _Search:
         certificate = None
         if objective == "time":
             certificate = min(row.bound for row in rows)
-            certificate = min([certificate, *(one.bound for one in found.left)])
+            certificate = max(min([certificate, *(one.bound for one in found.left)]), any_bound or 0.0)
         counts = Counts(count, found.memory, found.bound, found.refused, len(rows), len(found.left))
         return TuningResult(
             tuple(rows), counts, objective, certificate, headline(inputs.costs, inputs.cluster), inputs.costs.notes,
-            tuple(found.refusals),
+            tuple(found.refusals), any_bound,
         )  # fmt: skip
 
     def _crew(self, count: int) -> AbstractContextManager[Crew]:

@@ -87,6 +87,8 @@ class TuningResult:
     notes: tuple[str, ...]
     refusals: tuple[str, ...]
     """Reasons for which layouts were refused, each once."""
+    any_certificate: float | None = None
+    """Seconds that no layout of these widths has less of, whatever its cuts, chunks and schedule; if asked for."""
 
     @property
     def best(self) -> TuningRow:
@@ -126,7 +128,8 @@ class TuningResult:
             "counts": self.counts.as_data(),
             "refusals": list(self.refusals),
             "complete": self.is_complete,
-            "layout_bound_s": self.certificate,
+            "space_bound_s": self.certificate,
+            "layout_bound_s": self.any_certificate,
             "rows": [row.as_data() | {"gap": self.gap(row), "on_front": id(row) in front} for row in self.rows],
         }
 
