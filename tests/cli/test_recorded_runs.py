@@ -26,6 +26,18 @@ def test_show_prints_what_a_run_is_and_draws_its_map_and_a_step(run, table, tmp_
     assert json.loads(run("show", table, "--json")[1])["step_count"] == 3
 
 
+def test_pages_of_a_run_have_a_step_as_recorded_and_as_simulated(run, table, tmp_path):
+    page = tmp_path / "page.html"
+    for command, charts in (("show", 1), ("rebuild", 2), ("report", 2)):
+        flag = "-o" if command == "report" else "--html"
+        assert run(command, table, flag, page)[0] == 0
+        text = page.read_text(encoding="utf-8")
+        assert text.count('id="columns') == charts
+        assert ("What would help most" in text) == (command == "report")
+        page.unlink()
+    assert run("report", table, "--bound", "-o", page)[0] == 2
+
+
 def test_rebuild_simulates_every_step_and_compares(run, table, tmp_path):
     code, out, _ = run(
         "rebuild", table, "--gantt", tmp_path / "g.png", "--save-schedule", tmp_path / "s.csv", "--force"

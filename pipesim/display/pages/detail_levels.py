@@ -29,7 +29,8 @@ def levels(timeline: Timeline, row: Ints, task: Ints, rows: int) -> list[tuple[B
             where = row[of_kind] * fine
             found = _taken(where, start[of_kind], end[of_kind], count=fine, cells=rows * fine, width=width)
             taken[kind] = found.reshape(rows, fine)
-    return [_level({kind: _merged(part, count) for kind, part in taken.items()}) for count in (COARSE, fine)]
+    counts = sorted({COARSE, *(fine // n for n in (1, 2, 4) if fine // n > COARSE)})
+    return [_level({kind: _merged(part, count) for kind, part in taken.items()}) for count in counts]
 
 
 def _merged(taken: Floats, count: int) -> Floats:

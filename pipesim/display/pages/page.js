@@ -292,6 +292,13 @@
       const part = level.part[row * level.count + n] / 255;
       if (!part) continue;
       const [r, g, b] = looks.kinds[level.kind[row * level.count + n]];
+      if (step * scale <= 1) { // less than a pixel: all of it in one
+        const x = ((n + 0.5) * step - state.t0) * scale;
+        if (x < 0 || x >= width) continue;
+        const at = 4 * (x | 0), share = weight * part * step * scale;
+        acc[at] += r * share; acc[at + 1] += g * share; acc[at + 2] += b * share; acc[at + 3] += share;
+        continue;
+      }
       put((n * step - state.t0) * scale, ((n + 1) * step - state.t0) * scale, width, r, g, b, weight * part, false);
     }
   }
@@ -834,6 +841,7 @@
     state.selected = null;
     search(state.query);
     change();
+    if (state.t0 <= 0 && state.t1 < chart.makespan) fit();
   }
 
   function apply(rows, message) {
