@@ -35,6 +35,7 @@ LONG = {
     "guides/figures-for-a-paper.md",
     "guides/into-your-framework.md",
     "guides/sweep-on-a-cluster.md",
+    "guides/three-sessions.md",
     "guides/train-a-large-model.md",
     "guides/your-own-trace.md",
 }
