@@ -50,7 +50,7 @@ def layout(
     notes = layouts.approximations(found)
     if wanted is not None:
         made = layouts.rounded(found, wanted, model, cluster)
-        shown = text.converted(made.text, made.notes, made.exact_s, made.rounded_s)
+        shown = text.converted(made.text, made.notes, made.exact_s, made.rounded_s, made.files)
         if output:
             files.write_text(Path(output), f"{made.text}\n")
             options.wrote(output, f"arguments for {wanted}", quiet=as_json)

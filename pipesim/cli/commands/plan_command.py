@@ -55,7 +55,7 @@ def plan(simulation: Simulation, output: str | None, to: str | None, require_fit
     else:
         click.echo(f"\n{text.plan_against(bound, times, result.interval.as_data(), result.layout_bound)}")
         if found is not None:
-            click.echo(f"\n{text.converted(found.text, found.notes, found.exact_s, found.rounded_s)}")
+            click.echo(f"\n{text.converted(found.text, found.notes, found.exact_s, found.rounded_s, found.files)}")
     if require_fit:
         setup = setups.setup_of(replace(simulation, plan=result.plan))
         failures.check_fit(results.simulated(setup, simulation))

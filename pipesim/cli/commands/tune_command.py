@@ -80,7 +80,7 @@ def tune(simulation: Simulation, search: TuningOptions, shown: TuningOutput, as_
         click.echo(text.tuning(found.as_data(), found.best.command, shown.top))
         click.echo(f"\n{text.origin(found.origin, found.notes)}")
         if made is not None:
-            click.echo(f"\n{text.converted(made.text, made.notes, made.exact_s, made.rounded_s)}")
+            click.echo(f"\n{text.converted(made.text, made.notes, made.exact_s, made.rounded_s, made.files)}")
     if shown.plot_file:
         _draw(found, shown.plot_file, quiet=as_json)
     options.write_page(shown.html, lambda: _page(found), quiet=as_json)

@@ -1,19 +1,28 @@
 """Layouts as text: a plan in the arguments of a framework, and what a framework's arguments state."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pipesim.display.text.formatting import facts, seconds, table
 from pipesim.frameworks.layout_text import text_of
 from pipesim.frameworks.training_layout import LETTERS, TrainingLayout, chunks
 
 
-def converted(written: str, notes: Sequence[str], exact_s: float | None = None, rounded_s: float | None = None) -> str:
-    """A framework's text, notes as comments before it, and what rounding costs."""
+def converted(
+    written: str,
+    notes: Sequence[str],
+    exact_s: float | None = None,
+    rounded_s: float | None = None,
+    files: Mapping[str, str] | None = None,
+) -> str:
+    """A framework's text, notes as comments before it, what rounding costs, and the files that the text names."""
     lines = [f"# {note}" for note in notes]
     if exact_s is not None and rounded_s is not None:
         change = f"{100 * (rounded_s / exact_s - 1) + 0.0:+.1f} %".replace("-0.0", "+0.0")
         lines.append(f"# simulated: {seconds(rounded_s)} in place of {seconds(exact_s)} as planned ({change})")
-    return "\n".join([*lines, written])
+    lines.append(written)
+    for name, text in (files or {}).items():
+        lines += ["", f"# {name}", text.rstrip("\n")]
+    return "\n".join(lines)
 
 
 def training_layout(layout: TrainingLayout, framework: str, notes: Sequence[str] = (), command: str = "") -> str:

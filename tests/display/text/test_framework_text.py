@@ -28,3 +28,7 @@ def test_rounding_is_shown_with_its_cost():
         "# simulated: 550.0 ms in place of 500.0 ms as planned (+10.0 %)",
         "--num-layers 4",
     ]
+
+
+def test_files_that_a_text_names_are_shown_after_it():
+    assert text.converted("text", [], files={"schedule.csv": "0F0,0B0\n"}) == "text\n\n# schedule.csv\n0F0,0B0"
