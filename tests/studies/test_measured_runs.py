@@ -13,4 +13,4 @@ def test_every_row_has_times_and_is_there_once():
     runs = shipped()
     assert all(run.measured_s > 0 and run.simulated_s > 0 for run in runs)
     assert {run.tier for run in runs} <= set(measured_runs.TIERS)
-    assert len({(run.tier, run.source, run.id) for run in runs}) == len(runs) > 400
+    assert len({(run.tier, run.data_set, run.id) for run in runs}) == len(runs) > 400
