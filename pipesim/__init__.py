@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from pipesim.analysis import metrics as metrics
     from pipesim.analysis.critical_path import CriticalPath as CriticalPath
     from pipesim.analysis.critical_path import critical_path as critical_path
+    from pipesim.analysis.critical_path import slack as slack
     from pipesim.analysis.metrics import summary as summary
     from pipesim.base.errors import PipesimError as PipesimError
     from pipesim.core.cluster import Cluster as Cluster
@@ -168,6 +169,7 @@ _PUBLIC = {
     "run_sweep": "pipesim.studies.sweep:run",
     "simulate": "pipesim.studies.results:simulate",
     "simulate_jobs": "pipesim.studies.jobs:simulate_jobs",
+    "slack": "pipesim.analysis.critical_path:slack",
     "summary": "pipesim.analysis.metrics:summary",
     "sweep_rows": "pipesim.studies.sweep:rows",
     "tune": "pipesim.studies.tuning:tune",

@@ -230,7 +230,12 @@ class _Blame:
 
 
 def slack(timeline: Timeline) -> Ints:
-    """Nanoseconds by which each task may end later without a longer iteration."""
+    """Nanoseconds by which each task may end later without a longer iteration.
+
+    >>> result = ps.simulate("bert-large", 'flat(2, bandwidth="1GB/s")', "balanced", microbatches=4)
+    >>> ps.slack(result.timeline)[list(ps.critical_path(result.timeline).tasks)].max()
+    0
+    """
     needs = timeline.program.needs
     pairs = [(needs.values, needs.row_of_value()), lane_order(timeline), link_order(timeline)]
     before, after = (np.concatenate(column) for column in zip(*pairs, strict=True))
@@ -243,6 +248,27 @@ def slack(timeline: Timeline) -> Ints:
     latest = np.full(count, timeline.makespan, np.int64)
     kernel(timeline.end - timeline.start, later.lengths, earlier.starts, earlier.values, latest)
     return latest - timeline.end
+
+
+def slack_data(timeline: Timeline) -> dict[str, Any]:
+    """The slack of every task, and of each device the least and the median over its tasks, and tasks without any."""
+    program, found = timeline.program, slack(timeline)
+    lanes = {name: found[lane] for name, lane in zip(program.devices, program.order, strict=True) if len(lane)}
+    return {
+        "devices": {
+            name: {
+                "least_s": units.to_s(int(values.min())),
+                "median_s": units.to_s(float(np.median(values))),
+                "without": int((values == 0).sum()),
+                "tasks": len(values),
+            }
+            for name, values in lanes.items()
+        },
+        "tasks": [
+            {"task": program.label(task), "end_s": units.to_s(end), "slack_s": units.to_s(ns)}
+            for task, (end, ns) in enumerate(zip(timeline.end.tolist(), found.tolist(), strict=True))
+        ],
+    }
 
 
 def latest_ends(lasts: Ints, left: Ints, earlier_starts: Ints, earlier: Ints, latest: Ints) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipesim.analysis import bounds, metrics
 from pipesim.analysis.bottleneck import Bottleneck, bottleneck
 from pipesim.analysis.bounds.over_layouts import space_bound
+from pipesim.analysis.critical_path import slack_data
 from pipesim.analysis.joint_samples import draw_of
 from pipesim.analysis.ledger import Ledger, ledger, mean_data
 from pipesim.base import serialisation
@@ -182,8 +183,8 @@ class SimulationResult:
         """All metrics of the timeline as plain numbers."""
         return metrics.summary(self.played)
 
-    def as_data(self, *, bound: bool = False, ledger: bool = False) -> dict[str, Any]:
-        """The result as `pipesim simulate --json` prints it; if asked for, with the certified bounds and the ledger."""
+    def as_data(self, *, bound: bool = False, ledger: bool = False, slack: bool = False) -> dict[str, Any]:
+        """The result as `pipesim simulate --json` prints it; if asked for, with certified bounds, ledger and slack."""
         setup, summary = self.setup, self.summary()
         found = summary | {
             "bottleneck": bottleneck(summary).as_data(),
@@ -211,6 +212,8 @@ class SimulationResult:
             }
         if ledger:
             found["ledger"] = self.ledger.as_data()
+        if slack:
+            found["slack"] = slack_data(self.timeline)
         if self.replay is not None:
             found["replay"] = dict(self.replay)
             if ledger:

@@ -94,3 +94,17 @@ def test_the_kernel_is_the_same_compiled_and_not(monkeypatch):
     monkeypatch.setattr(paths, "suited", lambda kernel, **_: kernels.compiled(kernel))
     assert paths.slack(timeline).tolist() == plain.tolist()
     assert (plain.min(), plain.max()) == (0, 40)
+
+
+def test_the_slack_of_a_device_is_that_of_its_tasks():
+    timeline = run(pipeline([5, 10], [10, 30], 3, "gpipe", sharing="none"))
+    data, found = paths.slack_data(timeline), paths.slack(timeline)
+    assert [round(one["slack_s"] * 1e9) for one in data["tasks"]] == found.tolist()
+    for lane, device in enumerate(timeline.program.devices):
+        mine = found[timeline.program.lane == lane]
+        assert data["devices"][device] == {
+            "least_s": mine.min() / 1e9,
+            "median_s": np.median(mine) / 1e9,
+            "without": int((mine == 0).sum()),
+            "tasks": 6,
+        }

@@ -334,6 +334,14 @@ def test_a_report_has_all_of_a_simulation_from_a_file_or_from_what_simulate_prin
     assert page.read_text(encoding="utf-8") == text
 
 
+def test_slack_is_a_table_and_in_json_that_of_each_task(run):
+    code, out, _ = run("simulate", *SMALL, "-p", "balanced", "--slack")
+    assert (code, "slack of tasks on" in out) == (0, True)
+    data = json.loads(run("simulate", *SMALL, "-p", "balanced", "--slack", "--json")[1])
+    assert len(data["slack"]["tasks"]) == data["tasks"]
+    assert min(one["slack_s"] for one in data["slack"]["tasks"]) == 0
+
+
 def test_the_demo_shows_every_step(run, tmp_path):
     code, out, _ = run("demo", "--output", tmp_path / "demo")
     assert code == 0

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
 FEW = 16  # devices; above, a Gantt chart in text shows little
 OF_JOBS = ("devices", "share_devices", "job_iterations")
-OF_ONE = ("iterations", "seed", "jitter", "draw", "bound", "ledger", "require_fit")  # what is of one simulation
+OF_ONE = (
+    "iterations",
+    "seed",
+    "jitter",
+    "draw",
+    "bound",
+    "ledger",
+    "slack",
+    "require_fit",
+)  # what is of one simulation
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,9 @@ class Asked:
     verify: bool = setting(False, bool, "Check the timeline from scratch against the rules of the simulation.")
     ledger: bool = setting(
         False, bool, "Show what the iteration consists of, by cause, and how long it is without each."
+    )
+    slack: bool = setting(
+        False, bool, "Show by how much tasks may end later without a longer iteration; --json has each task."
     )
     bound: bool = setting(False, bool, options.BOUND)
     verbose: bool = setting(False, bool, options.VERBOSE, short="v")
@@ -80,7 +92,7 @@ def simulate(
             _ = result.ledger, result.replay_ledger
     outputs.write(result, page=lambda: _page(result, asked), quiet=as_json)
     if as_json:
-        options.echo_json(result.as_data(bound=asked.bound, ledger=asked.ledger))
+        options.echo_json(result.as_data(bound=asked.bound, ledger=asked.ledger, slack=asked.slack))
     else:
         _print(result, asked)
     if require_fit:
@@ -129,6 +141,8 @@ def _print(result: "SimulationResult", asked: Asked) -> None:
             parts.append(text.gantt(result.timeline, columns=on.width or text.WIDTH))
     if asked.ledger:
         parts.append(text.ledger(result.ledger.as_data(), result.bound if asked.bound else None))
+    if asked.slack:
+        parts.append(text.slack(result.as_data(slack=True)["slack"]))
     if result.replay is not None:
         parts.append(f"iterations with varying times\n{text.statistics(result.replay)}")
     if asked.ledger and result.replay_ledger is not None:

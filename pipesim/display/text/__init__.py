@@ -6,7 +6,7 @@
     plan, plan_head, stages            a plan: all of it, its layout, its stages
     plan_against                       what a plan is measured against
     converted, training_layout         a plan in the arguments of a framework; what such arguments state
-    asked, simulation                  what was asked for beside an iteration; an iteration in detail
+    asked, simulation, slack           what was asked for beside an iteration; an iteration in detail; slack by device
     imported_run                       a simulated program from elsewhere
     statistics                         many iterations with varying times
     comparison, gaps, nearest_bound    planners and schedulers side by side, and beside certified bounds
@@ -54,7 +54,7 @@ from pipesim.display.text.roofline_text import roofline_trace
 from pipesim.display.text.run_statistics_text import prediction, stragglers
 from pipesim.display.text.run_text import recorded_run, replayed_run
 from pipesim.display.text.schedule_text import exploration, gallery, gallery_columns, schedule_rows
-from pipesim.display.text.simulation_text import asked, imported_run, simulation, statistics
+from pipesim.display.text.simulation_text import asked, imported_run, simulation, slack, statistics
 from pipesim.display.text.sweep_text import sweep_points, sweep_rows, sweep_status
 from pipesim.display.text.terminal import PLAIN, Terminal
 from pipesim.display.text.trace_diff_text import difference
@@ -113,6 +113,7 @@ __all__ = [
     "seconds",
     "simulation",
     "size",
+    "slack",
     "stages",
     "statistics",
     "stragglers",

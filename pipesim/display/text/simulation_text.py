@@ -145,6 +145,15 @@ def _devices(data: Mapping[str, Any], most: int, on: Terminal) -> str:
     return table(headers, rows, on=on, red=short, drop=("in flight", memory)) + _left_out(devices, most)
 
 
+def slack(data: Mapping[str, Any], most: int = 16) -> str:
+    """By how much tasks may end later, by device; `data` is that of `critical_path.slack_data`."""
+    rows = [
+        [name, seconds(x["least_s"]), seconds(x["median_s"]), f"{x['without']} of {x['tasks']}"]
+        for name, x in list(data["devices"].items())[:most]
+    ]
+    return table(["slack of tasks on", "least", "median", "without any"], rows) + _left_out(data["devices"], most)
+
+
 def _links(links: Mapping[str, Mapping[str, float]], most: int = 5, on: Terminal = PLAIN) -> list[str]:
     busiest = sorted(links.items(), key=lambda item: (-item[1]["busy_share"], item[0]))[:most]
     rows = [[name, size(x["bytes"]), percent(x["busy_share"]), percent(x["load_share"])] for name, x in busiest]

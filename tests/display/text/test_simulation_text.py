@@ -84,3 +84,10 @@ def test_tokens_hfu_and_the_days_of_training_are_shown(data):
 def test_the_memory_of_a_team_is_shown_for_each_of_its_gpus(data):
     assert "peak memory" in text.simulation(data)
     assert "peak per GPU" in text.simulation(data | {"gpus": 32})
+
+
+def test_slack_is_shown_by_device_and_devices_left_out_are_counted():
+    one = {"least_s": 0.0, "median_s": 0.5, "without": 2, "tasks": 6}
+    shown = text.slack({"devices": {"gpu0": one, "gpu1": one}}, most=1)
+    assert shown.splitlines()[2].split() == ["gpu0", "0", "s", "500.0", "ms", "2", "of", "6"]
+    assert shown.endswith("... and 1 more devices")
