@@ -49,16 +49,25 @@ def main() -> None:
     """Print each section as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="keep the tables in benchmarks/README.md")
-    write = parser.parse_args().write
-    parts = [machine()]
-    print(parts[0])
+    parser.add_argument("--only", metavar="TITLE", choices=SECTIONS, help="only this table; with --write in its place")
+    given = parser.parse_args()
+    print(machine())
+    tables = {}
     for title, rows in SECTIONS.items():
-        parts.append(table(title, rows()))
-        print(parts[-1], flush=True)
-    if write:
-        text = README.read_text(encoding="utf-8")
-        before, after = text.split(MARKS[0])[0], text.split(MARKS[1])[1]
-        README.write_text(f"{before}{MARKS[0]}\n\n" + "\n".join(parts) + f"\n{MARKS[1]}{after}", encoding="utf-8")
+        if given.only in {None, title}:
+            tables[title] = table(title, rows())
+            print(tables[title], flush=True)
+    if given.write:
+        README.write_text(written(README.read_text(encoding="utf-8"), tables, machine()), encoding="utf-8")
+
+
+def written(text: str, tables: dict[str, str], head: str) -> str:
+    """The page with these tables in place of those of the same titles; all others are kept."""
+    before, rest = text.split(MARKS[0])
+    inside, after = rest.split(MARKS[1])
+    kept = {part.partition("\n")[0]: f"### {part.strip()}\n" for part in inside.split("### ")[1:]}
+    parts = [(kept | tables)[title] for title in SECTIONS if title in kept or title in tables]
+    return f"{before}{MARKS[0]}\n\n" + "\n".join([head, *parts]) + f"\n{MARKS[1]}{after}"
 
 
 if __name__ == "__main__":

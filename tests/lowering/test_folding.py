@@ -122,6 +122,25 @@ def test_a_slow_gpu_makes_only_its_own_pipeline_another_where_links_are_not_shar
     assert len(lower(slow)) > 4 * len(lower_folded(slow, fold_of(slow))), "the GPUs of a team still do the same"
 
 
+@pytest.mark.parametrize(
+    ("scenario", "shrinks"),
+    [
+        (CALM, 4),
+        (Scenario(tuple(Slow(f"node5.gpu{i}", 1.2) for i in range(4))), 1.5),
+        (Scenario((), (Degraded("pod0.block1.leaf3", "pod0.spine1", 0.25),)), 1.2),
+    ],
+    ids=["calm", "a slow node", "a degraded link to a spine"],
+)
+def test_a_fat_tree_of_three_levels_folds_with_a_slow_node_and_with_a_degraded_link(scenario, shrinks):
+    cluster = "rail_fat_tree(16, per_leaf=2, leaves=2, spines=2, cores=1, gpus=4, core_oversubscription=4)"
+    setup = ps.make_setup(
+        "gpt3-175b", cluster, tensor=4, pipeline=4, data=4, interleave=2, microbatches=16, sequence=2048,
+        sharding="zero1", gradient_overlap=True, fit=False, scenario=scenario,
+    )  # fmt: skip
+    assert check(setup)
+    assert len(lower(setup)) > shrinks * len(lower_folded(setup, fold_of(setup)))
+
+
 def test_links_that_carry_one_transfer_after_the_other_tell_copies_apart():
     setup = ps.make_setup(
         "bert-large", "hgx_h100(1)", tensor=1, pipeline=2, data=4, microbatches=8, sharing="fifo", fit=False

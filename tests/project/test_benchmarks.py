@@ -81,3 +81,19 @@ def test_times_of_a_loop_that_comes_to_something_else_are_not_compared(bench_c):
     reference = event.run(program)
     with pytest.raises(ValueError, match=r"loop\.c ends at"):
         bench_c._check(program, reference.start, reference.end + 1)
+
+
+def test_tables_that_were_not_measured_again_are_kept(bench_c):  # noqa: ARG001 - makes the folder importable
+    run = importlib.import_module("run")
+    text = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
+    new = run.table("The planners", [("one planner", "1 s", "")])
+    found = run.written(text, {"The planners": new}, "Measured here.\n")
+    titles = [title for title in run.SECTIONS if f"### {title}\n" in text]
+    assert [title for title in run.SECTIONS if f"### {title}\n" in found] == titles
+    assert new in found
+    for title in set(titles) - {"The planners"}:
+        assert (
+            found.partition(f"### {title}\n")[2].partition("###")[0].strip().partition("<!--")[0]
+            == (text.partition(f"### {title}\n")[2].partition("###")[0].strip().partition("<!--")[0])
+        )
+    assert run.written(found, {}, "Measured here.\n") == found
