@@ -171,16 +171,23 @@ class LayoutTables:
         factor = self.options.pair_factor
         return 1 - self.options.pair_overlap / 2 if factor is None else min(1.0, factor)
 
-    def least_memory(self, pipeline: int, data: int, share: float, resident: float) -> float:
-        """Bytes that some GPU of a pipeline of so many lanes needs (B46); `resident` of one microbatch's stash."""
+    @functools.cached_property
+    def stash(self) -> Floats:
+        """Bytes of one microbatch that each unit keeps until its backward has ended, at least."""
+        kept = np.min([self._recomputation(kind).layer_bytes for kind in self.kinds], axis=0)
+        return np.maximum(0.0, self.per_unit(kept) - 0.5)  # a stage's are rounded to whole bytes
+
+    def room(self, pipeline: int, data: int) -> float:
+        """Bytes that the GPUs of one replica of each lane have for activations, together (B46)."""
+        if not self.model.has_bytes or self.memory == np.inf:
+            return np.inf
         options, parts = self.options, self.shards(data * self.costs.widths.context)
         level = SHARDINGS.index(options.sharding)
         gradients = 1.0 if options.gradient_bytes is None else options.gradient_bytes
         state = state_factor(self.model.precision, options.optimizer_state) - 2
         own, summed = (1.0 / parts if level >= 3 else 1.0), (gradients / parts if level >= 2 else gradients)
         static = self.model.parameter_bytes.sum() * own + self.model.trained_bytes.sum() * (summed + state / parts)
-        kept = min(float(self._recomputation(kind).layer_bytes.sum()) for kind in self.kinds) * share * resident
-        return float(static + max(0.0, kept - self.units)) / pipeline + options.reserve + options.workspace - 1
+        return float(pipeline * (self.memory + 1 - options.reserve - options.workspace) - static)
 
 
 class Same:

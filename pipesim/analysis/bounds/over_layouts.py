@@ -13,6 +13,7 @@ that j stages or more, of a unit or more each, are before the j-th lane (from 0)
     blocks   n units that take as long as t or longer: lane j has at most (T - X_j - E_j) / t of them        B42
     stages   with one stage to a lane: each takes as many units as still end in time                         B43
     latency  a microbatch passes all units and comes back; so do the others, past the slowest unit           B44
+    memory   bytes that are kept, times how long, are no more than what devices have, times T                 B47
     exchange no gradient is summed before a microbatch has passed all units; then a GPU sends its part       B45
 
 docs/certificate.md, section 15, has the proofs and what is not counted. `layout_tables` has what is read here.
@@ -57,7 +58,7 @@ class LayoutBound(NamedTuple):
 
 
 def layout_bound(costs: Costs, cluster: Cluster, layout: OpenLayout, options: Options = DEFAULTS) -> LayoutBound:
-    """Seconds of an iteration that no plan of this layout has less of; infinite where none fits.
+    """Seconds of an iteration that no plan of this layout that fits in memory has less of; infinite where none fits.
 
     `costs` are those of the widths and the size of microbatches of the layout. The same objects in another call are
     quicker: what is read of them is kept.
@@ -116,11 +117,11 @@ def _bound(tables: LayoutTables, layout: OpenLayout) -> LayoutBound:
         return LayoutBound(np.inf, "devices")
     share = 1.0 if layout.replicas == "whole" else 1 / layout.data
     one_each = layout.chunks == 1 or layout.replicas == "split" or layout.data == 1
-    resident = 1.0 if one_each else 1 / layout.data
-    if tables.model.has_bytes and tables.least_memory(layout.pipeline, layout.data, share, resident) > tables.memory:
+    resident, room = 1.0 if one_each else 1 / layout.data, tables.room(layout.pipeline, layout.data)
+    if float(tables.stash.sum()) * share * resident > room:
         return LayoutBound(np.inf, "memory")
     lanes = _Lanes(tables, layout, tables.seconds(share, splits=layout.splits))
-    found = max(lanes.work(), lanes.latency(), lanes.exchange())
+    found = max(lanes.work(), lanes.latency(), lanes.exchange(), lanes.memory(room, share))
     found = max(found, lanes.blocks(found.seconds))
     if layout.chunks == 1:
         found = max(found, lanes.stages(found.seconds))
@@ -215,6 +216,15 @@ class _Lanes:
         there = float(self.seconds.forward.sum()) if self.comes_back else 0.0
         sent = self.tables.sent(self.layout.data) / self.layout.pipeline
         return LayoutBound(there + sent, "exchange") if sent else LayoutBound(0.0, "exchange")
+
+    def memory(self, room: float, share: float) -> LayoutBound:
+        """B47: what a microbatch keeps, it keeps until it has passed all later units and come back."""
+        if not self.comes_back or room == np.inf:
+            return LayoutBound(0.0, "memory")
+        way = np.cumsum((self.seconds.forward + self.seconds.back)[::-1])[::-1]
+        passing = self._microbatches / self.layout.data
+        held = passing * share * float((self.tables.stash * way).sum())
+        return LayoutBound(held / room if room > 0 else 0.0, "memory")
 
     def blocks(self, low: float) -> LayoutBound:
         """B42: whole units fit into the time of each lane."""

@@ -130,6 +130,17 @@ def test_what_does_not_fit_is_infinitely_slow(costs):
     assert layout_bound(stashing, large, ONE_EACH).seconds < 1
 
 
+def test_what_is_kept_must_fit_as_long_as_it_is_kept():
+    """Of 8 equal layers with 1 MB each, the first is kept for 8 x 3 ms, the last for 3 ms: 108 MB ms a microbatch."""
+    trace = even_trace(8, output_bytes=0, parameter_bytes=1)
+    costs = costs_of(replace(trace, layers=trace.layers | {"stash_bytes": np.full(8, 1_000_000)}))
+    tight, loose = (flat(4, bandwidth="1GB/s", memory=f"{size} B") for size in (2_100_000, 9_000_000))
+    found = layout_bound(costs, tight, OpenLayout(4, 1, 100, mirrored=False, splits=False))
+    assert found.reason == "memory"
+    assert found.seconds == pytest.approx(100 * 0.108 / 8.4, rel=1e-3)
+    assert layout_bound(costs, loose, OpenLayout(4, 1, 100, mirrored=False)).reason != "memory"
+
+
 def test_the_space_of_all_plans_has_no_greater_bound_than_a_layout(costs, cluster):
     found = space_bound(costs, cluster, 8)
     assert found.seconds <= layout_bound(costs, cluster, ONE_EACH._replace(chunks=None, splits=True)).seconds
