@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from pipesim.display import pages as pages
     from pipesim.display.execution_traces import export_execution_traces as export_execution_traces
     from pipesim.display.figures import gantt as gantt
+    from pipesim.display.figures.figure_style import FigureStyle as style  # noqa: F401, N813 - offered below so
     from pipesim.display.timeline_files import export as export_timeline  # noqa: F401 - offered below under this name
     from pipesim.engines.by_name import run as run
     from pipesim.lowering import Options as Options
@@ -170,6 +171,7 @@ _PUBLIC = {
     "simulate": "pipesim.studies.results:simulate",
     "simulate_jobs": "pipesim.studies.jobs:simulate_jobs",
     "slack": "pipesim.analysis.critical_path:slack",
+    "style": "pipesim.display.figures.figure_style:FigureStyle",
     "summary": "pipesim.analysis.metrics:summary",
     "sweep_rows": "pipesim.studies.sweep:rows",
     "tune": "pipesim.studies.tuning:tune",

@@ -67,10 +67,12 @@ def _field(kind: Any, field: dataclasses.Field[Any]) -> Schema:  # noqa: ANN401 
     return found
 
 
-def _kind(kind: Any) -> Schema:  # noqa: ANN401 - any annotation
+def _kind(kind: Any) -> Schema:  # noqa: ANN401, PLR0911 - any annotation; one return per kind
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in {typing.Union, types.UnionType}:
         return _kind(next(option for option in arguments if option is not types.NoneType))
+    if origin is Mapping:
+        return {"type": "object", "additionalProperties": _kind(arguments[1])}
     if origin is tuple:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return {"type": "array", "items": _kind(arguments[0])}

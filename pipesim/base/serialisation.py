@@ -162,6 +162,10 @@ def _value(kind: Any, value: Any, path: str, parse: Any = None) -> Any:  # noqa:
         return _value(next(option for option in arguments if option is not types.NoneType), value, path)
     if origin is tuple:
         return _items(arguments, value, path)
+    if origin is Mapping:
+        if not isinstance(value, dict):
+            raise InputError(f"{path}: {shown(value)} found; names and values were expected")
+        return {str(key): _value(arguments[1], item, _join(path, str(key))) for key, item in value.items()}
     if origin is typing.Literal:
         if value not in arguments or not isinstance(value, str):
             raise InputError(f"{path}: {shown(value)} found; one of {', '.join(map(repr, arguments))} was expected")

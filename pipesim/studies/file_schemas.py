@@ -45,6 +45,7 @@ def _sweep() -> Schema:
         "additionalProperties": _AXIS,
     }
     chart = json_schema.of_dataclass(Chart)
+    style = chart["properties"]["style"]
     body = {
         "description": "What all points have in common, what varies, what is kept, what is drawn.",
         "type": "object",
@@ -53,7 +54,16 @@ def _sweep() -> Schema:
             "simulate": simulate,
             "grid": {"anyOf": [grid, {"type": "array", "items": grid}]},
             "output": json_schema.of_dataclass(sweep_file.Output),
-            "plot": {"anyOf": [chart, {"type": "object", "additionalProperties": chart}]},
+            "plot": {
+                "anyOf": [
+                    chart,
+                    {
+                        "type": "object",
+                        "properties": {"style": style},
+                        "additionalProperties": chart,
+                    },
+                ]
+            },
         },
         "additionalProperties": False,
     }

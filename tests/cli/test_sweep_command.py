@@ -124,9 +124,9 @@ def test_all_charts_of_the_file_are_drawn_beside_it(swept, run):
         assert name in out
 
 
-def test_every_key_of_a_chart_is_an_option_too():
+def test_every_key_of_a_chart_is_an_option_too_but_for_its_style_which_is_a_table():
     options = {parameter.name for parameter in plot_command.params}
-    assert {field.name for field in fields(Chart)} <= options
+    assert {field.name for field in fields(Chart)} - {"style"} <= options
 
 
 def test_axes_of_ones_own_a_limit_and_an_ideal_are_asked_for_in_one_line(swept, run, tmp_path):

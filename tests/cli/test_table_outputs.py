@@ -62,3 +62,17 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(run, folder, words, me
     assert (code, out) == (2, "")
     assert message in err
     assert [path.name for path in folder.iterdir()] == ["a.txt"] * (folder / "a.txt").exists()
+
+
+def test_planners_and_schedulers_are_called_what_their_labels_are(run, folder):
+    words = ("--label", "uniform=Ours", "--label", "gpipe=GPipe", "--plot", "a.svg", "--gantt", "g.svg")
+    code, out, _ = run(*COMPARE, *words)
+    assert code == 0
+    assert "Ours" in out
+    assert "uniform" not in out
+    assert (folder / "a.svg").exists()
+    assert (folder / "g.svg").exists()
+    for label, message in (("unifrom=Ours", "did you mean 'uniform'"), ("uniform", "NAME=LABEL was expected")):
+        code, _, err = run(*COMPARE, "--label", label)
+        assert code == 2
+        assert message in err

@@ -138,6 +138,11 @@ WRONG_FILES = {
     "metric twice": (FLAT + '[output]\nmetrics = ["tasks", "tasks"]', "[1]: duplicate 'tasks'"),
     "replays": (FLAT + '[output]\nmetrics = ["replay_mean_s"]', "neither [simulate] nor [grid] has iterations"),
     "unknown chart key": (FLAT + '[plot]\na = { kind = "line", x = "gpus", z = 1 }', "plot.a: z: unknown key"),
+    "a style alone": (FLAT + '[plot.style]\nfont = "Times"', "a style without a chart"),
+    "unknown style": (
+        FLAT + '[plot]\nstyle = { fonts = "x" }\na = { kind = "line", x = "gpus", y = "iteration_time_s" }',
+        "plot.a: style.fonts: unknown key",
+    ),
     "unknown chart": (FLAT + '[plot]\na = { kind = "pie", x = "gpus" }', "plot.a: kind: 'pie' found; one of"),
     "no such column": (
         FLAT + '[plot]\na = { kind = "line", x = "gpu", y = "iteration_time_s" }',
@@ -700,3 +705,12 @@ scheduler = ["one_f_one_b", "zb_v"]
         fields = {name: row[name] for name in ("frozen", "scheduler")}
         assert row["error"] is None
         assert row["iteration_time_s"] == ps.simulate("bert-large", cluster, **given, **fields).iteration_time
+
+
+def test_the_style_of_plot_is_that_of_all_charts_and_a_chart_may_have_its_own(tmp_path):
+    axes = 'kind = "line", x = "gpus", y = "iteration_time_s"'
+    text = FLAT + f'[plot]\nstyle = {{ size = 9, names = {{ spp = "SPP" }} }}\na = {{ {axes} }}\n'
+    text += f"b = {{ {axes}, style = {{ width = 'single' }} }}\n"
+    charts = load(tmp_path, text).charts
+    assert (charts["a"].style.size, charts["a"].style.name("spp")) == (9, "SPP")
+    assert (charts["b"].style.width, charts["b"].style.size) == (3.4, 9), "its own over that of all"

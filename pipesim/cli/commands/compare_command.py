@@ -1,11 +1,12 @@
 """pipesim compare."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipesim.base import lookup
 from pipesim.base.errors import InputError
 from pipesim.base.settings import setting
 from pipesim.cli import failures, options, setting_options
@@ -15,6 +16,7 @@ from pipesim.schedulers import COMPARED, SCHEDULERS
 from pipesim.studies.simulation import Simulation
 
 if TYPE_CHECKING:
+    from pipesim.core.timeline import Timeline
     from pipesim.studies.comparison import ComparisonRow
 
 _SEVERAL = "May be given several times, or as 'all'; default: "
@@ -67,6 +69,23 @@ class Pictures:
 
     plot_file: str | None = setting(None, str, "Draw the iteration times as bars.", flag="--plot", is_file=True)
     gantt: str | None = setting(None, str, "Draw all Gantt charts on one time axis.", is_file=True)
+    labels: tuple[str, ...] = setting(
+        (), str, "What a planner or scheduler is called in tables and pictures: 'my_planner:greedy=Ours'; may be given "
+        "several times.", flag="--label", metavar="NAME=LABEL", multiple=True,
+    )  # fmt: skip
+
+    def names(self, compared: Sequence[str]) -> dict[str, str]:
+        """The labels by name, of those that are compared."""
+        found: dict[str, str] = {}
+        for label in self.labels:
+            name, equals, shown = label.rpartition("=")
+            if not equals or not shown.strip():
+                raise InputError(f"--label {label!r} found; NAME=LABEL was expected")
+            if name not in compared:
+                raise InputError(f"--label: {name!r} is not compared; {lookup.suggest(name, list(compared))}")
+            found[name] = shown.strip()
+        return found
+
     html: str | None = setting(None, str, "Write an interactive page, one .html file for any browser.", is_file=True)
 
 
@@ -106,6 +125,7 @@ def compare(
     tables.check(as_json=as_json)
     options.check_outputs(pictures=[pictures.plot_file, pictures.gantt], pages=[pictures.html])
     planners, schedulers = chosen.names(simulation)
+    names = pictures.names([*planners, *schedulers])
     quiet = as_json or tables.is_alone
     found = comparison.compared(simulation, planners, schedulers)
     with options.progress(found, len(planners) * len(schedulers), "comparing", quiet=quiet) as shown:
@@ -113,10 +133,21 @@ def compare(
     if not any(row.timeline for row in rows):
         raise InputError("; ".join(dict.fromkeys(row.error for row in rows)))
     best = comparison.best(rows)
-    _draw(rows, best, pictures, quiet=quiet)
+    _draw(rows, best, pictures, names, quiet=quiet)
+    if not as_json:
+        rows = _renamed(rows, names)
+        best = comparison.best(rows)
     _show(rows, best, tables, verbose=verbose, as_json=as_json)
     if require_fit and best is not None and best.result is not None:  # the best fits if any does
         failures.check_fit(best.result)
+
+
+def _renamed(rows: "list[ComparisonRow]", names: Mapping[str, str]) -> "list[ComparisonRow]":
+    """The rows with what their planners and schedulers are called."""
+    return [
+        replace(row, planner=names.get(row.planner, row.planner), scheduler=names.get(row.scheduler, row.scheduler))
+        for row in rows
+    ]
 
 
 def _show(
@@ -165,21 +196,34 @@ def _print(rows: "list[ComparisonRow]", best: "ComparisonRow | None", data: list
     click.echo(text.comparison(data, index, on))
 
 
-def _draw(rows: "list[ComparisonRow]", best: "ComparisonRow | None", pictures: Pictures, *, quiet: bool) -> None:
+def _draw(
+    rows: "list[ComparisonRow]",
+    best: "ComparisonRow | None",
+    pictures: Pictures,
+    names: Mapping[str, str],
+    *,
+    quiet: bool,
+) -> None:
     """The pictures that were asked for, of what did not fail."""
     if not (pictures.plot_file or pictures.gantt or pictures.html):
         return
     from pipesim.display import figures, pages
+    from pipesim.display.figures.figure_style import FigureStyle, current
 
     done = [(row, row.timeline) for row in rows if row.timeline]
+
+    def titles(chosen: "list[tuple[ComparisonRow, Timeline]]") -> list[str]:
+        return [f"{row.planner}, {row.scheduler}" for row in _renamed([row for row, _ in chosen], names)]
+
     if pictures.plot_file:
-        figures.comparison([row.as_data() | {"starred": row is best} for row, _ in done], pictures.plot_file)
+        with FigureStyle(names=names).over(current()):
+            figures.comparison([row.as_data() | {"starred": row is best} for row, _ in done], pictures.plot_file)
         options.wrote(pictures.plot_file, "comparison", quiet=quiet)
     if pictures.gantt:
-        figures.gantt_grid({f"{row.planner}, {row.scheduler}": timeline for row, timeline in done}, pictures.gantt)
+        figures.gantt_grid(dict(zip(titles(done), (timeline for _, timeline in done), strict=True)), pictures.gantt)
         options.wrote(pictures.gantt, "Gantt charts", quiet=quiet)
     ranked = sorted(done, key=lambda one: one[0] is not best)  # the best first, then in the order of the table
-    timelines = {f"{row.planner}, {row.scheduler}": timeline for row, timeline in ranked}
-    data = [row.as_data(bound=False) for row in rows]
+    timelines = dict(zip(titles(ranked), (timeline for _, timeline in ranked), strict=True))
+    data = [row.as_data(bound=False) for row in _renamed(rows, names)]
     title = next(f"{r.setup.costs.model.name} on {r.setup.cluster.name}" for row, _ in done if (r := row.result))
     options.write_page(pictures.html, lambda: pages.comparison_page(data, timelines, title), quiet=quiet)

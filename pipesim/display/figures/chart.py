@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from pipesim.base import formulas, lookup
 from pipesim.base.errors import InputError, within
+from pipesim.display.figures.figure_style import FigureStyle
 
 KINDS = ("line", "scaling", "slopes", "bars", "heat_map", "box", "cdf")
 Kind = Literal["line", "scaling", "slopes", "bars", "heat_map", "box", "cdf"]
@@ -108,10 +109,13 @@ class Chart:
     width: Literal["single", "double"] = "single"
     height: float | None = None
     formats: tuple[str, ...] = field(default=("pdf",), metadata={"parse": _listed})
+    style: FigureStyle = field(default_factory=FigureStyle)
 
     def __post_init__(self) -> None:
         for name in ("panels", "where", "band", "formats"):  # also from Python, one text means a list of one
             object.__setattr__(self, name, tuple(_listed(getattr(self, name))))
+        with within("style"):
+            object.__setattr__(self, "style", FigureStyle.of(self.style))
         self._check_keys()
         if len(self.panels) > 2:
             raise InputError(f"panels: {len(self.panels)} columns found; at most two were expected: rows and columns")

@@ -10,6 +10,7 @@ import numpy as np
 from pipesim.base import units
 from pipesim.display.figures import paper
 from pipesim.display.figures.chart_data import text_of
+from pipesim.display.figures.figure_style import current
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +71,7 @@ def name_of(column: str, label: str) -> str:
 def series_name(column: str, label: str, value: Any) -> str:  # noqa: ANN401 - a number or text
     """The name of a series in a legend, or of a panel in its title; numbers have the name of their column."""
     if isinstance(value, str):
-        return value
+        return current().name(value)
     if isinstance(value, bool):
         return f"{'' if value else 'not '}{name_of(column, label)}"
     return f"{name_of(column, label)} = {text_of(value)}"
@@ -78,7 +79,7 @@ def series_name(column: str, label: str, value: Any) -> str:  # noqa: ANN401 - a
 
 def categories(axes: "Axes", values: Sequence[Any], *, vertical: bool = False) -> None:
     """A tick for each value; names that do not fit side by side are slanted, numbers are thinned out."""
-    texts = [text_of(value) for value in values]
+    texts = [current().name(text_of(value)) for value in values]
     figure, axis = paper.figure_of(axes), axes.yaxis if vertical else axes.xaxis
     box = axes.get_position()
     room = (box.height * figure.bbox.height if vertical else box.width * figure.bbox.width) / max(1, len(values))

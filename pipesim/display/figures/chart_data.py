@@ -19,6 +19,7 @@ from pipesim.analysis import metrics
 from pipesim.base import formulas
 from pipesim.base.errors import InputError, shown
 from pipesim.display.figures.chart import Chart
+from pipesim.display.figures.figure_style import current
 
 Value = Any  # a number or text, or None
 Columns = Mapping[str, Sequence[Value]]
@@ -91,7 +92,7 @@ def data_of(rows: Columns, chart: Chart) -> Data:
     places = [place for _, _, place in found.values()]
     return Data(
         tuple(made[panels_order] for panels_order in _panel_order(made)),
-        _ordered(series for _, series, _ in found.values()),
+        tuple(current().ordered(_ordered(series for _, series, _ in found.values()))),
         _ordered((place[0] if two else place) for place in places),
         _ordered(place[1] for place in places) if two else (),
         _words(rows, chart, kept) if two else (),

@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Any
 from pipesim.display.figures import chart_kinds, looks, paper
 from pipesim.display.figures.chart import Chart
 from pipesim.display.figures.chart_axes import Scale, categories, name_of, scale_of, series_name
-from pipesim.display.figures.chart_data import Columns, Data, data_of
+from pipesim.display.figures.chart_data import Columns, Data, data_of, text_of
 from pipesim.display.figures.chart_kinds import Sheet
+from pipesim.display.figures.figure_style import WIDTHS, current
 from pipesim.display.figures.heat_map import HeatMap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTHS = {"single": 3.4, "double": 7.0}  # inches: one and both columns of a page
 _HEIGHT, _PANEL, _TITLES = 2.3, 1.75, 0.6  # of one panel, of each of several, and of titles and labels
 _BESIDE = {"single": 2, "double": 4}  # panels that fit side by side
 
 
 def chart(rows: Columns, what: Chart, path: Path | str | None = None) -> "Figure":
     """Draw a chart of rows, given as columns."""
-    data = data_of(rows, what)
-    return paper.drawn(path, lambda: _drawn(data, what))
+    with what.style.over(current()):
+        data = data_of(rows, what)
+        return paper.drawn(path, lambda: _drawn(data, what))
 
 
 def _drawn(data: Data, what: Chart) -> "Figure":
@@ -85,7 +86,7 @@ def _curves(figure: "Figure", grid: list["Axes"], data: Data, what: Chart) -> No
     handles = [_handle(sheet, number) for number in range(len(data.series) if what.series else 0)]
     ideals = [_ideal()] if what.kind == "scaling" else []
     limits = [_limit(what)] if any(panel.limits for panel in data.panels) else []
-    paper.legend_above(figure, [*handles, *ideals, *limits])
+    paper.legend_above(figure, [*handles, *ideals, *limits], _legend_title(what, data))
     figure.draw_without_rendering()
     for axes in grid:
         chart_kinds.named(axes, sheet)
@@ -95,9 +96,21 @@ def _curves(figure: "Figure", grid: list["Axes"], data: Data, what: Chart) -> No
         chart_kinds.direct_labels(axes, sheet)
 
 
+def _has_numbers(data: Data) -> bool:
+    """Whether several series are numbers, which have the name of their column once, over the legend."""
+    return len(data.series) > 1 and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in data.series
+    )
+
+
+def _legend_title(what: Chart, data: Data) -> str:
+    return name_of(what.series, what.series_label) if what.series and _has_numbers(data) else ""
+
+
 def _handle(sheet: Sheet, number: int) -> Any:  # noqa: ANN401 - an artist
     what = sheet.chart
-    label = series_name(what.series, what.series_label, sheet.data.series[number])
+    value = sheet.data.series[number]
+    label = text_of(value) if _has_numbers(sheet.data) else series_name(what.series, what.series_label, value)
     look = dict(sheet.looks[number])
     if what.kind in {"bars", "box"}:
         return paper.patch(look["facecolor"], label, hatch=look["hatch"])

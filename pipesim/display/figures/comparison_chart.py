@@ -10,6 +10,7 @@ import numpy as np
 from pipesim.base import units
 from pipesim.base.errors import InputError, within
 from pipesim.display.figures import looks, paper
+from pipesim.display.figures.figure_style import current
 from pipesim.display.figures.looks import Look
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ def _seconds(value: Any, key: str) -> float | None:  # noqa: ANN401 - rows may c
 
 
 def _comparison(bars: list[_Bar]) -> "Figure":
-    planners = list(dict.fromkeys(bar.planner for bar in bars))
-    schedulers = list(dict.fromkeys(bar.scheduler for bar in bars))
+    planners = current().ordered(dict.fromkeys(bar.planner for bar in bars))
+    schedulers = current().ordered(dict.fromkeys(bar.scheduler for bar in bars))
     unit, ns = paper.time_unit(max(bar.seconds or 0.0 for bar in bars) * units.NS_PER_S)
     figure = paper.sheet(max(4.0, min(paper.WIDTH, 1.2 + 0.5 * len(planners) * (len(schedulers) + 0.5))), 3.2)
     axes = figure.subplots()
@@ -110,7 +111,7 @@ def _place(bar: _Bar, planners: list[str], schedulers: list[str], width: float) 
 
 def _legend(figure: "Figure", schedulers: list[str], *, bounds: bool) -> None:
     handles = [
-        paper.patch(label=name, color=look["facecolor"], hatch=look["hatch"])
+        paper.patch(label=current().name(name), color=look["facecolor"], hatch=look["hatch"])
         for name, look in zip(schedulers, looks.bars(schedulers, looks.schedules()), strict=True)
     ]
     if bounds:
@@ -122,9 +123,10 @@ def _name_planners(axes: "Axes", planners: list[str]) -> None:
     """Names of planners, upright if they fit side by side, else slanted."""
     figure = paper.figure_of(axes)
     room = 0.85 * figure.bbox.width / len(planners)
-    axes.set_xticks(range(len(planners)), planners)
-    if max(paper.text_width(figure, name, 7) for name in planners) > 0.92 * room:
-        axes.set_xticks(range(len(planners)), planners, rotation=25, ha="right", rotation_mode="anchor")
+    names = [current().name(planner) for planner in planners]
+    axes.set_xticks(range(len(planners)), names)
+    if max(paper.text_width(figure, name, 7) for name in names) > 0.92 * room:
+        axes.set_xticks(range(len(planners)), names, rotation=25, ha="right", rotation_mode="anchor")
 
 
 def _label_bars(axes: "Axes", bars: list[_Bar], x: list[float], heights: list[float], width: float) -> None:

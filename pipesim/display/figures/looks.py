@@ -19,6 +19,7 @@ from typing import Any
 
 from pipesim.base import spelling
 from pipesim.core.members import Drawn, PlannerInfo, SchedulerInfo, infos
+from pipesim.display.figures.figure_style import current
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
 
@@ -112,8 +113,13 @@ def bars(names: Sequence[Any], family: Family | None = None) -> list[Look]:
     family, places = _placed(names, family)
     fills = _steps(len(names)) if family is None else family.palette.fills
     hatches = (_OTHERS if family is None else family.palette).hatches
+    chosen = current()
     return [
-        {"facecolor": fills[n % len(fills)], "hatch": hatches[(n + n // len(fills)) % len(hatches)]} for n in places
+        {
+            "facecolor": chosen.color(name) or fills[n % len(fills)],
+            "hatch": hatches[(n + n // len(fills)) % len(hatches)] if (own := chosen.hatch(name)) is None else own,
+        }
+        for name, n in zip(names, places, strict=True)
     ]
 
 
@@ -123,13 +129,13 @@ def lines(names: Sequence[Any]) -> list[Look]:
     colors = _steps(len(names)) if family is None else family.palette.lines
     return [
         {
-            "color": colors[n % len(colors)],
+            "color": current().color(name) or colors[n % len(colors)],
             "marker": _MARKERS[n % len(_MARKERS)],
             "linestyle": _DASHES[(n + n // len(_MARKERS)) % len(_DASHES)],
             **_LINE,
             "markersize": _SIZES[n % len(_MARKERS)],
         }
-        for n in places
+        for name, n in zip(names, places, strict=True)
     ]
 
 

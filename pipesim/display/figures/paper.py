@@ -15,6 +15,7 @@ import numpy as np
 from pipesim.base import files
 from pipesim.base.arrays import Floats
 from pipesim.base.errors import InputError
+from pipesim.display.figures.figure_style import FigureStyle, check_colors, current
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -100,13 +101,35 @@ def drawn(path: Path | str | None, draw: Callable[[], "Figure"]) -> "Figure":
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The style of all figures, independent of the user's settings, which are restored afterwards."""
+    """The style of all figures: the user's settings of text, axes and legends, then those of `ps.style`.
+
+    Other settings of the user have no effect, since places are measured; all are restored afterwards.
+    """
     import matplotlib as mpl  # noqa: PLC0415 - slow to import
 
+    chosen = current()
+    check_colors(chosen)
+    names = [name for name in mpl.rcParams if name.partition(".")[0] in _OF_USERS]
+    mine = {name: mpl.rcParams[name] for name in names if mpl.rcParams[name] != mpl.rcParamsDefault[name]}
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(cast("Any", _STYLE))
+        mpl.rcParams.update(cast("Any", _STYLE | mine | _stated(chosen)))
         yield
+
+
+# The groups of matplotlib's settings that are the user's, where they are set.
+_OF_USERS = frozenset({"font", "axes", "xtick", "ytick", "legend", "grid", "hatch"})
+
+
+def _stated(chosen: FigureStyle) -> dict[str, Any]:
+    """The settings of a style."""
+    font: dict[str, Any] = {"font.family": [chosen.font]} if chosen.font else {}
+    if chosen.size is not None:
+        small = chosen.size * 7 / 8
+        names = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize")
+        font |= {"font.size": chosen.size, "axes.labelsize": chosen.size, "axes.titlesize": chosen.size * 9 / 8}
+        font |= dict.fromkeys(names, small)
+    return font
 
 
 def _save(figure: "Figure", path: Path) -> None:
@@ -121,7 +144,8 @@ def sheet(width: float, height: float) -> "Figure":
 
     from pipesim.display.figures.shown import Shown  # noqa: PLC0415 - as above
 
-    figure = Shown(figsize=(width, height), layout="constrained")
+    chosen = current()
+    figure = Shown(figsize=(chosen.width or width, chosen.height or height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
@@ -163,13 +187,18 @@ def text_width(figure: "Figure", text: str, points: float) -> float:
     return float(width)
 
 
-def legend_above(figure: "Figure", handles: Sequence["Artist"]) -> None:
+def legend_above(figure: "Figure", handles: Sequence["Artist"], title: str = "") -> None:
     """A legend above everything, in the fewest lines that fit, of about equal length."""
-    if not handles:
+    chosen = current()
+    title = chosen.legend_title or title
+    if not handles or chosen.legend == "none":
+        return
+    if chosen.legend == "right":
+        figure.legend(handles=list(handles), loc="outside right upper", title=title or None)
         return
     count = len(handles)
     for columns in sorted({math.ceil(count / rows) for rows in range(1, count + 1)}, reverse=True):
-        legend = figure.legend(handles=list(handles), loc="outside upper right", ncols=columns)
+        legend = figure.legend(handles=list(handles), loc="outside upper right", ncols=columns, title=title or None)
         if columns == 1 or legend.get_window_extent().width <= 0.98 * figure.bbox.width:
             return
         legend.remove()

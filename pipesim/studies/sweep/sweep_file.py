@@ -281,14 +281,21 @@ def _charts(data: Any, single: str, columns: Sequence[str]) -> dict[str, Chart]:
         raise InputError(f"plot: {shown(data)} found; a table was expected")
     if not data:
         return {}
+    about = data.get("style")
+    is_style = isinstance(about, dict) and "kind" not in about  # else it is a chart of this name
+    shared = {"style": about} if is_style else {}
+    data = {name: value for name, value in data.items() if not (is_style and name == "style")}
+    if not data:
+        raise InputError("plot: a style without a chart found; kind = ..., x = ... were expected")
     if not all(isinstance(table, dict) for table in data.values()):
-        chart = serialisation.from_data(Chart, data, "plot")
+        chart = serialisation.from_data(Chart, shared | data, "plot")
         with within("plot"):
             chart.check_columns([outputs.column(name) for name in columns])
         return {single: chart}
     found = {}
     for name, table in data.items():
         with within(f"plot.{name}"):
-            found[name] = serialisation.from_data(Chart, table)
+            both = {"style": about | table["style"]} if is_style and isinstance(table.get("style"), dict) else {}
+            found[name] = serialisation.from_data(Chart, shared | table | both)
             found[name].check_columns([outputs.column(column) for column in columns])
     return found

@@ -103,13 +103,20 @@ def test_a_figure_that_cannot_be_written_is_refused_and_leaves_nothing(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
 
 
-def test_settings_of_the_user_change_nothing_and_are_not_changed(tmp_path):
+def test_settings_of_the_user_on_which_places_depend_change_nothing_and_none_is_changed(tmp_path):
     figures.memory(straight(2, 2), tmp_path / "plain.svg")
-    with mpl.rc_context({"font.size": 30, "axes.grid": True, "savefig.dpi": 10, "text.usetex": True}):
+    with mpl.rc_context({"figure.dpi": 30, "savefig.dpi": 10, "text.usetex": True, "figure.figsize": (1, 1)}):
         before = dict(mpl.rcParams)
         figures.memory(straight(2, 2), tmp_path / "mine.svg")
         assert dict(mpl.rcParams) == before
     assert (tmp_path / "mine.svg").read_bytes() == (tmp_path / "plain.svg").read_bytes()
+
+
+def test_fonts_and_axes_are_the_users_where_they_are_set():
+    with mpl.rc_context({"font.family": ["DejaVu Serif"], "axes.linewidth": 3.0}):
+        axes = figures.memory(straight(2, 2)).axes[0]
+    assert axes.xaxis.label.get_fontfamily() == ["DejaVu Serif"]
+    assert axes.spines["left"].get_linewidth() == 3.0
 
 
 def test_matplotlib_is_not_imported_before_something_is_drawn():
