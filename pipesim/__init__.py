@@ -29,7 +29,7 @@ module imports only those that stand before it.
                 traced_models trained_parameters setups remedies certified replay performance measured_runs accuracy
                 results framework_layouts job_options jobs measured_table calibration comparison whatif equal_stages
                 rebuilding run_replay run_prediction run_whatif validation live_validation store sweep_options sweep
-                tuning_options tuning
+                tuning_options goodput tuning
     cli
 
 Words:

@@ -26,6 +26,18 @@ def prices_of(value: Any) -> Any:  # noqa: ANN401 - text, a number or a mapping
     return found
 
 
+def time_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
+    """Seconds in text such as 10min or 50000h, or in a number."""
+    from pipesim.base import units  # noqa: PLC0415 - imports numpy
+
+    if not isinstance(value, str):
+        return value
+    for unit, seconds in (("h", 3600.0), ("min", 60.0)):
+        if value.endswith(unit):
+            return units.duration(f"{value.removesuffix(unit).strip()}s") * seconds
+    return units.duration(value)
+
+
 @dataclass(frozen=True, slots=True)
 class TuningOptions:
     """What is minimised, where it is searched, and for how long."""
@@ -51,6 +63,21 @@ class TuningOptions:
         None, str, "Price of a GPU-hour, by kind of device where they differ: 2.5, or h100-80gb=2.5;v100-32gb=0.9.",
         metavar="PRICES", parse=prices_of, group="search",
     )  # fmt: skip
+    mtbf: "float | str | None" = setting(
+        None, float, "Mean time between failures of one GPU (50000h): what failures leave of the time counts too.",
+        metavar="TIME", parse=time_of, group="failures",
+    )  # fmt: skip
+    restart: "float | str" = setting(
+        0.0, float, "Time to start again after a failure.", metavar="TIME", parse=time_of, group="failures"
+    )
+    checkpoint: "float | str" = setting(
+        0.0, float, "Time to save a checkpoint; they are taken as often as is best.", metavar="TIME", parse=time_of,
+        group="failures",
+    )  # fmt: skip
+    lost: str | None = setting(
+        None, str, "Nodes or devices that are gone: 'node3', 'node0.gpu[0-3]', several with a semicolon.",
+        metavar="NAMES", group="failures",
+    )  # fmt: skip
     workers: int = setting(1, int, "Processes; results do not depend on it.", flag="--jobs", short="j", group="search")
     dask: str | None = setting(
         None, str, "Simulate on a dask.distributed cluster; 'local' starts one here.", metavar="ADDRESS", group="search"
@@ -66,6 +93,10 @@ class TuningOptions:
         for name in ("budget", "workers"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} = {getattr(self, name)} found; 1 or more was expected")
+        if self.mtbf is None and (self.restart or self.checkpoint):
+            raise InputError("restart and checkpoint have no effect without mtbf, the time between failures of a GPU")
+        if self.mtbf is not None and not float(self.mtbf) > 0:
+            raise InputError(f"mtbf = {self.mtbf} found; more than 0 was expected")
         if (self.objective == "cost") != (self.price is not None):
             raise InputError(
                 "objective cost needs price, as in price=2.5 (--price 2.5)"

@@ -36,7 +36,7 @@ studies: simulation loading scaled_widths varied_lengths sources origins pricing
       trained_parameters setups remedies certified replay performance measured_runs accuracy results framework_layouts
       job_options jobs measured_table calibration comparison whatif equal_stages rebuilding run_replay run_prediction
       run_whatif validation live_validation store sweep_options sweep file_schemas
-      tuning_options tuning
+      tuning_options goodput tuning
 cli
 """
 

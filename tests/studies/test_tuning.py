@@ -10,6 +10,7 @@ import pytest
 import pipesim as ps
 from helpers.strategies import even_trace
 from pipesim.base.errors import InputError, PipesimError, RefusedError
+from pipesim.studies.goodput import Failures
 from pipesim.studies.results import simulated
 from pipesim.studies.setups import setup_of
 from pipesim.studies.simulation import Simulation
@@ -256,3 +257,32 @@ def test_the_bound_for_any_cuts_and_schedules_is_no_greater_than_that_of_the_spa
     found = ps.tune(**SMALL, budget=8, bound=True)
     assert 0 < found.any_certificate <= found.certificate <= found.best.iteration_time
     assert ps.tune(**SMALL, budget=1).any_certificate is None
+
+
+def test_a_slow_gpu_is_in_every_simulation_and_a_faster_one_lowers_the_bounds():
+    calm = ps.tune(**SMALL, pipeline=2, budget=6)
+    slow = ps.tune(**SMALL, pipeline=2, budget=6, slow="node0.gpu0=2")
+    fast = ps.tune(**SMALL, pipeline=2, budget=6, slow="node*.gpu*=0.5")
+    assert fast.best.iteration_time < calm.best.iteration_time < slow.best.iteration_time
+    assert all(row.bound <= row.iteration_time for found in (slow, fast) for row in found.rows)
+
+
+def test_what_is_lost_is_not_used():
+    found = ps.tune(**SMALL, budget=6, lost="node1; node0.gpu1")
+    assert found.best.candidate.gpus == 1
+    assert ps.simulate(found.best.simulation).iteration_time == found.best.iteration_time
+    assert found.best.command == ""
+    with pytest.raises(InputError, match="has no node or device 'node7'"):
+        ps.tune(**SMALL, lost="node7")
+    with pytest.raises(InputError, match="is all of cluster"):
+        ps.tune(**SMALL, lost="node*")
+
+
+def test_failures_make_iterations_of_many_gpus_longer():
+    failing = {"mtbf": "1000h", "restart": "10min", "checkpoint": 60.0}
+    found = ps.tune(**SMALL, budget=6, **failing)
+    part = Failures(1000 * 3600, 600, 60).goodput(found.best.candidate.gpus)
+    assert found.best.metrics["goodput"] == part < 1
+    assert found.best.value == pytest.approx(found.best.iteration_time / part)
+    with pytest.raises(InputError, match="no effect without mtbf"):
+        ps.tune(**SMALL, restart="10min")

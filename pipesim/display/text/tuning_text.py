@@ -25,11 +25,12 @@ def tuning(found: Mapping[str, Any], command: str, most: int = 10) -> str:
         f"best layout: {_layout(best)}: {', '.join(speed)}, {size(best['peak_memory_bytes'])} per GPU",
         f"{counts['all']:,} layouts: {_left_out(counts)}",
         _certificate(found),
-        f"again: {command}",
+        f"again: {command}" if command else "",
     ]
     money = found["objective"] == "cost"
     heads = ["", "tp", "pp", "dp", "vpp", "mbs", "sp", "recompute", "sharding", "schedule", "blocks", "iteration"]
     heads += ["tokens/s/GPU", "MFU", "idle", "exposed", "memory", "gap", *(["cost"] if money else [])]
+    heads += ["goodput"] if "goodput" in best else []
     if found["objective"] == "p95":
         heads.insert(12, "p95")
     shown = table(heads, [_line(n, row, found) for n, row in enumerate(rows[:most], 1)], left=1)
@@ -86,7 +87,10 @@ def _line(number: int, row: Row, found: Mapping[str, Any]) -> list[str]:
     ]
     if found["objective"] == "p95":
         cells.insert(12, seconds(row["replay_p95_s"]))
-    return [*cells, *([f"{row['value']:.4g}"] if found["objective"] == "cost" else [])]
+    if found["objective"] != "cost":
+        return [*cells, *([percent(row["goodput"])] if "goodput" in row else [])]
+    cells.append(f"{row['value']:.4g}")
+    return [*cells, *([percent(row["goodput"])] if "goodput" in row else [])]
 
 
 def _blocks(blocks: Sequence[int] | None) -> str:

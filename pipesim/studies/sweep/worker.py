@@ -108,10 +108,10 @@ class Worker:
 
     def result(self, point: Simulation) -> SimulationResult:
         """Plan, order and simulate."""
-        known = with_defaults(self._known(point))
+        known = with_defaults(self.known(point))
         return simulated(self._setup(point, known), known)
 
-    def _known(self, point: Simulation) -> Simulation:
+    def known(self, point: Simulation) -> Simulation:
         """The point with what was read of files in place of their names."""
         read = {name: self._read(name, text) for name in _READ if (text := getattr(point, name)) is not None}
         found = {name: value for name, value in read.items() if value is not None}
@@ -144,7 +144,7 @@ class Worker:
 
     def _make_cluster(self, text: str, device: str | None, kind_of: tuple[Any, str | None]) -> Cluster:
         described = Simulation(trace=kind_of[0], architecture=kind_of[1], device=device, cluster=text)
-        return sources.cluster_of(replace(self._known(described), cluster=self._read("cluster", text) or text))
+        return sources.cluster_of(replace(self.known(described), cluster=self._read("cluster", text) or text))
 
     def _make_trace(self, reduced: Simulation) -> Trace:
         if reduced.cluster is None:

@@ -10,6 +10,7 @@ search              which layouts are simulated
 
 from typing import Any
 
+from pipesim.base.settings import settings_of
 from pipesim.studies.simulation import FIELDS, simulation_of, takes_fields
 from pipesim.studies.tuning.search import Watch, given_fields, tuned
 from pipesim.studies.tuning.tuning_results import TuningResult, TuningRow
@@ -26,7 +27,7 @@ def tune(
 ) -> TuningResult:
     """Search the best layout of a model on a cluster. Takes what `simulate` takes; what is given is not searched.
 
-    Fields of `TuningOptions` are keywords too: objective, within, budget, front, bound, price, workers, dask, store.
+    Fields of `TuningOptions` are keywords too: objective, within, budget, front, price, mtbf, lost, workers, store, ...
 
     >>> found = ps.tune("bert-large", 'servers(2, 2, intra="25GB/s", inter="10Gb/s")', global_batch=128, budget=8)
     >>> found.best.candidate.pipeline, found.best.candidate.data
@@ -39,4 +40,4 @@ def tune(
     return tuned(simulation, given & frozenset(FIELDS), options)
 
 
-_OWN = ("objective", "within", "budget", "front", "bound", "price", "workers", "dask", "store")
+_OWN = tuple(settings_of(TuningOptions))

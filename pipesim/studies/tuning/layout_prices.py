@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise, product
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -61,6 +62,7 @@ class Pricing:
         self._even = functools.lru_cache(None)(self._make_even)
         self._unlimited = functools.lru_cache(None)(self._make_unlimited)
         self._stages = functools.lru_cache(None)(self._make_stages)
+        self._least_part = functools.lru_cache(None)(self._make_least_part)
         self._peak = functools.lru_cache(None)(self._make_peak)
 
     def point(self, one: LayoutChoice, blocks: tuple[int, ...] | None = None) -> Simulation:
@@ -121,7 +123,7 @@ class Pricing:
         how = {"splits": name in SPLITTING, "anywhere": name in WAVES}
         key = replace(one, data=1, sharding="", cuts="")
         stages = [self._stages(key, bounds, each) for each in kinds]
-        bound = max(each.bound(microbatches, **how) for each in stages)
+        bound = max(each.bound(microbatches, **how) for each in stages) * self._least_part(one.tensor)
         return Priced(one, blocks, bound, bound + self._exchanges(one, stages[0], bounds))
 
     def blocks_of(self, one: LayoutChoice) -> tuple[int, ...]:
@@ -361,6 +363,14 @@ class Pricing:
             size = float(stages.by_rank(stages.parameters).max()) * (gradients + 1) * (one.data - 1) / one.data
             found += size / self._rate(one.tensor, 0, one.data - 1)
         return found
+
+    def _make_least_part(self, tensor: int) -> float:
+        """What part of its time a task takes at the least: a scenario may have devices that are faster."""
+        chosen = self._worker.known(self.simulation)
+        if chosen.scenario is None and chosen.slow is None:
+            return 1.0
+        scenario = setups.scenario_of(replace(chosen, background=None), self._inputs_of_any(tensor).cluster)
+        return prod(min(1.0, slow.factor) for slow in scenario.slow)
 
     @functools.cached_property
     def _rates(self) -> dict[tuple[int, int, int], float]:

@@ -11,14 +11,19 @@ of the rounds before: so the result depends on the space and the budget alone.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, RefusedError, within
+from pipesim.base.lookup import suggest
 from pipesim.core import limits
+from pipesim.core.cluster import Cluster
+from pipesim.studies.goodput import Failures
 from pipesim.studies.origins import headline
 from pipesim.studies.simulation import FIELDS, Simulation
+from pipesim.studies.sources import cluster_of
 from pipesim.studies.store import Store
 from pipesim.studies.store.records import Result
 from pipesim.studies.sweep import grid, points
@@ -28,8 +33,8 @@ from pipesim.studies.sweep.worker import Outcome, Worker, WorkerConfig
 from pipesim.studies.sweep.workers import Crew
 from pipesim.studies.tuning.layout_prices import Priced, Pricing
 from pipesim.studies.tuning.space import NAMES, LayoutChoice, Space
-from pipesim.studies.tuning.tuning_results import Counts, TuningResult, TuningRow, value_of, weight_of
-from pipesim.studies.tuning_options import TuningOptions, prices_of
+from pipesim.studies.tuning.tuning_results import Counts, TuningResult, TuningRow
+from pipesim.studies.tuning_options import TuningOptions, prices_of, time_of
 
 ROUND = 8  # layouts that are simulated before bounds are compared again
 _MOVED = 3  # layouts whose cuts are moved by a block
@@ -39,6 +44,7 @@ METRICS = (
     "exposed_all_reduce_s", "peak_memory_bytes", "fits_memory", "devices_in_plan", "global_batch",
     "throughput_samples_per_s",
 )  # fmt: skip
+_NAMED = ("trace", "architecture", "cluster", "lengths", "scenario", "background")  # values that may be made in Python
 REPLAYED = ("replay_p50_s", "replay_p95_s", "replay_mean_s")
 Watch = Callable[[int, int], None]
 """Called with how many layouts were simulated, and how many may be at most."""
@@ -66,12 +72,15 @@ def tuned(
     simulation: Simulation, given: frozenset[str], options: TuningOptions, watch: Watch | None = None
 ) -> TuningResult:
     """The best layouts of a simulation, of which these fields are given and all others are searched."""
-    options = replace(options, price=prices_of(options.price))
+    times = {name: time_of(getattr(options, name)) for name in ("mtbf", "restart", "checkpoint")}
+    options = replace(options, price=prices_of(options.price), **times)
     options.check()
     simulation = _checked(simulation, given, options)
+    if options.lost is not None:
+        simulation = replace(simulation, cluster=without(cluster_of(simulation), options.lost), device=None)
     metrics = METRICS + (REPLAYED if options.objective == "p95" else ())
     pricing, worker, inputs = prepared(simulation, metrics)
-    return _Search(pricing.simulation, options, pricing, worker, inputs, metrics).result(given, watch)
+    return _Search(simulation, options, pricing, worker, inputs, metrics).result(given, watch)
 
 
 def prepared(simulation: Simulation, metrics: Sequence[str]) -> tuple[Pricing, Worker, Inputs]:
@@ -109,7 +118,7 @@ def _checked(simulation: Simulation, given: frozenset[str], options: TuningOptio
 def _with_names(simulation: Simulation) -> tuple[Simulation, Inputs]:
     """The simulation with names in place of values that were made in Python, and what all names mean."""
     inputs, names = Inputs(Path("tune")), dict[str, Any]()
-    for name in ("trace", "architecture", "cluster", "lengths", "scenario", "background"):
+    for name in _NAMED:
         value = getattr(simulation, name)
         if value is None:
             continue
@@ -134,7 +143,10 @@ class _Search:
         inputs: Inputs,
         metrics: Sequence[str],
     ) -> None:
-        self._simulation, self._options, self._pricing = simulation, options, pricing
+        self._simulation, self._options, self._pricing = pricing.simulation, options, pricing
+        self._named = {name: getattr(simulation, name) for name in _NAMED}
+        times = (float(value or 0) for value in (options.mtbf, options.restart, options.checkpoint))
+        self._failures = None if options.mtbf is None else Failures(*times)
         self._worker, self._inputs, self._metrics = worker, inputs, tuple(metrics)
         self._found = _SearchState()
 
@@ -264,11 +276,17 @@ class _Search:
         if metrics["fits_memory"] is False:
             found.memory += 1
             return
-        value = value_of(self._options.objective, metrics, self._price_s(one.candidate))
-        found.rows.append(TuningRow(one.candidate, point, one.blocks, one.bound, value, metrics))
+        seconds = metrics["replay_p95_s" if self._options.objective == "p95" else "iteration_time_s"]
+        if self._failures is not None:
+            metrics["goodput"] = self._failures.goodput(one.candidate.gpus)
+        made = replace(point, **self._named)
+        value = self._weight(one.candidate) * float(str(seconds))
+        found.rows.append(TuningRow(one.candidate, made, one.blocks, one.bound, value, metrics))
 
     def _weight(self, one: LayoutChoice) -> float:
-        return weight_of(self._options.objective, one.gpus, self._price_s(one))
+        """What a second of an iteration of a layout counts, with what failures leave of the time."""
+        left = 1.0 if self._failures is None else self._failures.goodput(one.gpus)
+        return {"tokens/s/gpu": float(one.gpus), "cost": self._price_s(one)}.get(self._options.objective, 1.0) / left
 
     def _price_s(self, one: LayoutChoice) -> float:
         """Money for a second of all GPUs of a layout."""
@@ -314,11 +332,30 @@ class _Search:
     def _store(self, stack: ExitStack) -> Store | None:
         if self._options.store is None:
             return None
-        if any(getattr(self._simulation, name) == f"<{name}>" for name in FIELDS):
+        if any(getattr(self._simulation, name) == f"<{name}>" for name in _NAMED):
             raise InputError("store found beside a trace or cluster made in Python; files or names were expected")
         store = stack.enter_context(Store.open(self._options.store, create=True))
         store.prepare(self._metrics)
         return store
+
+
+def without(cluster: Cluster, names: str) -> Cluster:
+    """A cluster without these nodes or devices, and without their links."""
+    patterns = [name.strip() for name in names.split(";") if name.strip()]
+    gone = set()
+    for pattern in patterns:
+        found = {
+            one.name for one in cluster.devices if fnmatchcase(one.name, pattern) or fnmatchcase(one.node, pattern)
+        }
+        if not found:
+            known = suggest(pattern, dict.fromkeys(one.node for one in cluster.devices))
+            raise InputError(f"lost: cluster {cluster.name!r} has no node or device {pattern!r}; {known}")
+        gone |= found
+    devices = tuple(one for one in cluster.devices if one.name not in gone)
+    if not devices:
+        raise InputError(f"lost: {names!r} is all of cluster {cluster.name!r}; some of it was expected to be left")
+    links = tuple(one for one in cluster.links if not {one.source, one.target} & gone)
+    return replace(cluster, name=f"{cluster.name} without {names}", devices=devices, links=links)
 
 
 def given_fields(simulation: Simulation) -> frozenset[str]:

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pipesim.base.settings import settings_of
@@ -33,8 +34,9 @@ class TuningRow:
 
     @property
     def command(self) -> str:
-        """The command that simulates this layout."""
-        return command_of(self.simulation)
+        """The command that simulates this layout; empty where a value was made in Python."""
+        named = (self.simulation.trace, self.simulation.cluster)
+        return command_of(self.simulation) if all(isinstance(one, str | Path | None) for one in named) else ""
 
     def as_data(self) -> dict[str, Any]:
         """Plain numbers and text."""
@@ -148,15 +150,3 @@ def command_of(simulation: Simulation) -> str:
         else:
             found += [flag, str(value)]
     return shlex.join(found)
-
-
-def value_of(objective: str, metrics: Mapping[str, Any], price_s: float) -> float:
-    """What is minimised: seconds, GPU-seconds, or money of an iteration; `price_s` is that of all GPUs for a second."""
-    if objective == "p95":
-        return float(metrics["replay_p95_s"])
-    return weight_of(objective, int(metrics["devices_in_plan"]), price_s) * float(metrics["iteration_time_s"])
-
-
-def weight_of(objective: str, gpus: int, price_s: float) -> float:
-    """What a second of an iteration counts."""
-    return {"tokens/s/gpu": float(gpus), "cost": price_s}.get(objective, 1.0)
