@@ -32,6 +32,7 @@ def part_of_site(name):
 
 # Pages that run for more than a second: `make docs` runs them.
 LONG = {
+    "guides/find-the-best-layout.md",
     "guides/figures-for-a-paper.md",
     "guides/into-your-framework.md",
     "guides/sweep-on-a-cluster.md",
