@@ -16,6 +16,7 @@ _LONGEST = 60  # characters of a value that a message repeats
 OUTPUTS = frozenset({
     "output", "gantt", "plot_file", "memory_plot", "links_plot", "csv_file", "parquet_file",
     "markdown_file", "latex_file", "save_plan", "save_schedule", "save_cluster", "save_run", "path", "html",
+    "live_folder",
 })  # fmt: skip
 
 _QUOTED = re.compile(r"""["']([^"']+)["']""")

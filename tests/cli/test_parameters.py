@@ -119,7 +119,7 @@ def test_outputs_may_lie_beside_what_is_read_and_replace_older_ones(folder, run)
 
 INPUTS = {"columns",
     "files", "file", "rows_file", "store", "folder", "scenario", "background", "lengths", "plan", "beside",
-    "plans", "runs",
+    "plans", "runs", "since",
 }  # fmt: skip
 
 

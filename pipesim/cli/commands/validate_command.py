@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class LiveOptions:
     """What is run by real processes here."""
 
-    folder: str | None = setting(
+    live_folder: str | None = setting(
         None, str, "Record a model and links, run pipelines of two PyTorch processes, and keep all in this folder.",
         flag="--live", group="live", is_file=True,
     )  # fmt: skip
@@ -71,8 +71,8 @@ def validate(
 
     if as_json and markdown:
         raise click.UsageError("--json and --markdown found; one of them was expected", click.get_current_context())
-    options.check_given("without --live", is_there=live.folder is not None, without=_OF_LIVE)
-    if live.folder is not None:
+    options.check_given("without --live", is_there=live.live_folder is not None, without=_OF_LIVE)
+    if live.live_folder is not None:
         _run_live(live, force=force, as_json=as_json)
         return
     if runs is None:
@@ -112,16 +112,16 @@ def _run_live(live: LiveOptions, *, force: bool, as_json: bool) -> None:
     from pipesim.recorders.torch_extra import require_torch
     from pipesim.studies import live_validation
 
-    others = setting_options.given_names() - {"folder", "as_json", *_OF_LIVE}
+    others = setting_options.given_names() - {"live_folder", "as_json", *_OF_LIVE}
     options.check_given("beside --live", is_there=False, without=tuple(sorted(others)))
-    options.check_free(live.folder or "", force=force)
+    options.check_free(live.live_folder or "", force=force)
     allocator.keep_memory()  # before PyTorch allocates anything
     require_torch("running live pipelines")
     with options.busy("recording and running", quiet=as_json):
         found = live_validation.live_runs(
             live.factory or live_validation.FACTORY, 60.0 if live.patience is None else live.patience
         )
-    report = live_validation.keep(found, Path(live.folder or ""))
+    report = live_validation.keep(found, Path(live.live_folder or ""))
     data = report.as_data() | {"not_measured": found.not_measured}
     if as_json:
         options.echo_json(data)
@@ -129,4 +129,4 @@ def _run_live(live: LiveOptions, *, force: bool, as_json: bool) -> None:
     click.echo(text.own_report(data))
     if found.not_measured:
         click.echo(f"\nnot measured, disturbed: {', '.join(found.not_measured)}")
-    options.wrote(live.folder or "", "live runs")
+    options.wrote(live.live_folder or "", "live runs")
