@@ -127,7 +127,7 @@ def _joined(stages: list[Any]) -> str:
 def write(layout: TrainingLayout) -> str:
     """The overrides, one to a line.
 
-    >>> print(write(TrainingLayout(("Ett", "tt", "tL"), pipeline=3)).splitlines()[1])
+    >>> print(write(TrainingLayout(("Ett", "tt", "tL"), pipeline=3)).splitlines()[2])
     model.pipeline_model_parallel_size=3
     """
     values = values_of(layout)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fuzz import bound, climb, importers, ledgers, properties, rounding, teams
+from fuzz import bound, climb, framework_arguments, importers, ledgers, properties, rounding, teams
 from pipesim.analysis import bounds
 
-CAMPAIGNS = (bound, climb, importers, ledgers, rounding, teams)
+CAMPAIGNS = (bound, climb, framework_arguments, importers, ledgers, rounding, teams)
 
 
 @pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.__name__)

@@ -1,5 +1,7 @@
 """Plans in the words of frameworks: exact where they have them, else rounded at a simulated cost."""
 
+import doctest
+import importlib
 import itertools
 from dataclasses import replace
 
@@ -157,3 +159,14 @@ def test_what_a_framework_has_not_is_left_out_for_the_next():
 def test_a_file_that_is_not_there_is_refused_by_name():
     with pytest.raises(InputError, match=r"missing\.sh: no such file"):
         ps.layout.read("missing.sh")
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["studies.framework_layouts", *(f"frameworks.{name}" for name in (
+        "training_layout", "layout_text", "megatron_arguments", "bridge_overrides", "torchtitan_config"))],
+)  # fmt: skip
+def test_what_examples_show_is_what_happens(module):
+    found = doctest.testmod(importlib.import_module(f"pipesim.{module}"), extraglobs={"ps": ps})
+    assert found.attempted
+    assert not found.failed
