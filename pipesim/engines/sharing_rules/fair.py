@@ -103,7 +103,12 @@ class FairLinks(LinkManager):
         self._rate_soon((medium,))
 
     def _rate_soon(self, media: Iterable[int]) -> None:
-        self.touched.update(media)
+        """Compute rates when all that happens now has happened; nothing changes on links that no flow crosses."""
+        crossing = self.crossing
+        used = [medium for medium in media if crossing[medium]]
+        if not used:
+            return
+        self.touched.update(used)
         if not self.rating:
             self.rating = True
             self._at(int(self.env._now), self._rate, None, LOW)  # noqa: SLF001 - as above
@@ -115,36 +120,48 @@ class FairLinks(LinkManager):
         self.env.schedule(event, priority, time - int(self.env._now))  # noqa: SLF001 - as above
 
     def _rate(self, _: Event) -> None:
-        """Compute the rates of the changed component."""
+        """Compute the rates of the changed flows: of those that are alone, and of the others together."""
         self.rating = False
-        now = int(self.env._now)  # noqa: SLF001 - as above
-        joined = self._component()
-        if joined:
-            for task, rate in zip(joined, self._rates_of(joined), strict=True):
-                if rate != self.rate[task]:
-                    self._set_rate(task, rate, now)
+        now, route, crossing = int(self.env._now), self.route, self.crossing  # noqa: SLF001 - as above
+        rates, shared = dict[int, float](), list[int]()
+        for task in set[int]().union(*[crossing[medium] for medium in self.touched]):
+            for medium in route[task]:
+                if len(crossing[medium]) > 1:
+                    shared.append(task)
+                    break
+            else:
+                rates[task] = self._rate_alone(task)
+        self.touched.clear()
+        if shared:
+            joined = self._component(shared)
+            rates.update(zip(joined, self._rates_of(joined), strict=True))
+        for task in sorted(rates):
+            if rates[task] != self.rate[task]:
+                self._set_rate(task, rates[task], now)
         self._set_timer(now)
 
-    def _component(self) -> list[int]:
-        """The flows joined to the touched media through common media, by task index."""
-        seen, flows = set(self.touched), set[int]()
-        stack = list(self.touched)
-        self.touched.clear()
+    def _component(self, shared: list[int]) -> list[int]:
+        """The flows joined to these through common media, by task index."""
+        flows, seen, stack = set(shared), set[int](), shared
         while stack:
-            for task in self.crossing[stack.pop()]:
-                if task not in flows:
-                    flows.add(task)
-                    fresh = [medium for medium in self.route[task] if medium not in seen]
-                    seen.update(fresh)
-                    stack += fresh
+            fresh = [medium for medium in self.route[stack.pop()] if medium not in seen]
+            seen.update(fresh)
+            for medium in fresh:
+                more = self.crossing[medium] - flows
+                flows |= more
+                stack += more
         return sorted(flows)
 
+    def _rate_alone(self, task: int) -> float:
+        """As `_rates_of`, for the most frequent case."""
+        route, capacity = self.route[task], self.capacity
+        if task in self.alike:
+            offers = [capacity[medium] / n for medium, n in zip(route, self.alike[task], strict=True)]
+        else:
+            offers = [capacity[medium] for medium in route]
+        return min(self.limit[task], *offers)
+
     def _rates_of(self, flows: list[int]) -> list[float]:
-        if len(flows) == 1:  # the same as below, and the most frequent case
-            (task,) = flows
-            alike = self.alike.get(task) or itertools.repeat(1)
-            offers = (self.capacity[m] / n for m, n in zip(self.route[task], alike, strict=False))
-            return [min(self.limit[task], *offers)]
         media = sorted({medium for task in flows for medium in self.route[task]})
         number = {medium: i for i, medium in enumerate(media)}
         first, crossed, weight = [0], list[int](), list[int]()
@@ -156,21 +173,22 @@ class FairLinks(LinkManager):
         return max_min(first, crossed, weight, capacity, limit)
 
     def _set_rate(self, task: int, rate: float, now: int) -> None:
-        self.left[task] = max(0.0, self.left[task] - self.rate[task] * (now - self.since[task]))
+        if self.rate[task]:
+            self.left[task] = max(0.0, self.left[task] - self.rate[task] * (now - self.since[task]))
         self.since[task] = now
         self.rate[task] = rate
-        self.finish[task] = now + units.ns_up(self.left[task] / rate)
+        finish = self.finish[task] = now + units.ns_up(self.left[task] / rate)
         if len(self.log) == self.most_changes:
             raise limits.too_many_changes(PER_CHANGE)
         self.log.append((task, now, rate))
-        heapq.heappush(self.ends, (self.finish[task], task))
+        heapq.heappush(self.ends, (finish, task))
 
     def _set_timer(self, now: int) -> None:
         while self.ends and self.finish.get(self.ends[0][1]) != self.ends[0][0]:
             heapq.heappop(self.ends)
         if self.ends and (self.timer <= now or self.ends[0][0] < self.timer):
             self.timer = self.ends[0][0]
-            self._at(self.timer, self._depart, None)
+            Timeout(self.env, self.timer - now).callbacks.append(self._depart)
 
     def _depart(self, _: Event) -> None:
         """End the flows whose time has come; a timer that a later change of rates made outdated finds none."""
