@@ -318,8 +318,7 @@ def simulated(
 ) -> SimulationResult:
     """The result of a setup that a simulation describes; `drawn` times where they were made already."""
     times = drawn if drawn is not None else drawn_times(setup, simulation)  # refused before anything is simulated
-    fold = fold_of(setup) if simulation.fold == "auto" and _is_large(setup) else None
-    program = lower(setup) if fold is None else lower_folded(setup, fold)
+    program, fold = lowered(setup, simulation.fold)
     timeline = run(program) if run is not None else by_name.run(program, simulation.engine)
     statistics = None
     if times is not None:
@@ -331,6 +330,12 @@ def simulated(
 
 
 LARGE = 20_000  # actions and messages from which on folding is worth the search for what is alike
+
+
+def lowered(setup: Setup, fold: str = "auto") -> tuple[Program, Fold | None]:
+    """The program of a setup, folded where that is asked for, worth it and possible."""
+    found = fold_of(setup) if fold == "auto" and _is_large(setup) else None
+    return (lower(setup) if found is None else lower_folded(setup, found)), found
 
 
 def _is_large(setup: Setup) -> bool:

@@ -20,6 +20,7 @@ from pipesim.engines import ENGINES
 from pipesim.lowering import Setup, lower
 from pipesim.lowering.compute import PHASES, WITH_RECOMPUTATION
 from pipesim.lowering.recompute import recomputation_of
+from pipesim.studies.results import lowered
 
 What = Literal["device", "link", "layer"]
 WHATS: tuple[What, ...] = ("device", "link", "layer")
@@ -48,7 +49,8 @@ def gains(
     """
     if not 0 < by < np.inf:
         raise InputError(f"by = {by} found; more than 0 was expected (0.1: a tenth faster)")
-    program = lower(case)
+    # A device or a link that is faster makes a difference between what is alike; a layer is faster for all.
+    program = lowered(case)[0] if tuple(whats) == ("layer",) else lower(case)
     groups = _equal_layers(case) if "layer" in whats else {}
     single = len(case.costs.model) if "layer" in whats else 0
     things = len(program.devices) * ("device" in whats) + single + len(groups)
@@ -97,13 +99,14 @@ def _saved_by_layer(case: Setup, program: Program, by: float) -> list[Ints]:
     """For each layer the ns that each task takes less with it faster: those of its stage take its part less."""
     found = []
     recomputed = [recomputation_of(case, n) for n in range(len(case.plan.stages))]
+    kinds = [case.kind(rank) for rank in range(len(case.plan.devices))]
     for layer in range(len(case.costs.model)):
         less = np.zeros_like(program.duration)
         stage = next(n for n, part in enumerate(case.plan.stages) if part.start <= layer < part.stop)
-        for device in case.plan.stages[stage].devices:
-            mine = (program.stage == stage) & (program.lane == case.plan.devices.index(device))
+        for of_kind in dict.fromkeys(kinds):
+            mine = (program.stage == stage) & (program.lane >= 0) & (np.array(kinds) == of_kind)[program.lane]
             for kind, phase in PHASES.items():
-                costs, how = case.costs_at(stage), (_kind(case, device), case.plan.share(stage))
+                costs, how = case.costs_at(stage), (of_kind, case.plan.share(stage))
                 seconds = costs.seconds(phase, *how)[layer]
                 if phase in WITH_RECOMPUTATION and recomputed[stage].whole[layer]:
                     seconds += costs.seconds("recompute", *how)[layer]
@@ -127,10 +130,6 @@ def _equal_layers(case: Setup) -> dict[str, list[int]]:
         name if plain.count(name) == 1 else f"{name} like {case.costs.model.layers[layers[0]].name}": layers
         for name, (_, layers) in zip(plain, many, strict=True)
     }
-
-
-def _kind(case: Setup, device: str) -> str:
-    return case.cluster.device(device).kind
 
 
 def _links(case: Setup, program: Program) -> dict[str, list[int]]:

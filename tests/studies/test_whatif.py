@@ -12,7 +12,7 @@ from pipesim.core.costs import costs_of
 from pipesim.core.scenario import Scenario, Slow
 from pipesim.engines import by_name
 from pipesim.lowering import Options, Setup, lower
-from pipesim.studies import loading, whatif
+from pipesim.studies import loading, results, whatif
 from pipesim.studies.results import make_setup as make_case
 
 CLUSTER = 'servers(2, 2, intra="25GB/s", inter="5Gb/s")'
@@ -118,3 +118,15 @@ def test_a_part_that_is_none_is_refused(run):
     code, _, error = run("whatif", "bert-large", CLUSTER, "-p", "balanced", "--by", "much")
     assert code == 2
     assert "is not a part of a whole" in error
+
+
+@pytest.mark.parametrize("sharing", ["none", "fair"])
+def test_layers_of_a_job_that_is_folded_gain_what_they_gain_without_folding(sharing, monkeypatch):
+    made = make_case(
+        "model:bert-large", "hgx_h100(2)", tensor=2, pipeline=2, data=4, microbatches=8, sharding="zero1",
+        sharing=sharing, recompute="selective", fit=False,
+    )  # fmt: skip
+    whole = whatif.gains(made, 0.1, ("layer",))
+    monkeypatch.setattr(results, "LARGE", 0)
+    assert results.lowered(made)[1] is not None
+    assert whatif.gains(made, 0.1, ("layer",)) == whole
