@@ -16,7 +16,7 @@ import numpy as np
 from pipesim.base import lookup, serialisation
 from pipesim.base.checks import check_whole
 from pipesim.base.errors import FormatError, InputError, shown
-from pipesim.frameworks.training_layout import BLOCK, ONE_F_ONE_B, InexpressibleError, TrainingLayout
+from pipesim.frameworks.training_layout import BLOCK, MOST_LAYERS, ONE_F_ONE_B, InexpressibleError, TrainingLayout
 
 METHODS = ("parameters", "uniform", "type:transformer")
 _STAGES = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3}
@@ -89,7 +89,9 @@ def read(
     given = data.get("pipeline", {})
     if not isinstance(given, Mapping):
         raise FormatError("pipeline: an object was expected")
-    pipeline = check_whole("pipeline.stages", given.get("stages", _named(data, "pipe_parallel_size", 1)))
+    pipeline = check_whole(
+        "pipeline.stages", given.get("stages", _named(data, "pipe_parallel_size", 1)), 1, MOST_LAYERS
+    )
     tensor = check_whole("pipeline.tensor", given.get("tensor", _named(data, "model_parallel_size", 1)))
     stated = given.get("data")
     count = None if stated is None else check_whole("pipeline.data", stated)

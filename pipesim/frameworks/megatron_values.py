@@ -17,6 +17,7 @@ from pipesim.frameworks.training_layout import (
     EMBEDDING,
     INTERLEAVED,
     LOSS,
+    MOST_LAYERS,
     ONE_F_ONE_B,
     PREDICTION,
     InexpressibleError,
@@ -38,7 +39,9 @@ _PER_CHUNK, _GROUP = "num_layers_per_virtual_pipeline_stage", "microbatch_group_
 
 def layout_from(values: Values, blocks: int | None = None) -> TrainingLayout:
     """The layout that fields state; `blocks` of the model, where `num_layers` is not among them."""
-    sizes: dict[str, Any] = {name: check_whole(key, values.get(key) or 1) for name, key in SIZES.items()}
+    sizes: dict[str, Any] = {
+        name: check_whole(key, values.get(key) or 1, 1, MOST_LAYERS) for name, key in SIZES.items()
+    }
     pipeline, data = sizes["pipeline"], None
     if values.get("world_size") is not None:
         data, rest = divmod(values["world_size"], sizes["tensor"] * pipeline * sizes["context"])
@@ -75,7 +78,7 @@ def _stages(values: Values, pipeline: int, blocks: int | None) -> tuple[str, ...
     stated, layout = values.get("num_layers"), values.get(_LAYOUT)
     if stated is not None and blocks is not None and stated != blocks:
         raise InputError(f"num_layers = {stated} found; {blocks} was expected, the blocks of the model")
-    layers = blocks if stated is None else check_whole("num_layers", stated)
+    layers = blocks if stated is None else check_whole("num_layers", stated, 1, MOST_LAYERS)
     ways = [key for key in (_LAYOUT, _CHUNKS, _PER_CHUNK) if values.get(key) is not None]
     ways = [key for key in ways if key != _CHUNKS or _LAYOUT not in ways]  # recipes state both; they must agree
     if len(ways) > 1:
@@ -84,7 +87,7 @@ def _stages(values: Values, pipeline: int, blocks: int | None) -> tuple[str, ...
         return _stated(values, str(layout), pipeline, layers)
     if layers is None:
         raise InputError("num_layers is missing; the number of blocks was expected, there or in --model")
-    predictions = PREDICTION * int(values.get("mtp_num_layers") or 0)
+    predictions = PREDICTION * check_whole("mtp_num_layers", values.get("mtp_num_layers") or 0, 0, MOST_LAYERS)
     counts = block_counts(values, pipeline, layers)
     stages = [BLOCK * count for count in counts]
     stages[0], stages[-1] = EMBEDDING + stages[0], stages[-1] + predictions + LOSS
@@ -163,7 +166,8 @@ def _chunks_of(values: Values, by_position: list[int]) -> int:
         chunks, rest = divmod(by_position[0], check_whole(_PER_CHUNK, per_chunk))
         if rest:
             raise InputError(f"{_PER_CHUNK} = {per_chunk} found; a divisor of {by_position[0]} was expected")
-    chunks = check_whole(_CHUNKS, 1 if chunks is None else chunks)
+    chunks = check_whole(_CHUNKS, 1 if chunks is None else chunks, 1, MOST_LAYERS)
+    check_whole(f"{_CHUNKS} x {SIZES['pipeline']}", chunks * len(by_position), 1, MOST_LAYERS)
     if chunks > 1 and len(by_position) == 1:
         raise InputError(f"{_CHUNKS} = {chunks} found on one position; {SIZES['pipeline']} of 2 or more was expected")
     return chunks

@@ -75,3 +75,21 @@ def test_numbers_of_gpus_and_blocks_may_come_from_elsewhere():
     assert (layout.data, layout.microbatches, layout.blocks) == (4, 2, (2, 2))
     with pytest.raises(InputError, match="4 was expected, the blocks of the model"):
         read(f"{text} --num-layers 6", blocks=4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--num-layers 99999999999",
+        "--num-layers 4 --pipeline-model-parallel-size 9999999999 --decoder-first-pipeline-num-layers 4",
+        "--num-layers 4 --mtp-num-layers 9999999999",
+        (
+            "--num-layers 100000 --pipeline-model-parallel-size 100000 --decoder-first-pipeline-num-layers 100000 "
+            "--num-virtual-stages-per-pipeline-rank 100000"
+        ),
+        "--num-layers 8 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 9999999999",
+    ],
+)
+def test_numbers_that_would_fill_the_memory_are_refused_first(text):
+    with pytest.raises(InputError, match=r"100000|chunks"):
+        read(text)
