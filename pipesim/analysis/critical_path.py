@@ -233,7 +233,7 @@ def slack(timeline: Timeline) -> Ints:
     """Nanoseconds by which each task may end later without a longer iteration.
 
     >>> result = ps.simulate("bert-large", 'flat(2, bandwidth="1GB/s")', "balanced", microbatches=4)
-    >>> ps.slack(result.timeline)[list(ps.critical_path(result.timeline).tasks)].max()
+    >>> int(ps.slack(result.timeline)[list(ps.critical_path(result.timeline).tasks)].max())
     0
     """
     needs = timeline.program.needs

@@ -241,6 +241,8 @@ def test_a_dragged_action_is_timed_again_undone_and_saved(browser, tmp_path):
         if saved.exists() and saved.read_text():
             break
     assert Schedule.load(saved) == Schedule.of(rows)
+    as_file = by_name.run(lower(equal_stages.setup(str(saved), 4, 8, Times.of(hop=0.1))))  # pipesim schedule FILE
+    assert as_file.same_as(expected)
 
 
 def test_keys_move_an_action_and_an_impossible_order_is_refused(browser, tmp_path):
