@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _FRONT, _OTHERS = "#0072B2", "#BBBBBB"
-_NAMED = 8  # layouts on the front with their names
+_APART = 0.06, 0.35  # of the height and the width: names of layouts that are closer would overlap
 
 
 def front(rows: Sequence[Mapping[str, Any]], path: Path | str | None = None) -> "Figure":
@@ -29,16 +29,28 @@ def _front(rows: Sequence[Mapping[str, Any]]) -> "Figure":
     axes.scatter(*_places(others), s=12, color=_OTHERS, label="simulated")
     axes.step(*_places(best), where="post", color=_FRONT, linewidth=0.9)
     axes.scatter(*_places(best), s=18, color=_FRONT, label="none is faster and smaller", zorder=3)
-    for row in best[:_NAMED]:
+    for row in _apart(best, rows):
         at = row["peak_memory_bytes"] / 2**30, row["iteration_time_s"]
-        axes.annotate(_named(row), at, xytext=(4, 4), textcoords="offset points", fontsize=6)
+        axes.annotate(_named(row), at, xytext=(5, 4), textcoords="offset points", fontsize=6)
     axes.set_xlabel("memory of the fullest GPU (GiB)")
     axes.set_ylabel("iteration time (s)")
-    axes.margins(x=0.15, y=0.12)
+    axes.margins(x=0.22, y=0.12)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=7)
     paper.settle(figure)
     return figure
+
+
+def _apart(best: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Layouts of the front whose names do not overlap, the fastest first."""
+    sizes, times = _places(rows)
+    width, height = (max(max(values) - min(values), 1e-9) for values in (sizes, times))
+    chosen: list[Mapping[str, Any]] = []
+    for row in reversed(best):
+        (x, y), others = [values[0] for values in _places([row])], zip(*_places(chosen), strict=True)
+        if all(abs(y - v) > _APART[0] * height or abs(x - u) > _APART[1] * width for u, v in others):
+            chosen.append(row)
+    return chosen
 
 
 def _places(rows: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
