@@ -1,11 +1,12 @@
 """Schedules without a trace: equal stages on a ring of devices, with given seconds."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pipesim.analysis import metrics
+from pipesim.analysis.schedule_diff import differences
 from pipesim.base import lookup, moved, units
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, PipesimError, within
@@ -193,6 +194,16 @@ def exploration(made: Setup, timeline: Timeline) -> dict[str, Any]:
         "transfers": int((timeline.program.lane < 0).sum()),
         "engine": timeline.engine,
         "table": str(made.schedule).split("\n"),
+    }
+
+
+def beside(made: Setup, other: Setup, name: str, timeline: Timeline) -> dict[str, Any]:
+    """What another schedule of the same size does otherwise, as `pipesim schedule --against` shows it."""
+    return {
+        "scheduler": name,
+        "makespan": metrics.iteration_time(timeline),
+        "bubble": metrics.bubble(timeline),
+        "ranks": [asdict(one) for one in differences(made.schedule, other.schedule)],
     }
 
 

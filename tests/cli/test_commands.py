@@ -470,3 +470,17 @@ def test_a_schedule_file_is_shown_drawn_and_compared(run, tmp_path, monkeypatch)
     assert code == 2
     assert "a table of 6 microbatches found; --microbatches 7 was expected" in err
     assert run("schedule", "none.csv")[0] == 2
+
+
+def test_a_schedule_is_shown_against_another_in_words_and_in_a_picture(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("schedule", "one_f_one_b", "--stages", 2, "-m", 4, "-o", "mine.csv")
+    code, out, _ = run("schedule", "mine.csv", "--against", "gpipe", "--gantt", "both.png")
+    assert code == 0
+    assert "against gpipe: 15.00 s, +0.0 %" in out
+    assert (tmp_path / "both.png").stat().st_size > 1000
+    assert "the orders are the same" in run("schedule", "mine.csv", "--against", "one_f_one_b")[1]
+    found = json.loads(run("schedule", "mine.csv", "--against", "gpipe", "--json")[1])["against"]
+    assert [one["first"] for one in found["ranks"]] == [2, 1]
+    assert found["scheduler"] == "gpipe"
+    assert run("schedule", "mine.csv", "--against", "nope")[0] == 2

@@ -27,8 +27,8 @@ core: sharing calibrations devices cluster teams trace work model widths costs p
       limits schedule scenario background progress completion legality recording recorded_run sequence_lengths
       program rates timeline
 lowering
-analysis: curves critical_path metrics bottleneck channels spread trace_diff run_summary ledger joint_samples
-      run_variance straggler_metrics run_trace scores bounds
+analysis: curves critical_path metrics bottleneck channels spread trace_diff schedule_diff run_summary ledger
+      joint_samples run_variance straggler_metrics run_trace scores bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* execution_traces* json_data* pages notebook

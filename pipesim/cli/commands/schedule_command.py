@@ -1,9 +1,11 @@
 """pipesim schedule."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from pipesim.base.settings import setting
 from pipesim.cli import options, setting_options
 from pipesim.cli.commands.pipeline_options import PipelineOptions
 
@@ -13,24 +15,33 @@ WRITES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleOutputs:
+    """What is shown, drawn and written of a schedule."""
+
+    against: str | None = setting(
+        None, str, "Another schedule, a name or a file: what differs on each rank, both in the Gantt chart.",
+        metavar="NAME", family="schedulers",
+    )  # fmt: skip
+    messages: bool = setting(False, bool, "With sends and receives in the table, as PyTorch's compute_comms form.")
+    gantt: str | None = setting(None, str, "Draw a Gantt chart to this .png, .svg or .pdf.", is_file=True)
+    output: str | None = setting(None, str, WRITES, short="o", is_file=True)
+
+
 @click.command(cls=setting_options.GroupedCommand)
 @click.argument("name", shell_complete=setting_options.complete("schedulers"))
 @setting_options.options(PipelineOptions, "pipeline")
 @click.option("--chunks", type=int, help="Stages on each device, for schedulers that let one choose.")
-@click.option("--messages", is_flag=True, help="With sends and receives in the table, as PyTorch's compute_comms form.")
-@click.option("--gantt", type=click.Path(), help="Draw a Gantt chart to this .png, .svg or .pdf.")
+@setting_options.options(ScheduleOutputs, "outputs")
 @options.html
-@click.option("--output", "-o", type=click.Path(), help=WRITES)
 @options.as_json
 def schedule(
     name: str,
     *,
     pipeline: PipelineOptions,
     chunks: int | None,
-    messages: bool,
-    gantt: str | None,
+    outputs: ScheduleOutputs,
     html: str | None,
-    output: str | None,
     as_json: bool,
 ) -> None:
     """Explore a schedule without a trace: equal stages, stated seconds. NAME may be a file with a table (.csv, .json).
@@ -40,6 +51,7 @@ def schedule(
       pipesim schedule one_f_one_b --stages 4 --microbatches 8
       pipesim schedule interleaved --chunks 2 -o interleaved.csv
       pipesim schedule interleaved.csv --gantt interleaved.png
+      pipesim schedule interleaved.csv --against interleaved --gantt both.png
       pipesim schedule zb_h1 --html edit.html
       pipesim schedule zb_2p --stages 8 -m 24 --forward 18.522 --input-grad 18.086 --weight-grad 9.337 --json
     """
@@ -49,29 +61,34 @@ def schedule(
     from pipesim.lowering import lower
     from pipesim.studies import equal_stages
 
-    options.check_outputs(pictures=[gantt], pages=[html])
+    options.check_outputs(pictures=[outputs.gantt], pages=[html])
+    size = pipeline.size(*filter(None, (name, outputs.against)))
+    times, how = pipeline.times(), pipeline.options()
     with options.busy("ordering", quiet=as_json):
-        setup = equal_stages.setup(
-            name,
-            *pipeline.size(name),
-            pipeline.times(),
-            chunks,
-            pipeline.options(),
-            pipeline.host_memory,
-        )
-        timeline = by_name.run(lower(setup))
-    table = equal_stages.with_messages(setup) if messages else str(setup.schedule)
+        setup = equal_stages.setup(name, *size, times, chunks, how, pipeline.host_memory)
+        timelines = {name: by_name.run(lower(setup))}
+        timeline, other = timelines[name], None
+        if outputs.against is not None:
+            other = equal_stages.setup(outputs.against, *size, times, chunks, how, pipeline.host_memory)
+            second = outputs.against if outputs.against != name else f"{name} (again)"
+            timelines[second] = by_name.run(lower(other))
+    table = equal_stages.with_messages(setup) if outputs.messages else str(setup.schedule)
     data = equal_stages.exploration(setup, timeline) | {"scheduler": name, "table": table.split("\n")}
-    if output:
-        files.write_text(Path(output), f"{table}\n")
-        options.wrote(output, "schedule", quiet=as_json)
+    if other is not None:
+        data |= {"against": equal_stages.beside(setup, other, outputs.against or "", list(timelines.values())[-1])}
+    if outputs.output:
+        files.write_text(Path(outputs.output), f"{table}\n")
+        options.wrote(outputs.output, "schedule", quiet=as_json)
         if max(setup.plan.replication) > 1:
             click.echo("two devices hold copies of a stage: PyTorch refuses this file; pipesim reads it", err=True)
-    if gantt:
+    if outputs.gantt:
         from pipesim.display import figures
 
-        figures.gantt(timeline, gantt)
-        options.wrote(gantt, "Gantt chart", quiet=as_json)
+        if other is None:
+            figures.gantt(timeline, outputs.gantt)
+        else:
+            figures.gantt_grid(timelines, outputs.gantt)
+        options.wrote(outputs.gantt, "Gantt chart", quiet=as_json)
     if html:
         from pipesim.display import pages
 
@@ -80,4 +97,6 @@ def schedule(
         options.echo_json(data)
     else:
         chart = text.gantt(timeline, exactly=True)
-        click.echo(f"{text.exploration(data)}\n\n{chart}\n\n{text.schedule_rows(data['table'])}")
+        beside = [] if other is None else [text.schedule_difference(data, options.terminal())]
+        parts = [text.exploration(data), *beside, chart, text.schedule_rows(data["table"])]
+        click.echo("\n\n".join(parts))

@@ -53,7 +53,7 @@ from pipesim.display.text.recording_text import recording
 from pipesim.display.text.roofline_text import roofline_trace
 from pipesim.display.text.run_statistics_text import prediction, stragglers
 from pipesim.display.text.run_text import recorded_run, replayed_run
-from pipesim.display.text.schedule_text import exploration, gallery, gallery_columns, schedule_rows
+from pipesim.display.text.schedule_text import exploration, gallery, gallery_columns, schedule_difference, schedule_rows
 from pipesim.display.text.simulation_text import asked, imported_run, simulation, slack, statistics
 from pipesim.display.text.sweep_text import sweep_points, sweep_rows, sweep_status
 from pipesim.display.text.terminal import PLAIN, Terminal
@@ -109,6 +109,7 @@ __all__ = [
     "roofline_trace",
     "run_changes",
     "scenario",
+    "schedule_difference",
     "schedule_rows",
     "seconds",
     "simulation",

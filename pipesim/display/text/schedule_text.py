@@ -5,7 +5,7 @@ from typing import Any
 
 from pipesim.display.text.answer_text import bubble
 from pipesim.display.text.columns import TextColumn, shown
-from pipesim.display.text.formatting import facts, percent, seconds
+from pipesim.display.text.formatting import facts, percent, seconds, table
 from pipesim.display.text.terminal import PLAIN, Terminal
 
 
@@ -20,6 +20,23 @@ def exploration(data: Mapping[str, Any]) -> str:
             ("in flight at most", f"{peaks} (microbatches on each device, chunks counted apart)"),
         ]
     )
+
+
+def schedule_difference(data: Mapping[str, Any], on: Terminal = PLAIN) -> str:
+    """A schedule against another: their times, and for each rank the first action that differs."""
+    other = data["against"]
+    gain = other["makespan"] / data["makespan"] - 1 if data["makespan"] else 0.0
+    head = f"against {other['scheduler']}: {seconds(other['makespan'])}, {100 * gain:+.1f} %; {bubble(other['bubble'])}"
+    changed = [one for one in other["ranks"] if one["first"] is not None]
+    if not changed:
+        return f"{head}\nthe orders are the same"
+    rows = [
+        [str(one["rank"]), str(one["first"]), one["here"] or "-", one["there"] or "-", str(one["moved"])]
+        for one in changed
+    ]
+    same = len(other["ranks"]) - len(changed)
+    headers = ["rank", "first difference at", data["scheduler"], other["scheduler"], "actions elsewhere"]
+    return f"{head}\n\n{table(headers, rows, on=on)}" + (f"\n{same} ranks have the same order" if same else "")
 
 
 def schedule_rows(rows: Sequence[str], columns: int = 110) -> str:
