@@ -123,7 +123,9 @@ _OF_USERS = frozenset({"font", "axes", "xtick", "ytick", "legend", "grid", "hatc
 
 def _stated(chosen: FigureStyle) -> dict[str, Any]:
     """The settings of a style."""
-    font: dict[str, Any] = {"font.family": [chosen.font]} if chosen.font else {}
+    font: dict[str, Any] = (
+        {"font.family": [chosen.font, "DejaVu Sans"]} if chosen.font else {}
+    )  # the second has what the first lacks
     if chosen.size is not None:
         small = chosen.size * 7 / 8
         names = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize")

@@ -41,7 +41,7 @@ def test_names_order_colours_and_size_of_a_comparison_are_those_of_the_style():
     assert figure.legends[0].get_title().get_text() == "schedule"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["GPipe"]
     assert tuple(figure.get_size_inches()) == (3.4, 2.5)
-    assert axes.yaxis.label.get_fontfamily() == ["DejaVu Serif"]
+    assert axes.yaxis.label.get_fontfamily()[0] == "DejaVu Serif"
     assert axes.yaxis.label.get_fontsize() == 10
     assert current() == FigureStyle(), "it ends with its block"
 
