@@ -222,7 +222,8 @@ link_manager = FairLinks
 # --- compiled --------------------------------------------------------------------------------------------------------
 
 
-DONE, NEEDS_ROOM, REFUSED, LATE = range(4)
+DONE, NEEDS_ROOM, REFUSED, LATE, CHECK = range(5)
+NEVER = 2**62
 
 
 @borrowing
@@ -243,8 +244,8 @@ def run(p: ProgramArrays, state: SimulationState, links: Flows, log: RateLog) ->
                 return NEEDS_ROOM  # nothing is ready and nothing happens now, so that the next run goes on here
             if not share_links(p, state, links, log):
                 return REFUSED
-        if len(p.latest) > 0 and state.now[0] >= links.next_check[0] and is_too_much_left(p, state, links):
-            return LATE
+        if state.now[0] >= links.next_check[0]:
+            return CHECK  # as above
         goes_on = advance(state)
     return DONE
 
@@ -259,9 +260,14 @@ def event_loop(p: ProgramArrays) -> RunTimes:
     state, links, log = initial_state(p, most + len(p.lane)), initial_flows(p), empty_log(len(p.lane))
     for n in range(len(p.changes.time)):
         push(state.heap, p.changes.time[n], 4 * n + CAPACITY_CHANGES)
+    links.next_check[0] = 0 if len(p.latest) > 0 else NEVER
     result = run(p, state, links, log)
-    while result == NEEDS_ROOM:
-        log = longer_log(log, links.under_way[0])
+    while result in {NEEDS_ROOM, CHECK}:
+        if result == NEEDS_ROOM:
+            log = longer_log(log, links.under_way[0])
+        elif is_too_much_left(p, state, links):
+            result = LATE
+            break
         result = run(p, state, links, log)
     n = log.length[0]
     return RunTimes(
