@@ -6,7 +6,7 @@
     scaling    as line, on logarithmic axes, with perfect scaling from the best series at the first x: twice the GPUs,
                twice the throughput or half the time
     slopes     points on logarithmic axes, a line fitted to each series, and its slope: the power of x
-    bars       groups of bars: x the groups, series the bars of each
+    bars       groups of bars: x the groups, series the bars of each; with log = "y" dots
     heat_map   x and y are the axes, `value` the colour; `label` is the text in the cells
     box        the distribution of y over rows, for each x and series
     cdf        the share of rows up to each x, a line per series
@@ -163,6 +163,11 @@ class Chart:
     def is_log_x(self) -> bool:
         """Whether the x axis is logarithmic."""
         return self.kind in {"scaling", "slopes"} or "x" in self.log
+
+    @property
+    def has_dots(self) -> bool:
+        """Whether dots are drawn for bars: on a logarithmic axis the length of a bar means nothing."""
+        return self.kind == "bars" and "y" in self.log
 
     @property
     def picked(self) -> tuple[bool, str]:

@@ -35,7 +35,7 @@ _NAMES = {
 }
 _TICK = 7.0  # points
 _MOST_TICKS, _APART = 8, 1.3  # values are ticks if there are at most so many, each so many times the one before
-_DECADES = 300.0  # up to this ratio of ends, 2 and 5 have ticks as well as 1 and 10
+_DECADE, _DECADES = 10.0, 300.0  # up to these ratios of ends, 3 and 7, and 2 and 5, have ticks as well as 1 and 10
 _ROOM = 1.35  # for the label of a tick, in its own width or height
 
 
@@ -106,6 +106,8 @@ def logarithmic(axes: "Axes", which: str, values: Sequence[float]) -> None:
     apart = min((b / a for a, b in pairwise(found)), default=0.0) > _APART
     if which == "x" and len(found) <= _MOST_TICKS and apart:
         axis.set_major_locator(FixedLocator(found))
+    elif found and found[-1] / found[0] < _DECADE:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
     elif found and found[-1] / found[0] < _DECADES:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     else:

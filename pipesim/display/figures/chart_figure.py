@@ -73,7 +73,7 @@ def _curves(figure: "Figure", grid: list["Axes"], data: Data, what: Chart) -> No
         over_y = Scale(what.y_label or f"{name_of(what.y, '')} / {what.baseline}")
     else:
         over_y = scale_of(what.y, what.y_label, levels)
-    looked = looks.bars if what.kind in {"bars", "box"} else looks.lines
+    looked = looks.bars if what.kind in {"bars", "box"} and not what.has_dots else looks.lines
     sheet = Sheet(what, data, over_x, over_y, looked(data.series))
     for axes, panel in zip(grid, data.panels, strict=True):
         axes.grid(axis="y" if what.kind in {"bars", "box"} else "both")
@@ -112,6 +112,8 @@ def _handle(sheet: Sheet, number: int) -> Any:  # noqa: ANN401 - an artist
     value = sheet.data.series[number]
     label = text_of(value) if _has_numbers(sheet.data) else series_name(what.series, what.series_label, value)
     look = dict(sheet.looks[number])
+    if what.has_dots:
+        return paper.line(look.pop("color"), label, **chart_kinds.dot_of(look))
     if what.kind in {"bars", "box"}:
         return paper.patch(look["facecolor"], label, hatch=look["hatch"])
     return paper.line(look.pop("color"), label, **(look if what.kind != "cdf" else look | {"marker": ""}))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _GROUP = 0.8  # width of a group of bars, relative to the distance between groups
 _SMALL = 5.5  # points
+_DOT = 1.35  # size of a dot in place of a bar, relative to one on a line
 _MARGINS = -0.04, 0.15  # relative to the width, beside the first and the last points
 IDEAL: dict[str, Any] = {"color": paper.INK, "linewidth": 0.8, "linestyle": (0, (1, 2))}
 LIMIT: dict[str, Any] = {"color": paper.INK, "linewidth": 0.9, "linestyle": (0, (3, 1.5))}
@@ -103,20 +104,31 @@ def direct_labels(axes: "Axes", sheet: Sheet) -> None:
 
 
 def bars(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
-    """A group of bars for each x, a bar for each series, with whiskers if it has a band."""
+    """A group of bars for each x, a bar (or dot) for each series, with whiskers if it has a band."""
     width = _GROUP / len(sheet.data.series)
     for number, series in enumerate(sheet.data.series):
         for x, cell in panel.cells.get(series, {}).items():
             at, level = _slot(sheet, x, number), cell.level / sheet.y.factor
-            axes.bar(at, level, 0.92 * width, edgecolor=paper.INK, linewidth=0.4, zorder=2, **sheet.looks[number])
+            look, ink = sheet.looks[number], paper.INK
+            if sheet.chart.has_dots:
+                axes.plot([at], [level], **dot_of(look), zorder=3)
+                ink = look["color"]
+            else:
+                axes.bar(at, level, 0.92 * width, edgecolor=paper.INK, linewidth=0.4, zorder=2, **look)
             if cell.band:
                 low, high = (end / sheet.y.factor for end in cell.band)
-                axes.plot([at, at], [low, high], color=paper.INK, linewidth=0.8, zorder=3)
+                axes.plot([at, at], [low, high], color=ink, linewidth=0.8, zorder=2.5 if sheet.chart.has_dots else 3)
             if cell.label:
                 axes.annotate(
-                    cell.label, (at, max(level, (cell.band or (0, 0))[1] / sheet.y.factor)), xytext=(0, 2),
+                    cell.label, (at, max(level, (cell.band or (0, 0))[1] / sheet.y.factor)),
+                    xytext=(0, 4 if sheet.chart.has_dots else 2),
                     textcoords="offset points", ha="center", va="bottom", rotation=90, fontsize=_SMALL,
                 )  # fmt: skip
+
+
+def dot_of(look: Look) -> Look:
+    """A dot without a line, larger than one on a line."""
+    return look | {"linestyle": "none", "markersize": _DOT * look["markersize"]}
 
 
 def limits(axes: "Axes", panel: Panel, sheet: Sheet) -> None:

@@ -148,6 +148,31 @@ def test_bars_are_in_groups_and_differ_without_colour():
     assert [t.get_text() for t in axes.get_xticklabels()] == [str(g) for g in GPUS]
 
 
+def test_on_a_logarithmic_axis_bars_are_dots():
+    rows = {
+        "x": ["a", "a", "b", "a", "b"],
+        "who": ["SPP", "SPP", "SPP", "DAPPLE", "DAPPLE"],
+        "t": [1.0, 3.0, 5.0, 200.0, 20.0],
+        "bound": [0.5] * 5,
+    }
+    figure = figures.chart(rows, chart("bars", "x", "t", series="who", log="y", band="minmax", limit="bound"))
+    (axes,) = figure.axes
+    assert not axes.patches
+    dots = {(line.get_marker(), line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 1}
+    assert {level for _, level in dots} == {2.0, 5.0, 200.0, 20.0}
+    assert len({marker for marker, _ in dots}) == 2, "series differ without colour"
+    assert [1.0, 3.0] in [list(line.get_ydata()) for line in axes.lines], "the whisker of two rows"
+    assert in_legend(figure) == ["SPP", "DAPPLE", "bound"]
+    assert axes.get_ylim()[0] > 0
+
+
+def test_a_logarithmic_axis_of_less_than_a_decade_has_ticks_enough_to_read_values():
+    rows = {"x": ["a", "b"], "t": [0.17, 0.9]}
+    (axes,) = figures.chart(rows, chart("bars", "x", "t", log="y")).axes
+    low, high = axes.get_ylim()
+    assert [t for t in axes.get_yticks() if low <= t <= high] == pytest.approx([0.2, 0.3, 0.5, 0.7])
+
+
 def test_a_distribution_ends_at_one():
     (axes,) = figures.chart(table(), CHARTS["cdf"]).axes
     for line in axes.lines:
