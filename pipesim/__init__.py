@@ -57,7 +57,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipesim.base.moved import MOVED, Finder, moved, renamed
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from pipesim.analysis import metrics as metrics
