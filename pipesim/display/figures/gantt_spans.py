@@ -22,6 +22,7 @@ _MOSTLY = 0.95  # if a smaller part of the spans are boxes, a note explains the 
 _MOST_LABELS = 2_500  # with more, no label is drawn
 _EDGED, _EDGE = 5.0, 0.45  # pixels of width from which a box has an edge, and the brightness of the edge
 _LARGEST, _SMALLEST = 6.5, 4.0  # points of a label
+_BESIDE = 0.6  # points of room in a box beside its label
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,8 +118,9 @@ def _draw_labels(axes: "Axes", chart: GanttData, spans: Spans, wide: Ints) -> No
     microbatch = program.microbatch[layout.task[wide]]
     digits = np.floor(np.log10(np.maximum(microbatch, 1))) + 1
     digit = paper.text_width(figure, "0" * 10, _LARGEST) / 10 / _LARGEST
-    room = spans.end[wide] - spans.begin[wide]
-    fits = (microbatch >= 0) & (points >= _SMALLEST) & (digits * digit * points + 2 * per_point <= room)
+    room = spans.end[wide] - spans.begin[wide] - _BESIDE * per_point
+    points = np.minimum(points, room / (digits * digit))  # smaller in narrow boxes
+    fits = (microbatch >= 0) & (points >= _SMALLEST)
     if np.count_nonzero(fits) > _MOST_LABELS:
         return
     for at, size in zip(wide[fits].tolist(), points[fits].tolist(), strict=True):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _MOST_PANELS = 6
+_MOST_ROWS = 32  # of the heat map: as many as have a name each
 _MOST_STEPS, _COLUMNS = 1200, 300  # with more steps in a panel, averages over so many columns
 _ROW, _TALLEST = 0.2, 7.5  # inches of a row of the heat map, and of all
 _FULL = 1 + 1e-6  # a load above this exceeds the capacity
@@ -27,7 +28,7 @@ _FULL = 1 + 1e-6  # a load above this exceeds the capacity
 def link_load(
     timeline: Timeline | Simulated, path: Path | str | None = None, *, groups: TaskGroups | None = None
 ) -> "Figure":
-    """Load of every medium with transfers: a panel each, or a heat map if there are more than six.
+    """Load of every medium with transfers: a panel each, or a heat map of the busiest if there are more than six.
 
     With `groups`, such as the jobs of a cluster, panels in their colours: of more than six media those that most groups
     use, and of these the busiest. With sharing "none", transfers do not share links, and their sum may be more than the
@@ -49,7 +50,15 @@ def _load(timeline: Timeline, used: Ints) -> "Figure":
     shares = [(loads[m][0], loads[m][1] / program.capacity[m]) for m in used.tolist()]
     if len(used) <= _MOST_PANELS:
         return _panels(names, shares, timeline.makespan)
-    return _heat_map(names, shares, timeline.makespan)
+    whole = np.array([0, max(1, timeline.makespan)])
+    mean = [float(curves.averages(time, share, whole)[0]) for time, share in shares]
+    busiest = sorted(range(len(used)), key=lambda row: -round(mean[row], 9))[:_MOST_ROWS]
+    return _heat_map(
+        [f"{paper.shortened(names[row], 26)} {mean[row]:.0%}" for row in busiest],
+        [shares[row] for row in busiest],
+        timeline.makespan,
+        f"the {_MOST_ROWS} busiest of {len(used)} links" if len(used) > _MOST_ROWS else "links, the busiest first",
+    )
 
 
 def _panels(names: list[str], shares: list[tuple[Ints, Floats]], horizon: int) -> "Figure":
@@ -104,14 +113,15 @@ def _averaged(time: Ints, value: Floats, horizon: int) -> tuple[Ints, Floats]:
     return edges[:-1].astype(np.int64), curves.averages(time, value, edges)
 
 
-def _heat_map(names: list[str], shares: list[tuple[Ints, Floats]], horizon: int) -> "Figure":
+def _heat_map(names: list[str], shares: list[tuple[Ints, Floats]], horizon: int, title: str) -> "Figure":
     height = min(_TALLEST, max(1.4, len(names) * _ROW))
     figure = paper.sheet(paper.WIDTH, height + 0.6)
     axes = figure.subplots()
     paper.time_axis(axes, horizon)
     axes.set_ylim(len(names), 0)
+    axes.set_title(f"{title} (mean load)", fontsize=8)
     shown = range(0, len(names), paper.thinned(len(names), height * paper.POINTS, 8))
-    axes.set_yticks([row + 0.5 for row in shown], [paper.shortened(names[row], 26) for row in shown])
+    axes.set_yticks([row + 0.5 for row in shown], [names[row] for row in shown])
     axes.tick_params(axis="y", length=0)
     levels = _levels()
     bar = figure.colorbar(levels, ax=axes, label="load (% of capacity)", fraction=0.05, pad=0.02, aspect=30)

@@ -148,8 +148,26 @@ def _placed(names: Sequence[Any], family: Family | None) -> tuple[Family | None,
     for name in names:  # of two that are one planner with different options, the first has its look
         place = family.places.get(_key(name, family))
         places.append(None if place in places else place)
+    places = _apart(places, len(family.palette.fills))
     free = iter(sorted(set(range(len(names) + len(family.places))) - set(places)))
     return family, [next(free) if place is None else place for place in places]
+
+
+def _apart(places: list[int | None], count: int) -> list[int | None]:
+    """Places without two that share one of so many colours, as long as there are colours.
+
+    Places below `count` stay; of those beyond, which begin again with the first colour, some have a free one instead.
+    """
+    found = list(places)
+    taken = {place for place in places if place is not None and place < count}
+    for n, place in enumerate(places):
+        if place is None or place < count:
+            continue
+        free = [color for color in range(count) if color not in taken]
+        if place % count in taken and free:
+            found[n] = free[0]
+        taken.add((place if found[n] is None else found[n]) % count)  # type: ignore[operator]
+    return found
 
 
 def _family_with_most(names: Sequence[Any]) -> Family:

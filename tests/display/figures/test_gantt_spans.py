@@ -25,6 +25,19 @@ def test_boxes_show_their_microbatch_where_there_is_room_for_it():
         assert any(left <= box.x0 and box.x1 <= right for left, right in edges), text.get_text()
 
 
+def test_numbers_are_smaller_in_narrow_boxes_and_stay_inside_them():
+    figure = figures.gantt(straight(2, 45))
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    sizes = {text.get_fontsize() for text in axes.texts}
+    assert len(numbers(axes)) == 90
+    assert 4 <= min(sizes) < max(sizes) == 6.5
+    edges = [axes.transData.transform([(left, 0), (right, 0)])[:, 0] for (left, right, *_), _ in drawn_boxes(axes)]
+    for text in axes.texts:
+        box = text.get_window_extent()
+        assert any(left <= box.x0 and box.x1 <= right for left, right in edges), text.get_text()
+
+
 def test_boxes_without_room_show_no_number():
     (axes,) = figures.gantt(straight(2, 300)).axes
     assert len(drawn_boxes(axes)) > 600

@@ -26,7 +26,7 @@ def test_many_media_are_a_heat_map_with_a_row_each():
     figure = figures.link_load(timeline)
     axes = figure.axes[0]
     names = [label.get_text() for label in axes.get_yticklabels()]
-    assert names == [medium.replace("->", "→") for medium in timeline.program.media]
+    assert [name.split()[0] for name in names] == [medium.replace("->", "→") for medium in timeline.program.media]
     (image,) = axes.images
     shown = np.asarray(image.get_array())[..., :3]
     assert shown.shape[:2] == (10, round(axes.get_window_extent().width))
@@ -37,6 +37,17 @@ def test_many_media_are_a_heat_map_with_a_row_each():
     whole = np.convolve(busy, [1, 1, 1], "same")  # columns that are busy throughout, or idle throughout
     assert (shown[0, whole == 3] == full).all()
     assert (shown[0, whole == 0] == nothing).all()
+
+
+def test_of_many_media_the_busiest_are_shown_and_first():
+    flows = [(0, 1000 * (10 + 7 * n % 40), [n]) for n in range(40)]  # 10 to 49 kB, each once, in mixed order
+    figure = figures.link_load(run(network([2] * 40, flows, "fair")))
+    axes = figure.axes[0]
+    busiest = sorted(range(40), key=lambda n: -flows[n][1])[:32]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == [f"link{n} {flows[n][1] / 49000:.0%}" for n in busiest]
+    assert axes.get_title("left") == "the 32 busiest of 40 links (mean load)"
+    assert len(axes.images[0].get_array()) == 32
 
 
 def test_more_than_the_capacity_has_a_line_in_panels_and_a_colour_in_the_heat_map():

@@ -43,6 +43,15 @@ def test_no_two_names_of_a_chart_look_alike(drawn, family):
     assert len({shown(look) for look in drawn(names)}) == len(names)
 
 
+@pytest.mark.parametrize(("drawn", "hue"), [(looks.bars, "facecolor"), (looks.lines, "color")])
+@pytest.mark.parametrize("names", [("pe", "hanayo"), ("hanayo", "chimera", "exact", "list_schedule", "pe", "v_half")])
+def test_schedules_of_a_chart_share_no_colour_while_there_are_colours(drawn, hue, names):
+    found = drawn(names)
+    assert len({look[hue] for look in found}) == len(names)
+    alone = {name: drawn([name])[0] for name in ("pe", "list_schedule")}
+    assert all(found[names.index(name)] == look for name, look in alone.items() if name in names)
+
+
 def test_every_planner_and_every_schedule_has_a_place_of_its_own():
     for family, registry in ((looks.planners(), PLANNERS), (looks.schedules(), SCHEDULERS)):
         assert set(family.names) == set(registry)
