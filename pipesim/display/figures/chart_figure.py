@@ -88,8 +88,8 @@ def _curves(figure: "Figure", grid: list["Axes"], data: Data, what: Chart) -> No
     limits = [_limit(what)] if any(panel.limits for panel in data.panels) else []
     paper.legend_above(figure, [*handles, *ideals, *limits], _legend_title(what, data))
     figure.draw_without_rendering()
-    for axes in grid:
-        chart_kinds.named(axes, sheet)
+    for axes, panel in zip(grid, data.panels, strict=True):
+        chart_kinds.named(axes, panel, sheet)
     figure.draw_without_rendering()  # tick labels have moved, so the labels beside them must too
     paper.settle(figure)
     for axes in grid:

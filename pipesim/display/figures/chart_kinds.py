@@ -9,7 +9,8 @@ import numpy as np
 from pipesim.display.figures import paper
 from pipesim.display.figures.chart import Chart
 from pipesim.display.figures.chart_axes import Scale, categories, logarithmic
-from pipesim.display.figures.chart_data import Cell, Data, Panel, Value
+from pipesim.display.figures.chart_data import Cell, Data, Panel, Value, text_of
+from pipesim.display.figures.figure_style import current
 from pipesim.display.figures.looks import Look
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _GROUP = 0.8  # width of a group of bars, relative to the distance between groups
 _SMALL = 5.5  # points
 _DOT = 1.35  # size of a dot in place of a bar, relative to one on a line
-_MARGINS = -0.04, 0.15  # relative to the width, beside the first and the last points
+_MARGIN = -0.04  # relative to the width, beside the first points
 IDEAL: dict[str, Any] = {"color": paper.INK, "linewidth": 0.8, "linestyle": (0, (1, 2))}
 LIMIT: dict[str, Any] = {"color": paper.INK, "linewidth": 0.9, "linestyle": (0, (3, 1.5))}
 
@@ -70,7 +71,7 @@ def scaling(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
 
 
 def slopes(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
-    """Points, a fitted line for each series with at least two, and its slope at its end."""
+    """Points, a fitted line for each series with at least two, and at its end its name and the power of x."""
     ends = []
     for number, series in enumerate(sheet.data.series):
         found = [(at, cell.level / sheet.y.factor) for at, cell in _sorted(panel.cells.get(series, {}), sheet)]
@@ -80,8 +81,13 @@ def slopes(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
             slope, level = power_law(*zip(*points, strict=True))
             x = np.array([points[0][0], points[-1][0]])
             axes.plot(x, level * x**slope, **look | {"marker": ""}, zorder=2)
-            ends.append(((x[1], points[-1][1]), f"{slope:z.1f}", look["color"]))
+            ends.append(((x[1], points[-1][1]), f"{_short(series)} ∝ x^{slope:z.1f}".strip(), look["color"]))
     sheet.ends[axes] = ends
+
+
+def _short(series: Value) -> str:
+    """The name of a series beside its line."""
+    return paper.shortened(current().name(text_of(series)), 20)
 
 
 def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
@@ -92,6 +98,8 @@ def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
 
 def direct_labels(axes: "Axes", sheet: Sheet) -> None:
     """Labels beside the last points of a panel, once its scale is known; shifted where they would overlap."""
+    from matplotlib.patheffects import withStroke  # noqa: PLC0415 - slow to import
+
     place, highest = axes.transData.inverted(), dict[float, float]()
     step = 1.15 * _SMALL * paper.figure_of(axes).dpi / paper.POINTS
     for (x, y), text, color in sorted(sheet.ends.get(axes, ()), key=lambda end: end[0][1]):
@@ -99,7 +107,8 @@ def direct_labels(axes: "Axes", sheet: Sheet) -> None:
         highest[x] = max(up, highest.get(x, -np.inf) + step)
         axes.annotate(
             text, tuple(place.transform((across, highest[x]))), xytext=(4, 0), textcoords="offset points", va="center",
-            fontsize=_SMALL, color=color, annotation_clip=False,
+            fontsize=_SMALL, color=color, annotation_clip=False, zorder=5,
+            path_effects=[withStroke(linewidth=1.5, foreground="white")],  # over points of others
         )  # fmt: skip
 
 
@@ -194,11 +203,8 @@ def scale(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
     log = "xy" if what.kind in {"scaling", "slopes"} else what.log
     if _is_categorical(sheet):
         axes.set_xlim(-0.5, len(data.x) - 0.5)
-    elif what.kind == "slopes":  # each panel has its own axis, with room for the labels
-        places = sorted({_place(sheet, x) for line in panel.cells.values() for x in line})
-        logarithmic(axes, "x", places)
-        ratio = max(places[-1] / places[0], 1.5)
-        axes.set_xlim(*(end * ratio**beyond for end, beyond in zip((places[0], places[-1]), _MARGINS, strict=True)))
+    elif what.kind == "slopes":  # each panel has its own axis
+        logarithmic(axes, "x", _places(panel, sheet))
     elif what.is_log_x:
         logarithmic(axes, "x", [_place(sheet, x) for x in data.x])
     elif sheet.x.factor == 1 and all(float(x).is_integer() for x in data.x):
@@ -213,6 +219,18 @@ def scale(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
         _from_zero(axes)
 
 
+def _room_beside(axes: "Axes", sheet: Sheet) -> float:
+    """Room for labels beside the last points, relative to the distance of the first points from there."""
+    figure = paper.figure_of(axes)
+    needed = max((paper.text_width(figure, text, _SMALL) for _, text, _ in sheet.ends.get(axes, ())), default=0.0)
+    share = min(0.5, (needed + 8 * figure.dpi / paper.POINTS) / (axes.get_position().width * figure.bbox.width))
+    return share / (1 - share)
+
+
+def _places(panel: Panel, sheet: Sheet) -> list[float]:
+    return sorted({_place(sheet, x) for line in panel.cells.values() for x in line})
+
+
 def _from_zero(axes: "Axes") -> None:
     """From 0, with room above: the default margin is a part of the range of values, which may be small."""
     highest = float(axes.dataLim.ymax)
@@ -223,8 +241,12 @@ def _is_categorical(sheet: Sheet) -> bool:
     return sheet.chart.kind in {"bars", "box"} or not sheet.data.numeric
 
 
-def named(axes: "Axes", sheet: Sheet) -> None:
-    """Ticks for categories, once the layout is known."""
+def named(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
+    """Ticks for categories, and room for labels of slopes, once the layout is known."""
+    if sheet.chart.kind == "slopes":
+        places = _places(panel, sheet)
+        ratio = max(places[-1] / places[0], 1.5)
+        axes.set_xlim(places[0] * ratio**_MARGIN, places[-1] * ratio ** _room_beside(axes, sheet))
     if _is_categorical(sheet):
         categories(axes, sheet.data.x)
 

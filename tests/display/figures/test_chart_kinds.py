@@ -130,7 +130,9 @@ def test_slopes_are_those_of_fitted_lines_and_their_labels_do_not_overlap():
         "t_s": [4.0, 8.0, 16.0, 1.0, 4.0, 16.0, 3.0],
     }
     (axes,) = figures.chart(rows, chart("slopes", "x", "t_s", series="who")).axes
-    assert [text.get_text() for text in axes.texts] == ["1.0", "2.0"]
+    assert [text.get_text() for text in axes.texts] == ["linear ∝ x^1.0", "square ∝ x^2.0"]
+    right = axes.get_window_extent().x1
+    assert all(text.get_window_extent().x1 <= right for text in axes.texts), "labels stay inside the panel"
     low, high = (text.get_window_extent() for text in axes.texts)
     assert not low.overlaps(high)
     fits = [line for line in axes.lines if len(line.get_xdata()) == 2]
