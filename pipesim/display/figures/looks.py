@@ -123,9 +123,9 @@ def bars(names: Sequence[Any], family: Family | None = None) -> list[Look]:
     ]
 
 
-def lines(names: Sequence[Any]) -> list[Look]:
-    """Colour, marker and dashes of each name's line."""
-    family, places = _placed(names, None)
+def lines(names: Sequence[Any], family: Family | None = None) -> list[Look]:
+    """Colour, marker and dashes of each name's line; by default in the family that has most of the names."""
+    family, places = _placed(names, family)
     colors = _steps(len(names)) if family is None else family.palette.lines
     return [
         {

@@ -44,6 +44,33 @@ def test_a_bound_is_a_line_across_its_bar(key):
     assert "lower bound" in in_legend(figure)
 
 
+def test_times_of_a_close_race_are_dots_with_what_they_take_more_than_the_least():
+    times = {"x": 0.5, "y": 0.5005, "z": 0.52}
+    rows = [{"planner": "a", "scheduler": s, "iteration_time_s": t, "bound_s": 0.3} for s, t in times.items()]
+    figure = figures.comparison(rows)
+    (axes,) = figure.axes
+    assert not axes.patches
+    dots = [line for line in axes.lines if len(line.get_xdata()) == 1]
+    assert [line.get_ydata()[0] for line in dots] == pytest.approx([500, 500.5, 520])
+    assert len({line.get_marker() for line in dots}) == 3, "schedules differ without colour"
+    assert numbers(axes) == ["500", "+0.10%", "+4.00%"]
+    assert axes.get_ylabel() == "iteration time (ms), not from 0"
+    assert 450 < axes.get_ylim()[0] < 500
+    assert in_legend(figure) == ["x", "y", "z", "lower bound, below the axis: 300 ms"]
+
+
+def test_a_bound_that_is_near_is_shown_in_a_close_race_and_failures_are_at_the_foot():
+    rows = [
+        {"planner": "a", "scheduler": s, "iteration_time_s": t, "bound_s": 0.49} for s, t in (("x", 0.5), ("y", 0.51))
+    ]
+    figure = figures.comparison([*rows, {"planner": "a", "scheduler": "z", "error": "no plan"}])
+    (axes,) = figure.axes
+    assert axes.get_ylim()[0] < 490
+    assert in_legend(figure)[-1] == "lower bound"
+    assert axes.texts[-1].get_text() == "failed"
+    assert axes.texts[-1].xy[1] == axes.get_ylim()[0]
+
+
 def test_a_row_may_be_starred_labelled_or_failed():
     rows = [
         {"planner": "a", "scheduler": "x", "iteration_time_s": 2.0, "starred": True},
