@@ -28,7 +28,7 @@ SHARE = 0.5  # of the machine's memory, by default
 UNKNOWN = 16e9  # bytes, if the system does not report its memory
 
 # 480 to 740 by scheduler, transfers and sharing: one_f_one_b 625 to 660, pe 710, zb_h1 630, interleaved 670, blocking
-# transfers 740; tables of `pipesim schedule` 540 to 700. The SimPy engine, used for few tasks, needs up to 1,360.
+# transfers 740; tables of `pipesim schedule` 310 to 700. The SimPy engine, used for few tasks, needs up to 1,360.
 PER_TASK = 750
 PER_TASK_OF_AUTO = 9_000  # per task of the given plan: `auto` also tries two chunks per device and split backwards
 PER_PLACE = 17  # stage x device: the number of the replica, twice, and whether there is one

@@ -18,11 +18,14 @@ FOLDER = ROOT / "experiments" / "validation"
 @pytest.fixture(scope="module")
 def module():
     """A module of the folder by its name; the names are free again after these tests."""
+    names = [path.stem for path in FOLDER.glob("*.py")]
+    others = {name: sys.modules.pop(name) for name in names if name in sys.modules}  # of other folders
     sys.path.insert(0, str(FOLDER))
     yield importlib.import_module
     sys.path.remove(str(FOLDER))
-    for path in FOLDER.glob("*.py"):
-        sys.modules.pop(path.stem, None)
+    for name in names:
+        sys.modules.pop(name, None)
+    sys.modules.update(others)
 
 
 def kept():

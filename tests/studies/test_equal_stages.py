@@ -136,7 +136,8 @@ def test_the_form_with_messages_is_the_same_schedule(run, tmp_path):
 
 
 def test_schedules_lists_the_family(run):
-    assert json.loads(run("schedules", "--json")[1]) == equal_stages.family()
+    found = json.loads(run("schedules", "--json")[1])
+    assert {name: value for name, value in found.items() if name not in {"format", "version"}} == equal_stages.family()
     assert "zb_v" in run("schedules")[1]
 
 

@@ -38,7 +38,7 @@ def test_the_text_and_the_error_name_them():
     words = ["llama2-13b", "hgx_h100(1)", "--tp", "2", "--pp", "2", "--dp", "2", "-m", "8", "--framework", "megatron"]
     found = CliRunner().invoke(command, [*words, "--microbatch-size", "8", "--require-fit"])
     (options,) = re.findall(
-        r"DOES NOT FIT, with a reserve of 4.000 GiB on each GPU \(see headroom\); would fit with (.*)", found.output
+        r"DOES NOT FIT: .* on node0.gpu0-1, with a reserve of 4.000 GiB; would fit with (.*)", found.output
     )
     assert options.split(", or ") == list(result_of().would_fit_with)
     assert f"would fit with {options}" in str(found.exception)
