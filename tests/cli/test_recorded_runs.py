@@ -96,6 +96,18 @@ def test_options_of_runs_are_refused_for_other_files(run, tmp_path):
     assert (code, "--step has no effect but for a recorded run" in err) == (2, True)
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_an_error_of_profiles_names_the_file_once(run, tmp_path, several):
+    operator = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 3, "pid": 1, "tid": 1}
+    for rank in range(2 if several else 1):
+        profile = {"distributedInfo": {"rank": rank}, "traceEvents": [operator]}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(profile))
+    code, _, err = run(
+        "rebuild", tmp_path if several else tmp_path / "rank0.json", "--save-schedule", tmp_path / "s.csv"
+    )
+    assert (code, err.count("rank0.json"), "no range has the name of an action" in err) == (2, 1, True)
+
+
 def test_whatif_of_a_run_ranks_what_would_change_its_steps(run, table):
     code, out, _ = run("whatif", table, "--scheduler", "zb_h1")
     assert code == 0
