@@ -72,9 +72,20 @@ def add_own_needs(tasks: Tasks, setup: Setup) -> None:
         tasks.needs.append((setup.cell_start[rows], setup.cell_end[done]))
 
 
+def phases_of(setup: Setup, stage: int) -> dict[int, Phase]:
+    """What actions of a stage cost; a kind that is missing costs nothing."""
+    if stage or not setup.options.whole_first_stage:
+        return PHASES
+    return {FORWARD: "forward", BACKWARD: "backward", WEIGHT: "backward"}
+
+
 def _slot_ns(setup: Setup) -> Ints:
     """[slot, kind] -> nanoseconds of one action."""
-    return units.to_ns(np.stack([_slot_seconds(setup, PHASES[kind]) for kind in range(len(PHASES))], axis=1))
+    found = units.to_ns(np.stack([_slot_seconds(setup, PHASES[kind]) for kind in range(len(PHASES))], axis=1))
+    if setup.options.whole_first_stage:
+        first = np.array([stage == 0 for stage, _ in setup.slots])
+        found[first, INPUT], found[first, WEIGHT] = 0, found[first, BACKWARD]
+    return found
 
 
 def _slot_first_ns(setup: Setup) -> Ints:

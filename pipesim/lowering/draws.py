@@ -15,7 +15,7 @@ from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints
 from pipesim.core.costs import Costs, Phase
 from pipesim.core.program import BACKWARD, WEIGHT, Program
-from pipesim.lowering.compute import PHASES, WITH_RECOMPUTATION, paired_ns
+from pipesim.lowering.compute import WITH_RECOMPUTATION, paired_ns, phases_of
 from pipesim.lowering.recompute import recomputation_of
 from pipesim.lowering.setup import Setup
 
@@ -40,7 +40,7 @@ def redraw(
         for device in part.devices:
             rank = setup.rank[device]
             mine = (program.stage == stage) & (program.lane == rank) & (program.kind <= WEIGHT)
-            for phase, rows in _rows_by_phase(program, np.flatnonzero(mine)):
+            for phase, rows in _rows_by_phase(program, np.flatnonzero(mine), phases_of(setup, stage)):
                 how = setup.kind(rank), plan.share(stage), program.microbatch[rows]
                 drawn = drawing.seconds(costs, phase, *how)
                 if phase in WITH_RECOMPUTATION and len(again):
@@ -95,9 +95,9 @@ def _shared(draw: Draw, microbatches: int, layers: int, rng: np.random.Generator
     return _Shared(np.broadcast_to(place, whole), np.broadcast_to(factor, whole))
 
 
-def _rows_by_phase(program: Program, rows: Ints) -> list[tuple[Phase, Ints]]:
+def _rows_by_phase(program: Program, rows: Ints, phases: dict[int, Phase]) -> list[tuple[Phase, Ints]]:
     """The tasks of one slot by what they cost; its first whole backward writes gradients, the others add to them."""
-    by_phase = [(phase, rows[program.kind[rows] == kind]) for kind, phase in PHASES.items()]
+    by_phase = [(phase, rows[program.kind[rows] == kind]) for kind, phase in phases.items()]
     whole = by_phase[BACKWARD][1]
     by_phase[BACKWARD] = ("backward", whole[1:])
     return [*by_phase, ("backward_first", whole[:1])]

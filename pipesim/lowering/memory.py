@@ -69,6 +69,7 @@ def action_memory(setup: Setup, slot: Ints) -> tuple[Ints, Ints]:
 
     F   + stash                       B   + restored                 - stash - restored
                                       I   + restored for the W too   - its part of both      W   - the rest
+    whole first stage                 I   nothing                    nothing                 W   as B
     """
     kept = setup.by_slot(lambda n, _: recomputation_of(setup, n).kept(setup.plan.share(n)))
     stash, restored, until_weights = np.array(kept, np.int64).T
@@ -78,6 +79,10 @@ def action_memory(setup: Setup, slot: Ints) -> tuple[Ints, Ints]:
     start, end = {FORWARD: stash, BACKWARD: restored, INPUT: until_weights, WEIGHT: nothing}, {
         FORWARD: nothing, BACKWARD: -stash - restored, INPUT: -released, WEIGHT: released - held,
     }  # fmt: skip
+    if setup.options.whole_first_stage:
+        first = np.array([stage == 0 for stage, _ in setup.slots])
+        for of in (start, end):
+            of[INPUT], of[WEIGHT] = np.where(first, 0, of[INPUT]), np.where(first, of[BACKWARD], of[WEIGHT])
     place = setup.schedule.kind * len(stash) + slot
     return tuple(np.concatenate([of[kind] for kind in range(len(of))])[place] for of in (start, end))
 

@@ -50,6 +50,7 @@ PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
 UNSTATED: dict[str, Any] = {
     "planner": "balanced",
     "transfers": "eager",
+    "whole_first_stage": False,
     "sharding": "none",
     "gradient_overlap": False,
     "rings": "one",
@@ -72,7 +73,9 @@ FRAMEWORKS: dict[str, dict[str, Any]] = {
         "transfers": "sequential", "scatter_sends": True, "rings": "all", "tied_all_reduce": True,
         "gradient_norm": True, "reserve": _FOUR_GROUPS,
     },
-    "torch": {"gradient_overlap": True, "rings": "all", "reserve": _THREE_GROUPS},
+    "torch": {
+        "gradient_overlap": True, "rings": "all", "reserve": _THREE_GROUPS, "whole_first_stage": True,
+    },
 }  # fmt: skip
 # Of frameworks whose schedules send in different ways, how each does; "" are those that are not named.
 TRANSFERS_OF: dict[str, dict[str, str]] = {
@@ -274,6 +277,10 @@ class Simulation:
         "Part of a backward that computes weight gradients, where a trace has only whole backwards.",
         group="inputs",
     )
+    whole_first_stage: bool | None = setting(
+        None, bool, "With split backwards, the first stage does its whole backward as the gradient of weights.",
+        group="training",
+    )  # fmt: skip
     granularity: str = setting(
         "block", str, "Where plans cut, and what is recomputed as one: blocks (blockN.x stay together), or layers.",
         choices=GRANULARITIES, group="plan",

@@ -18,7 +18,7 @@ from pipesim.core.limits import HostMemory
 from pipesim.core.program import WEIGHT, Program
 from pipesim.engines import ENGINES
 from pipesim.lowering import Setup, lower
-from pipesim.lowering.compute import PHASES, WITH_RECOMPUTATION
+from pipesim.lowering.compute import PHASES, WITH_RECOMPUTATION, phases_of
 from pipesim.lowering.recompute import recomputation_of
 from pipesim.studies.results import lowered
 
@@ -105,7 +105,7 @@ def _saved_by_layer(case: Setup, program: Program, by: float) -> list[Ints]:
         stage = next(n for n, part in enumerate(case.plan.stages) if part.start <= layer < part.stop)
         for of_kind in dict.fromkeys(kinds):
             mine = (program.stage == stage) & (program.lane >= 0) & (np.array(kinds) == of_kind)[program.lane]
-            for kind, phase in PHASES.items():
+            for kind, phase in phases_of(case, stage).items():
                 costs, how = case.costs_at(stage), (of_kind, case.plan.share(stage))
                 seconds = costs.seconds(phase, *how)[layer]
                 if phase in WITH_RECOMPUTATION and recomputed[stage].whole[layer]:

@@ -1,5 +1,7 @@
 """Forwards, backwards, pairs of both, optimizer steps: their seconds and memory, recorded or drawn."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from helpers.networks import chain, pipeline_trace
 from helpers.small_programs import replicated
 from helpers.strategies import jobs
+from pipesim.analysis import metrics
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
@@ -115,3 +118,71 @@ def test_pairs_keep_their_time_when_times_are_drawn_anew():
     program = lower(Setup(plan, PAIRED, costs, chain(2), options))
     drawn = redraw(program, Setup(plan, PAIRED, costs, chain(2), options), rng=np.random.default_rng(0))
     assert np.array_equal(drawn.duration, program.duration)
+
+
+SPLIT = parse("0F0,0F1,0I0,0I1,0W0,0W1\n1F0,1I0,1F1,1I1,1W0,1W1")
+
+
+def split_setup(**options):
+    """Two stages with F = 10, B = 30 in two parts of 12 and 20 that take a little more than it, and a stash of 100."""
+    layers = pipeline_trace([10, 10], [30, 30]).layers
+    parts = {
+        "backward_input_s": np.full(2, 12e-9),
+        "backward_weight_s": np.full(2, 20e-9),
+        "stash_bytes": np.array([100, 100]),
+    }
+    costs = costs_of(Trace("m", "test", 1, layers | parts))
+    return Setup(PAIR, SPLIT, costs, chain(2), Options(**options))
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        ({}, ([12, 12], [20, 20])),
+        ({"whole_first_stage": True}, ([0, 0], [30, 30])),
+        ({"whole_first_stage": True, "recompute": "full"}, ([0, 0], [40, 40])),
+    ],
+)
+def test_a_whole_first_stage_does_its_backward_at_the_gradient_of_weights(options, first):
+    program = lower(split_setup(**options))
+    found = {
+        (stage, kind): program.duration[(program.stage == stage) & (program.kind == kind)].tolist()
+        for stage in (0, 1) for kind in (INPUT, WEIGHT)
+    }  # fmt: skip
+    again = 10 if "recompute" in options else 0
+    assert (found[0, INPUT], found[0, WEIGHT]) == first
+    assert (found[1, INPUT], found[1, WEIGHT]) == ([12 + again] * 2, [20] * 2)
+    run(program).verify()
+
+
+def test_a_whole_first_stage_keeps_all_of_a_stash_until_the_gradient_of_weights():
+    program = lower(split_setup(whole_first_stage=True))
+    ends = {
+        (stage, kind): program.memory_end[(program.stage == stage) & (program.kind == kind)].tolist()
+        for stage in (0, 1) for kind in (INPUT, WEIGHT)
+    }  # fmt: skip
+    assert ends == {(0, INPUT): [0, 0], (0, WEIGHT): [-100] * 2, (1, INPUT): [-50] * 2, (1, WEIGHT): [-50] * 2}
+
+
+def test_a_whole_first_stage_is_drawn_as_it_is_lowered():
+    setup = split_setup(whole_first_stage=True)
+    program = lower(setup)
+    assert np.array_equal(redraw(program, setup, rng=np.random.default_rng(0)).duration, program.duration)
+
+
+def test_a_whole_first_stage_makes_no_difference_to_whole_backwards():
+    costs = costs_of(pipeline_trace([10, 10], [30, 30]))
+    setups = [Setup(PAIR, PAIRED, costs, chain(2, [5]), Options(whole_first_stage=whole)) for whole in (False, True)]
+    first, second = map(lower, setups)
+    assert np.array_equal(first.duration, second.duration)
+    assert np.array_equal(first.memory_end, second.memory_end)
+
+
+def test_a_whole_first_stage_is_one_with_whole_backwards_in_place_of_gradients_of_weights():
+    """Where nothing is between both parts: a first part waits for the gradient of the output though it does nothing."""
+    other = "\n1F0,1I0,1F1,1I1,1W0,1W1"
+    orders = "0F0,0F1,0I0,0W0,0I1,0W1", "0F0,0F1,0B0,0B1"
+    setup = split_setup(whole_first_stage=True)
+    found, same = (run(lower(replace(setup, schedule=parse(order + other)))) for order in orders)
+    assert found.end.max() == same.end.max()
+    assert metrics.peak_memory(found).tolist() == metrics.peak_memory(same).tolist()

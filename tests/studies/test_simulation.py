@@ -71,6 +71,7 @@ VALUES = {
     "rings": "all",
     "tied_all_reduce": True,
     "gradient_norm": True,
+    "whole_first_stage": True,
     "reserve": 4e9,
     "iterations": 5,
     "seed": 7,
@@ -264,6 +265,17 @@ def test_a_framework_sends_as_its_schedule_does_under_any_of_its_names(framework
     names = ("1F1B", "ScheduleGPipe", "interleaved(chunks=2)", "schedule.csv")
     simulations = [with_defaults(Simulation(framework=framework, scheduler=name)) for name in names]
     assert [simulation.transfers for simulation in simulations] == transfers
+
+
+@pytest.mark.parametrize(("framework", "whole"), [(None, False), ("megatron", False), ("torch", True)])
+def test_only_the_first_stage_of_torch_does_its_backward_at_once(framework, whole):
+    assert with_defaults(Simulation(framework=framework)).whole_first_stage is whole
+    made = ps.make_setup(*FIXED.values(), scheduler="zb_h1", framework=framework, microbatches=4)
+    assert made.options.whole_first_stage is whole
+    unlike = ps.make_setup(
+        *FIXED.values(), scheduler="zb_h1", framework=framework, microbatches=4, whole_first_stage=not whole
+    )
+    assert unlike.options.whole_first_stage is not whole
 
 
 def test_what_is_given_precedes_what_the_framework_does():

@@ -39,7 +39,7 @@ UNPLANNED: dict[str, Any] = {
         "scheduler", "sharing", "transfers", "optimizer", "optimizer_s_per_byte", "optimizer_state", "recompute",
         "pair_overlap", "pair_factor", "scenario", "background", "iterations", "seed", "jitter", "draw",
         "sharding", "sharding_size", "gradient_precision", "gradient_overlap", "rings", "scatter_sends", "message_time",
-        "tied_all_reduce", "gradient_norm", "reserve", "recompute_blocks",
+        "tied_all_reduce", "gradient_norm", "reserve", "recompute_blocks", "whole_first_stage",
     }
 }  # fmt: skip
 # What the trace of a point depends on, where it is recorded, and where it may be computed for the cluster.
