@@ -81,7 +81,7 @@ FRAMEWORKS: dict[str, dict[str, Any]] = {
 TRANSFERS_OF: dict[str, dict[str, str]] = {
     "megatron": {"one_f_one_b": "blocking", "gpipe": "blocking", "interleaved": "eager", "": "rendezvous"},
     "megatron-v2": {"one_f_one_b": "blocking", "gpipe": "blocking", "interleaved": "paired", "": "rendezvous"},
-    "torch": {"one_f_one_b": "blocking", "gpipe": "rendezvous", "": "eager"},
+    "torch": {"one_f_one_b": "blocking", "gpipe": "rendezvous", "": "posted"},
 }
 # Parameters of these precisions have gradients in fp32; others in their own precision.
 FP32_GRADIENTS: dict[str, tuple[str, ...]] = {"megatron": ("bf16", "fp8"), "megatron-v2": ("bf16",)}

@@ -257,7 +257,7 @@ def test_values_of_another_type_are_refused(given, message):
         ("megatron", ["blocking", "blocking", "eager", "rendezvous"]),
         ("megatron-v2", ["blocking", "blocking", "paired", "rendezvous"]),
         ("deepspeed", ["sequential"] * 4),
-        ("torch", ["blocking", "rendezvous", "eager", "eager"]),
+        ("torch", ["blocking", "rendezvous", "posted", "posted"]),
         (None, ["eager"] * 4),
     ],
 )
