@@ -58,7 +58,7 @@ class Options:
     pair_factor: float | None = None
     """In place of that, what such a pair takes as a factor on the sum of the two."""
     whole_first_stage: bool = False
-    """Whether the first stage does nothing where a schedule has the gradient of its input, which nobody needs, and its
+    """Whether the first stage does nothing where a schedule has the gradient of its input, which is not needed, and its
     whole backward where it has the gradient of its weights, as PyTorch's pipelines do."""
     scatter_sends: bool = False
     """Whether each GPU of a team sends its part of a tensor; otherwise each sends all of it to its counterpart."""
