@@ -178,8 +178,12 @@ def test_the_console_script_starts_where_imports_may_be_interrupted():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as a terminal sends them")
-@pytest.mark.parametrize("after", [0.1, 0.2, 0.4])
+@pytest.mark.parametrize("after", [0.0, 0.1, 0.3])
 def test_an_interruption_prints_no_traceback(after):
+    """From when Python has started, and imported the package: before, nothing of ours can catch it."""
+    begin = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import pipesim"], check=True, cwd=ROOT)
+    after += 1.5 * (time.monotonic() - begin)
     command = [sys.executable, "-m", "pipesim", "simulate", "bert-large", FLAT, "-m", "20000", "--engine", "event"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as started:
         time.sleep(after)
