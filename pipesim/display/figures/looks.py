@@ -149,7 +149,10 @@ def _placed(names: Sequence[Any], family: Family | None) -> tuple[Family | None,
         place = family.places.get(_key(name, family))
         places.append(None if place in places else place)
     places = _apart(places, len(family.palette.fills))
-    free = iter(sorted(set(range(len(names) + len(family.places))) - set(places)))
+    count = len(family.palette.fills)
+    colors = {place % count for place in places if place is not None}
+    left = set(range(len(names) + len(family.places))) - set(places)
+    free = iter(sorted(left, key=lambda place: (place >= count or place in colors, place)))
     return family, [next(free) if place is None else place for place in places]
 
 

@@ -44,7 +44,15 @@ def test_no_two_names_of_a_chart_look_alike(drawn, family):
 
 
 @pytest.mark.parametrize(("drawn", "hue"), [(looks.bars, "facecolor"), (looks.lines, "color")])
-@pytest.mark.parametrize("names", [("pe", "hanayo"), ("hanayo", "chimera", "exact", "list_schedule", "pe", "v_half")])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("pe", "hanayo"),
+        ("mine", "dualpipe"),
+        ("zb_h1", "zb_v", "mine"),
+        ("hanayo", "chimera", "exact", "list_schedule", "pe", "v_half"),
+    ],
+)
 def test_schedules_of_a_chart_share_no_colour_while_there_are_colours(drawn, hue, names):
     found = drawn(names)
     assert len({look[hue] for look in found}) == len(names)
