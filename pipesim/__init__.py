@@ -12,10 +12,10 @@ engines only add time.
 Packages, top to bottom. A package imports only those above it; those marked * never each other. Within a package a
 module imports only those that stand before it.
 
-    base        errors shown_values checks units files arrays serialisation spelling lookup settings formulas tables
-                intervals kernels widest_paths interchangeable chains moved minimise
-    core        sharing calibrations devices cluster teams trace work model widths costs plan granularity members limits
-                schedule scenario background progress completion legality recording recorded_run
+    base        errors shown_values checks units files arrays serialisation spelling lookup settings json_schema
+                formulas tables intervals kernels widest_paths interchangeable chains moved minimise
+    core        sharing calibrations devices cluster teams trace work model widths costs plan plan_layout granularity
+                members limits schedule scenario background progress completion legality recording recorded_run
                 sequence_lengths program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
     analysis    curves critical_path metrics bottleneck channels spread trace_diff schedule_diff run_summary
@@ -29,7 +29,7 @@ module imports only those that stand before it.
                 traced_models trained_parameters setups remedies certified replay performance measured_runs accuracy
                 results framework_layouts job_options jobs measured_table calibration comparison whatif equal_stages
                 rebuilding run_replay run_prediction run_whatif validation live_validation store sweep_options sweep
-                tuning_options goodput tuning
+                file_schemas tuning_options goodput tuning
     cli
 
 Words:

@@ -294,6 +294,11 @@ def test_no_function_is_very_complex():
     assert source.complex_functions(2), "ruff answers in another form than expected"
 
 
+def test_the_docstring_of_the_package_names_every_place():
+    described = set(re.findall(r"\w+", (PACKAGE / "__init__.py").read_text(encoding="utf-8").partition("\nWords:")[0]))
+    assert not [place for place in PLACES if not set(place.split(".")) <= described]
+
+
 def test_no_two_classes_and_no_two_files_have_the_same_name():
     """Members of families that are named after the same publication may, as planners.gpipe and schedulers.gpipe."""
     members = [{member.partition(":")[0] for member in family} for family in source.members().values()]
