@@ -39,7 +39,7 @@ from pipesim.core.timeline import Timeline
 CAUSES = (
     "forward", "backward", "optimizer", "slow_device", "transfer", "all_reduce", "contention", "unexplained",
 )  # fmt: skip
-_OF_KIND = {
+SPENT_ON = {
     FORWARD: "forward",
     BACKWARD: "backward",
     INPUT: "backward",
@@ -48,7 +48,7 @@ _OF_KIND = {
     ALL_REDUCE: "all_reduce",
     ALL_GATHER: "all_reduce",
 }
-_CAUSE_OF_KIND = np.array([CAUSES.index(_OF_KIND.get(kind, "transfer")) for kind in range(len(KINDS))])
+_CAUSE_OF_KIND = np.array([CAUSES.index(SPENT_ON.get(kind, "transfer")) for kind in range(len(KINDS))])
 SLOW, CONTENTION, UNEXPLAINED = (CAUSES.index(name) for name in ("slow_device", "contention", "unexplained"))
 
 HOLDS = ("start", "need", "lane", "link")  # what held a task: nothing but the start, what it needs, its lane, a link

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from pipesim.analysis import critical_path as paths
-from pipesim.analysis.critical_path import last_need
+from pipesim.analysis.critical_path import SPENT_ON, last_need
 from pipesim.base import moved, units
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.intervals import covered, union
-from pipesim.core.program import ALL_GATHER, ALL_REDUCE, BACKWARD, COLLECTIVES, FORWARD, INPUT, OPTIMIZER, WEIGHT
+from pipesim.core.program import BACKWARD, COLLECTIVES, FORWARD, WEIGHT
 from pipesim.core.timeline import Simulated, Timeline, timeline_of
 
 
@@ -156,15 +156,6 @@ class LastMicrobatchPath:
     spent: dict[str, int]
 
 
-_SPENT_ON = {
-    FORWARD: "forward",
-    BACKWARD: "backward",
-    INPUT: "backward",
-    WEIGHT: "backward",
-    OPTIMIZER: "optimizer",
-    ALL_REDUCE: "all_reduce",
-    ALL_GATHER: "all_reduce",
-}
 CATEGORIES = ("forward", "backward", "transfer", "all_reduce", "optimizer", "waiting_for_lane", "waiting_for_link")
 
 
@@ -185,7 +176,7 @@ def last_microbatch_path(timeline: Timeline) -> LastMicrobatchPath:
         kind, compute = int(program.kind[task]), bool(program.lane[task] >= 0)
         lasted = int(timeline.end[task] - timeline.start[task])
         alone = lasted if compute else min(lasted, int(program.duration[task]))
-        spent[_SPENT_ON.get(kind, "transfer")] += alone
+        spent[SPENT_ON.get(kind, "transfer")] += alone
         waited = int(timeline.start[task] - timeline.ready[task])
         spent["waiting_for_lane" if compute else "waiting_for_link"] += waited + lasted - alone
         task = int(need[task])
