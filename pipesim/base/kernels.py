@@ -92,6 +92,35 @@ def unlocked(kernel: Kernel) -> Kernel:
     return kernel
 
 
+def variant(kernel: Kernel, name: str, **replaced: Callable[..., object]) -> Kernel:
+    """The same kernel under another name, which calls other kernels in place of those that are named.
+
+    They are replaced within the kernels that it calls, too.
+    """
+    made = _with(kernel, replaced)
+    made.__name__ = made.__qualname__ = name  # files of compiled code are named after it
+    return made  # type: ignore[return-value]  # a function of the same signature
+
+
+def _with(kernel: Callable[..., object], replaced: dict[str, Callable[..., object]]) -> FunctionType:
+    """A copy of the kernel that calls these kernels, or the kernel itself if none of them is called."""
+    called = {name: one for name, one in _globals_of(kernel).items() if isinstance(one, FunctionType)}
+    found = {
+        # What replaces a kernel may call it, but calls the others as they are replaced.
+        name: _with(replaced.get(name, one), {other: by for other, by in replaced.items() if other != name})
+        for name, one in called.items()
+    }
+    assert isinstance(kernel, FunctionType)  # noqa: S101 - what is compiled is one
+    if found == called:
+        return kernel
+    made = FunctionType(
+        kernel.__code__, kernel.__globals__ | found, kernel.__name__, kernel.__defaults__, kernel.__closure__
+    )
+    made.__annotations__, made.__doc__ = kernel.__annotations__, kernel.__doc__
+    made.__dict__.update(kernel.__dict__)
+    return made
+
+
 def _holds_arrays(annotation: object) -> bool:
     """Whether a value of this type may be an array, or a tuple with one."""
     fields = annotation.__annotations__.values() if hasattr(annotation, "_fields") else ()
@@ -121,7 +150,7 @@ def _linked(kernel: Callable[..., object]) -> Callable[..., object]:
         return kernel
     names = kernel.__globals__ | called
     linked = FunctionType(kernel.__code__, names, kernel.__name__, kernel.__defaults__, kernel.__closure__)
-    linked.__annotations__ = kernel.__annotations__
+    linked.__annotations__, linked.__qualname__ = kernel.__annotations__, kernel.__qualname__
     return linked
 
 
@@ -228,13 +257,14 @@ def _warn_once() -> None:
 def _contents(kernel: Callable[..., object]) -> set[bytes]:
     """What the machine code of a kernel depends on.
 
-    That are the files of the kernel, of those that it calls and of records that they take and return, and constants.
+    That are the files of the kernel, of those that it calls and of records that they take and return, constants, and
+    this file.
     """
     read = {name: getattr(one, "py_func", one) for name, one in _globals_of(kernel).items()}
     kernels = [one for one in read.values() if isinstance(one, FunctionType)]
     records = chain.from_iterable(map(_records, (*read.values(), *kernel.__annotations__.values())))
     constants = {name: one for name, one in read.items() if isinstance(one, int | float | str | tuple)}
-    files = {inspect.getfile(kernel), *map(inspect.getfile, records)}
+    files = {__file__, inspect.getfile(kernel), *map(inspect.getfile, records)}
     return {repr(constants).encode(), *(Path(file).read_bytes() for file in files)}.union(*map(_contents, kernels))
 
 

@@ -11,7 +11,7 @@ import pytest
 from helpers.places import ROOT
 from pipesim.base import kernels
 from pipesim.base.arrays import Floats
-from pipesim.base.kernels import borrowing, compiled, unlocked
+from pipesim.base.kernels import borrowing, compiled, unlocked, variant
 
 CALLED = "from pipesim.base.kernels import compiled\n\n@compiled\ndef inner(x):\n    return x + {}\n"
 CALLING = (
@@ -177,3 +177,26 @@ def test_numba_is_imported_when_a_kernel_is_called_and_not_before(tmp_path):
         "import sys, inside\nprint('numba' in sys.modules, end=' ')\nprint(inside.inner(1), 'numba' in sys.modules)\n"
     )
     assert result(tmp_path) == "False 2 True\n"
+
+
+def step(x: int) -> int:
+    return x + 1
+
+
+def larger_step(x: int) -> int:
+    return step(x) + 10
+
+
+def two_steps(x: int) -> int:
+    return step(step(x))
+
+
+def walk(x: int) -> int:
+    return 100 * two_steps(x) + step(x)
+
+
+def test_a_variant_replaces_kernels_also_within_those_that_it_calls():
+    large = variant(walk, "large_walk", step=larger_step)
+    assert large.__name__ == "large_walk"
+    assert (walk(0), large(0)) == (201, 2211)
+    assert (compiled(walk)(0), compiled(large)(0)) == (201, 2211)

@@ -25,16 +25,19 @@ from pipesim.engines.compiled.rate_updates import (
     next_pending,
     rate_elsewhere,
 )
-from pipesim.engines.compiled.simulation_state import ProgramArrays, SimulationState
+from pipesim.engines.compiled.simulation_state import ProgramArrays, Routes, SimulationState
+from pipesim.engines.compiled.sorting import sort_first
 from pipesim.engines.max_min import rates_and_levels
 
 DELAY_OVER, FLOW_ENDS, CAPACITY_CHANGES = 1, 2, 3
 CHECKS = 16  # in the time of a run that may take only so long
 FEW = 24  # flows that are joined to a change: up to so many, computing all their rates takes less time
+MANY = 128  # ... from so many on, a run begins again with levels, which take more time to keep and to compile
+SHARED, CROWDED, TOO_MANY_CHANGES = range(3)
 
 
 class Flows(NamedTuple):
-    """The transfers under way. Those on one link form a doubly linked list of positions in `ProgramArrays.medium`."""
+    """The transfers under way. Those on one link form a doubly linked list of positions in `Routes.medium`."""
 
     left: Floats  # of each task: bytes to go at the time `since`
     rate: Floats
@@ -70,18 +73,19 @@ class JoinedSearch(NamedTuple):
     seen_medium: Ints  # the search that last found each link
     seen_flow: Ints
     found: Ints
-    number: Ints  # of each link: its number among those found
-    media: Ints  # the links found, in the order in which they are looked at: the first media_count[0]
-    media_count: Ints
-    rates: Floats  # of the flows found
+    number: Ints  # of each link: its number among those of its group
+    media: Ints  # the links found, in the order in which they are looked at
+    group_flows: Ints  # of each group of flows that common links join: where it ends in `found`
+    group_media: Ints  # ... and its links in `media`
+    rates: Floats  # of each flow found
 
 
 def initial_flows(p: ProgramArrays) -> Flows:
     """No transfer is under way."""
-    tasks, media, crossings = len(p.lane), len(p.capacity), len(p.medium)
+    tasks, media, crossings = len(p.lane), len(p.capacity), len(p.routes.medium)
     task = np.empty(crossings, np.int64)
     for t in range(tasks):
-        for j in range(p.first_medium[t], p.first_medium[t + 1]):
+        for j in range(p.routes.first[t], p.routes.first[t + 1]):
             task[j] = t
     search = JoinedSearch(
         np.zeros(1, np.int64),
@@ -90,7 +94,8 @@ def initial_flows(p: ProgramArrays) -> Flows:
         np.empty(tasks, np.int64),
         np.empty(media, np.int64),
         np.empty(media, np.int64),
-        np.zeros(1, np.int64),
+        np.empty(media, np.int64),
+        np.empty(media, np.int64),
         np.empty(tasks),
     )
     return Flows(
@@ -130,7 +135,7 @@ def ended_task(p: ProgramArrays, state: SimulationState, flows: Flows, code: int
     if kind == CAPACITY_CHANGES:
         flows.capacity[p.changes.medium[number]] = p.changes.capacity[number]
         touch(flows, p.changes.medium[number])
-    elif kind == DELAY_OVER and flows.left[number] > 0 and p.first_medium[number] < p.first_medium[number + 1]:
+    elif kind == DELAY_OVER and flows.left[number] > 0 and p.routes.first[number] < p.routes.first[number + 1]:
         join(p, flows, number, state.now[0])
     elif kind != FLOW_ENDS:
         ended = number
@@ -154,8 +159,8 @@ def join(p: ProgramArrays, flows: Flows, task: int, now: int) -> None:
     """A flow begins on every link of its route, at no rate until links are shared."""
     flows.rate[task], flows.since[task] = 0.0, now
     flows.under_way[0] += 1
-    for j in range(p.first_medium[task], p.first_medium[task + 1]):
-        m = p.medium[j]
+    for j in range(p.routes.first[task], p.routes.first[task + 1]):
+        m = p.routes.medium[j]
         flows.following[j], flows.previous[j] = flows.foremost[m], -1
         if flows.foremost[m] >= 0:
             flows.previous[flows.foremost[m]] = j
@@ -168,8 +173,8 @@ def leave(p: ProgramArrays, flows: Flows, task: int) -> None:
     """A flow ends on every link of its route."""
     flows.ends[task] = -1
     flows.under_way[0] -= 1
-    for j in range(p.first_medium[task], p.first_medium[task + 1]):
-        m = p.medium[j]
+    for j in range(p.routes.first[task], p.routes.first[task + 1]):
+        m = p.routes.medium[j]
         if flows.previous[j] >= 0:
             flows.following[flows.previous[j]] = flows.following[j]
         else:
@@ -180,62 +185,123 @@ def leave(p: ProgramArrays, flows: Flows, task: int) -> None:
 
 
 @inlined
-def share_links(p: ProgramArrays, state: SimulationState, flows: Flows, log: RateLog) -> bool:
-    """Give new rates to the flows that need them; False where that is more changes than allowed."""
-    count, rates = find_joined(p, flows, FEW), flows.search.rates
-    if count > FEW:
-        count = updated_rates(p, flows)
-        if count < 0:
-            count = find_joined(p, flows, len(p.lane))
-            fair_rates(p, flows, count)
-    elif count > 1:
-        fair_rates(p, flows, count)
-    else:
-        rate_alone(p, flows, count)
+def share_links(p: ProgramArrays, state: SimulationState, flows: Flows, log: RateLog) -> int:
+    """Give new rates to the flows that need them: SHARED, or why that cannot be done."""
+    count = new_rates(p, flows)
+    if count < 0:
+        return CROWDED
     for at in range(flows.touched_count[0]):
         flows.is_touched[flows.touched[at]] = False
     flows.touched_count[0] = 0
     for at in range(count):
-        t, rate = flows.search.found[at], rates[at]
+        t = flows.search.found[at]
+        rate = flows.search.rates[t]
         if rate != flows.rate[t]:
             n = log.length[0]
             if n == p.most_changes:
-                return False
+                return TOO_MANY_CHANGES
             log.task[n], log.time[n], log.rate[n] = t, state.now[0], rate
             log.length[0] = n + 1
             set_rate(p, state, flows, t, rate)
-    return True
+    return SHARED
 
 
 @inlined
-def rate_alone(p: ProgramArrays, flows: Flows, count: int) -> None:
-    """The rate of a flow that shares no link but with those that are alike, if there is one, and the levels."""
-    search, level = flows.search, flows.levels.level
-    for at in range(search.media_count[0]):
-        level[search.media[at]] = INFINITE
-    if count == 1:
-        task = search.found[0]
-        rate = p.limit[task]
-        for j in range(p.first_medium[task], p.first_medium[task + 1]):
-            level[p.medium[j]] = flows.capacity[p.medium[j]] / (p.weight[j] if len(p.weight) > 0 else 1)
-            rate = min(rate, level[p.medium[j]])
-        for j in range(p.first_medium[task], p.first_medium[task + 1]):
-            if level[p.medium[j]] > rate:
-                level[p.medium[j]] = INFINITE
-        search.rates[0] = rate
+def new_rates(p: ProgramArrays, flows: Flows) -> int:
+    """Find the flows that may get other rates, in order, and these rates; how many, or -1 where many are joined."""
+    return joined_rates(p, flows, MANY)
 
 
 @inlined
-def find_joined(p: ProgramArrays, flows: Flows, most: int) -> int:
-    """Find the flows joined to the touched links through common links, or more than `most` of them; how many."""
+def new_rates_by_levels(p: ProgramArrays, flows: Flows) -> int:
+    """In place of `new_rates` where many are joined: then only the rates that change are computed, from all levels."""
+    count, most = -1, FEW
+    while count < 0:
+        count = joined_rates(p, flows, most)
+        if count < 0:
+            most = len(p.lane)
+            count = updated_rates(p.routes, flows)
+    return count
+
+
+@inlined
+def joined_rates(p: ProgramArrays, flows: Flows, most: int) -> int:
+    """Find the flows that are joined to touched links, in order, and their rates; -1 where more than `most` are joined.
+
+    How many they are. Those that no common link joins are computed apart: most often each is alone.
+    """
+    search = flows.search
+    groups = find_groups(p.routes, flows, most)
+    begin = 0
+    for group in range(groups):
+        if search.group_flows[group] > begin + 1:
+            fair_rates(p.routes, flows.capacity, flows.search, flows.levels.level, begin, group)
+        else:
+            rate_alone(p.routes, flows, begin, group)
+        begin = search.group_flows[group]
+    if begin > 1:
+        sort_first(search.found, begin)
+    return begin if groups >= 0 else -1
+
+
+@borrowing
+def find_groups(routes: Routes, flows: Flows, most: int) -> int:
+    """Find the groups of flows that are joined to touched links; how many, or -1 where one has more than `most`."""
     search = flows.search
     search.turn[0] += 1
-    turn, links, count, looked_at = search.turn[0], flows.touched_count[0], 0, 0
-    for at in range(links):
+    groups, count, links = 0, 0, 0
+    for at in range(flows.touched_count[0]):
         m = flows.touched[at]
-        search.seen_medium[m] = turn
-        search.media[at], search.number[m] = m, at
-    while looked_at < links and count <= most:
+        if search.seen_medium[m] != search.turn[0]:
+            before = count
+            count, links = find_joined(routes, flows, m, count, links, most)
+            if count > before + most:
+                return -1
+            search.group_flows[groups], search.group_media[groups] = count, links
+            groups += 1
+    return groups
+
+
+@inlined
+def rate_alone(routes: Routes, flows: Flows, begin: int, group: int) -> None:
+    """The rate of the flow of a group, if it has one: its links have no others but those that are alike."""
+    if begin < flows.search.group_flows[group]:
+        task = flows.search.found[begin]
+        rate = routes.limit[task]
+        for j in range(routes.first[task], routes.first[task + 1]):
+            alike = routes.weight[j] if len(routes.weight) > 0 else 1
+            rate = min(rate, flows.capacity[routes.medium[j]] / alike)
+        flows.search.rates[task] = rate
+
+
+@borrowing
+def rate_and_levels_alone(routes: Routes, flows: Flows, begin: int, group: int) -> None:
+    """In place of `rate_alone` where levels are kept: those of the links of the group too."""
+    search, level = flows.search, flows.levels.level
+    rate_alone(routes, flows, begin, group)
+    for at in range(search.group_media[group - 1] if group > 0 else 0, search.group_media[group]):
+        level[search.media[at]] = INFINITE
+    for n in range(begin, search.group_flows[group]):
+        task = search.found[n]
+        for j in range(routes.first[task], routes.first[task + 1]):
+            offer = flows.capacity[routes.medium[j]] / (routes.weight[j] if len(routes.weight) > 0 else 1)
+            if offer <= search.rates[task]:
+                level[routes.medium[j]] = offer
+
+
+@inlined
+def find_joined(  # noqa: PLR0917 - a kernel has no keywords
+    routes: Routes, flows: Flows, medium: int, begin: int, first: int, most: int
+) -> tuple[int, int]:
+    """Find the flows joined to a link through common links, or a few more than `most`: from `begin` and `first` on.
+
+    Where they and the links end.
+    """
+    search = flows.search
+    turn, links, count, looked_at = search.turn[0], first + 1, begin, first
+    search.seen_medium[medium] = turn
+    search.media[first], search.number[medium] = medium, 0
+    while looked_at < links and count <= begin + most:
         j = flows.foremost[search.media[looked_at]]
         looked_at += 1
         while j >= 0:
@@ -244,42 +310,40 @@ def find_joined(p: ProgramArrays, flows: Flows, most: int) -> int:
                 search.seen_flow[t] = turn
                 search.found[count] = t
                 count += 1
-                for k in range(p.first_medium[t], p.first_medium[t + 1]):
-                    m = p.medium[k]
+                for k in range(routes.first[t], routes.first[t + 1]):
+                    m = routes.medium[k]
                     if search.seen_medium[m] != turn:
                         search.seen_medium[m] = turn
-                        search.media[links], search.number[m] = m, links
+                        search.media[links], search.number[m] = m, links - first
                         links += 1
             j = flows.following[j]
-    search.media_count[0] = links
-    return count
+    return count, links
 
 
-def updated_rates(p: ProgramArrays, flows: Flows) -> int:
+def updated_rates(routes: Routes, flows: Flows) -> int:
     """Find the flows that get other rates, and these, from the rates before; -1 where that takes too long."""
     levels, rate = flows.levels, flows.rate
-    count, looks = make_touched_pending(p, flows), 0
+    count, looks = make_touched_pending(routes, flows), 0
     while levels.links[0] > 0 and looks < MOST_LOOKS * len(levels.level):
         m = next_pending(levels)
         looks += 1
         old = levels.level[m]
-        value = level_of(p, levels, flows.capacity[m], m, flows.foremost[m], flows.following, flows.task)
+        value = level_of(routes, levels, flows.capacity[m], m, flows.foremost[m], flows.following, flows.task)
         if value != old:
             levels.level[m] = value
-            count = change_rates(p, flows, m, old, count)
+            count = change_rates(routes, flows, m, old, count)
     ended = levels.links[0] == 0
     while levels.links[0] > 0:
         next_pending(levels)
-    changed = flows.search.found[:count]
-    changed.sort()
+    sort_first(flows.search.found, count)
     for at in range(count):
-        t = changed[at]
-        flows.search.rates[at], rate[t], levels.before[t] = rate[t], levels.before[t], -1.0
+        t = flows.search.found[at]
+        flows.search.rates[t], rate[t], levels.before[t] = rate[t], levels.before[t], -1.0
     return count if ended else -1
 
 
 @borrowing
-def make_touched_pending(p: ProgramArrays, flows: Flows) -> int:
+def make_touched_pending(routes: Routes, flows: Flows) -> int:
     """Levels of touched links are to be computed; flows that have just begun get a first rate. How many they are."""
     before, found, rate, count = flows.levels.before, flows.search.found, flows.rate, 0
     for at in range(flows.touched_count[0]):
@@ -288,14 +352,14 @@ def make_touched_pending(p: ProgramArrays, flows: Flows) -> int:
         while j >= 0:
             t = flows.task[j]
             if rate[t] == 0 and before[t] < 0:
-                before[t], found[count], rate[t] = 0.0, t, rate_elsewhere(p, flows.levels.level, t, -1)
+                before[t], found[count], rate[t] = 0.0, t, rate_elsewhere(routes, flows.levels.level, t, -1)
                 count += 1
             j = flows.following[j]
     return count
 
 
 @borrowing
-def change_rates(p: ProgramArrays, flows: Flows, medium: int, old: float, count: int) -> int:
+def change_rates(routes: Routes, flows: Flows, medium: int, old: float, count: int) -> int:
     """A link has another level than `old`: its flows get their rates, and links above these are to be looked at."""
     level, before, rate, j = flows.levels.level, flows.levels.before, flows.rate, flows.foremost[medium]
     value = level[medium]
@@ -304,45 +368,47 @@ def change_rates(p: ProgramArrays, flows: Flows, medium: int, old: float, count:
         j = flows.following[j]
         if rate[t] < old and rate[t] <= value:
             continue  # another link holds it back
-        new, last = min(value, rate_elsewhere(p, level, t, medium)), rate[t]
+        new, last = min(value, rate_elsewhere(routes, level, t, medium)), rate[t]
         if new == last:
             continue
         if before[t] < 0:
             before[t], flows.search.found[count] = last, t
             count += 1
         rate[t] = new
-        for k in range(p.first_medium[t], p.first_medium[t + 1]):
-            if level[p.medium[k]] > min(new, last) and p.medium[k] != medium:
-                add_pending(flows.levels, p.medium[k])
+        for k in range(routes.first[t], routes.first[t + 1]):
+            if level[routes.medium[k]] > min(new, last) and routes.medium[k] != medium:
+                add_pending(flows.levels, routes.medium[k])
     return count
 
 
-def fair_rates(p: ProgramArrays, flows: Flows, count: int) -> None:
-    """Sort flows that are joined through common links, and find their rates, on the links as they were found."""
-    search = flows.search
-    joined, rates = search.found[:count], search.rates
-    joined.sort()
+def fair_rates(  # noqa: PLR0917 - a kernel has no keywords
+    routes: Routes, capacity: Floats, search: JoinedSearch, level: Floats, begin: int, group: int
+) -> None:
+    """The rates of a group of flows, which are found from `begin` on, and the levels of their links."""
+    joined, rates = search.found[begin : search.group_flows[group]], search.rates
+    media = search.media[search.group_media[group - 1] if group > 0 else 0 : search.group_media[group]]
+    count = len(joined)
     first, limits = np.zeros(count + 1, np.int64), np.empty(count)
     for at in range(count):
         t = joined[at]
-        first[at + 1] = first[at] + p.first_medium[t + 1] - p.first_medium[t]
-        limits[at] = p.limit[t]
+        first[at + 1] = first[at] + routes.first[t + 1] - routes.first[t]
+        limits[at] = routes.limit[t]
     crossed = np.empty(first[count], np.int64)
-    weights = np.empty(first[count] if len(p.weight) > 0 else 0, np.int64)
+    weights = np.empty(first[count] if len(routes.weight) > 0 else 0, np.int64)
     for at in range(count):
         t = joined[at]
-        for k in range(p.first_medium[t], p.first_medium[t + 1]):
-            crossed[first[at] + k - p.first_medium[t]] = search.number[p.medium[k]]
-            if len(p.weight) > 0:
-                weights[first[at] + k - p.first_medium[t]] = p.weight[k]
-    offered = np.empty(search.media_count[0])
-    for k in range(len(offered)):
-        offered[k] = flows.capacity[search.media[k]]
-    found, level = rates_and_levels(first, crossed, weights, offered, limits)
+        for k in range(routes.first[t], routes.first[t + 1]):
+            crossed[first[at] + k - routes.first[t]] = search.number[routes.medium[k]]
+            if len(routes.weight) > 0:
+                weights[first[at] + k - routes.first[t]] = routes.weight[k]
+    offered = np.empty(len(media))
+    for k in range(len(media)):
+        offered[k] = capacity[media[k]]
+    found, levels = rates_and_levels(first, crossed, weights, offered, limits)
     for at in range(count):
-        rates[at] = found[at]
-    for k in range(len(offered)):
-        flows.levels.level[search.media[k]] = level[k]
+        rates[joined[at]] = found[at]
+    for k in range(len(media)):
+        level[media[k]] = levels[k]
 
 
 @inlined
@@ -387,9 +453,9 @@ def is_too_much_left(p: ProgramArrays, state: SimulationState, flows: Flows) -> 
         if flows.ends[t] >= 0:
             left = max(0.0, left - flows.rate[t] * (now - flows.since[t]))
         if left > 0:
-            for j in range(p.first_medium[t], p.first_medium[t + 1]):
-                m = p.medium[j]
-                bytes_left[m] += left * (p.weight[j] if len(p.weight) > 0 else 1)
+            for j in range(p.routes.first[t], p.routes.first[t + 1]):
+                m = p.routes.medium[j]
+                bytes_left[m] += left * (p.routes.weight[j] if len(p.routes.weight) > 0 else 1)
                 last[m] = max(last[m], p.latest[t])
                 crossings[m] += 1
     flows.next_check[0] = now + until // CHECKS + 1

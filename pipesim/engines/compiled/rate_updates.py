@@ -16,7 +16,7 @@ import numpy as np
 
 from pipesim.base.arrays import Bools, Floats, Ints
 from pipesim.base.kernels import borrowing, inlined
-from pipesim.engines.compiled.simulation_state import ProgramArrays
+from pipesim.engines.compiled.simulation_state import Routes
 
 INFINITE = float("inf")
 MOST_LOOKS = 8  # times as many levels as there are links: then all rates are computed together
@@ -86,11 +86,11 @@ def next_pending(levels: Levels) -> int:
 
 
 @inlined
-def rate_elsewhere(p: ProgramArrays, level: Floats, task: int, medium: int) -> float:
+def rate_elsewhere(routes: Routes, level: Floats, task: int, medium: int) -> float:
     """The rate that a flow would have without this link."""
-    rate: float = p.limit[task]
-    for k in range(p.first_medium[task], p.first_medium[task + 1]):
-        m = p.medium[k]
+    rate: float = routes.limit[task]
+    for k in range(routes.first[task], routes.first[task + 1]):
+        m = routes.medium[k]
         if m != medium:
             rate = min(rate, level[m])
     return rate
@@ -98,13 +98,13 @@ def rate_elsewhere(p: ProgramArrays, level: Floats, task: int, medium: int) -> f
 
 @borrowing
 def level_of(  # noqa: PLR0917 - a kernel has no keywords
-    p: ProgramArrays, levels: Levels, capacity: float, medium: int, foremost: int, following: Ints, task: Ints
+    routes: Routes, levels: Levels, capacity: float, medium: int, foremost: int, following: Ints, task: Ints
 ) -> float:
     """What a link offers when the flows that have a lower rate elsewhere are fixed; its flows begin at `foremost`."""
     below, weights, number, sharing, j = levels.below, levels.weights, 0, 0, foremost
     while j >= 0:
-        weight = p.weight[j] if len(p.weight) > 0 else 1
-        value = rate_elsewhere(p, levels.level, task[j], medium)
+        weight = routes.weight[j] if len(routes.weight) > 0 else 1
+        value = rate_elsewhere(routes, levels.level, task[j], medium)
         sharing += weight
         if value < INFINITE:
             below[number], weights[number] = value, weight

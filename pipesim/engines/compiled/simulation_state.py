@@ -31,6 +31,15 @@ class CapacityChanges(NamedTuple):
     capacity: Floats
 
 
+class Routes(NamedTuple):
+    """What each task crosses: medium[first[t] : first[t + 1]], at no more than limit[t] bytes per ns."""
+
+    first: Shorts
+    medium: Shorts
+    weight: Shorts  # beside each medium, how many transfers that are alike cross it; empty: one
+    limit: Floats
+
+
 class ProgramArrays(NamedTuple):
     """What the event loops read of a program; row t of `values` is values[first[t] : first[t + 1]]."""
 
@@ -38,15 +47,12 @@ class ProgramArrays(NamedTuple):
     duration: Ints
     delay: Ints
     used: Floats
-    limit: Floats
     needs: Shorts  # how many tasks each task needs
     first_dependent: Shorts
     dependent: Shorts
     first_order: Shorts
     order: Shorts
-    first_medium: Shorts
-    medium: Shorts
-    weight: Shorts  # beside each medium, how many transfers that are alike cross it; empty: one
+    routes: Routes
     capacity: Floats
     profiles: Profiles
     changes: CapacityChanges  # none, unless the rule is one that changes rates
@@ -64,6 +70,7 @@ class RunTimes(NamedTuple):
     rate: Floats
     is_refused: bool  # given up: rates changed more often than `most_changes`
     is_late: bool  # given up: a task ended after its `latest`
+    is_crowded: bool  # given up: another kernel takes less time
 
 
 def arrays_of(program: Program) -> ProgramArrays:
@@ -74,15 +81,17 @@ def arrays_of(program: Program) -> ProgramArrays:
         program.duration,
         program.delay,
         program.used,
-        program.limit,
         program.needs.lengths.astype(np.int32),
         first_dependent,
         dependent,
         program.order.starts.astype(np.int32),
         program.order.values.astype(np.int32),
-        program.route.starts.astype(np.int32),
-        program.route.values.astype(np.int32),
-        program.alike.astype(np.int32),
+        Routes(
+            program.route.starts.astype(np.int32),
+            program.route.values.astype(np.int32),
+            program.alike.astype(np.int32),
+            program.limit,
+        ),
         program.capacity,
         profiles_of(program),
         _capacity_changes(program),
@@ -201,4 +210,4 @@ def advance(state: SimulationState) -> bool:
 def without_rates(state: SimulationState) -> RunTimes:
     """The outcome under a rule in which no rate changes while a transfer runs."""
     none = np.empty(0, np.int64)
-    return RunTimes(state.start, state.end, none, none, np.empty(0), False, False)
+    return RunTimes(state.start, state.end, none, none, np.empty(0), False, False, False)

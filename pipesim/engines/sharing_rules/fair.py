@@ -14,12 +14,14 @@ from simpy.events import Event, EventPriority, Timeout
 
 from pipesim.base import units
 from pipesim.base.errors import CorruptTimelineError
-from pipesim.base.kernels import borrowing, compiled, unlocked
+from pipesim.base.kernels import borrowing, compiled, unlocked, variant
 from pipesim.core import limits, rates
 from pipesim.core.program import Program
 from pipesim.core.timeline import Timeline, verify_transfers_start_when_ready
 from pipesim.engines.compiled.flows import (
     CAPACITY_CHANGES,
+    CROWDED,
+    SHARED,
     Flows,
     RateLog,
     empty_log,
@@ -27,6 +29,8 @@ from pipesim.engines.compiled.flows import (
     initial_flows,
     is_too_much_left,
     longer_log,
+    new_rates_by_levels,
+    rate_and_levels_alone,
     request,
     share_links,
 )
@@ -222,13 +226,13 @@ link_manager = FairLinks
 # --- compiled --------------------------------------------------------------------------------------------------------
 
 
-DONE, NEEDS_ROOM, REFUSED, LATE, CHECK = range(5)
+DONE, NEEDS_ROOM, REFUSED, LATE, CHECK, BEGIN_AGAIN = range(6)
 NEVER = 2**62
 
 
 @borrowing
 def run(p: ProgramArrays, state: SimulationState, links: Flows, log: RateLog) -> int:
-    """Run the program from this state: to the end, until the log needs room, one change too many, or a late task."""
+    """Run the program from this state: to the end, or as far as possible."""
     goes_on = True
     while goes_on:
         request(p, state)
@@ -242,18 +246,29 @@ def run(p: ProgramArrays, state: SimulationState, links: Flows, log: RateLog) ->
         if links.touched_count[0] > 0:
             if log.length[0] + links.under_way[0] > len(log.task):
                 return NEEDS_ROOM  # nothing is ready and nothing happens now, so that the next run goes on here
-            if not share_links(p, state, links, log):
-                return REFUSED
+            shared = share_links(p, state, links, log)
+            if shared != SHARED:
+                return BEGIN_AGAIN if shared == CROWDED else REFUSED
         if state.now[0] >= links.next_check[0]:
             return CHECK  # as above
         goes_on = advance(state)
     return DONE
 
 
-@compiled
-@unlocked
 def event_loop(p: ProgramArrays) -> RunTimes:
-    """Run the program from the beginning; give up where rates change more often than `p.most_changes`."""
+    """Run the program from the beginning; give up where rates change more often than `p.most_changes`.
+
+    If many flows turn out to be joined, again with levels. Most programs do without, in less time.
+    """
+    times: RunTimes = compiled(run_from_beginning)(p)
+    if times.is_crowded:
+        times = compiled(run_with_levels)(p)
+    return times
+
+
+@unlocked
+def run_from_beginning(p: ProgramArrays) -> RunTimes:
+    """Run the program, unless more than MANY flows are joined by common links."""
     # Removing outdated entries leaves at most half of `most`. Between two removals each task adds at most one entry
     # without asking for room.
     most = 2 * (len(p.lane) + len(p.changes.time) + 8)
@@ -278,7 +293,13 @@ def event_loop(p: ProgramArrays) -> RunTimes:
         log.rate[:n].copy(),
         result == REFUSED,
         result == LATE,
+        result == BEGIN_AGAIN,
     )
+
+
+run_with_levels = variant(
+    run_from_beginning, "run_with_levels", new_rates=new_rates_by_levels, rate_alone=rate_and_levels_alone
+)
 
 
 # --- verification ----------------------------------------------------------------------------------------------------

@@ -124,9 +124,9 @@ class LinkQueues(NamedTuple):
 
 def empty_queues(p: ProgramArrays) -> LinkQueues:
     """No transfer waits, and every link is free."""
-    media, crossings = len(p.capacity), len(p.medium)
+    media, crossings = len(p.capacity), len(p.routes.medium)
     place = np.zeros(media + 1, np.int64)
-    for m in p.medium:
+    for m in p.routes.medium:
         place[m + 1] += 1
     for m in range(media):
         place[m + 1] += place[m]
@@ -145,8 +145,8 @@ def empty_queues(p: ProgramArrays) -> LinkQueues:
 @inlined
 def free_links(p: ProgramArrays, queues: LinkQueues, task: int) -> None:
     """A transfer has ended; the links that others wait for are noted."""
-    for j in range(p.first_medium[task], p.first_medium[task + 1]):
-        m = p.medium[j]
+    for j in range(p.routes.first[task], p.routes.first[task + 1]):
+        m = p.routes.medium[j]
         queues.taken[m] = False
         if queues.head[m] < queues.tail[m]:
             queues.freed[queues.freed_count[0]] = m
@@ -156,8 +156,8 @@ def free_links(p: ProgramArrays, queues: LinkQueues, task: int) -> None:
 @inlined
 def enqueue(p: ProgramArrays, queues: LinkQueues, task: int, now: int) -> None:
     """Insert (now, task) where it belongs in every queue of its route: nothing in a queue became ready later."""
-    for j in range(p.first_medium[task], p.first_medium[task + 1]):
-        m = p.medium[j]
+    for j in range(p.routes.first[task], p.routes.first[task + 1]):
+        m = p.routes.medium[j]
         at = queues.tail[m]
         queues.tail[m] += 1
         while at > queues.head[m] and queues.ready[at - 1] == now and queues.task[at - 1] > task:
@@ -169,8 +169,8 @@ def enqueue(p: ProgramArrays, queues: LinkQueues, task: int, now: int) -> None:
 @inlined
 def finds_all_free(p: ProgramArrays, queues: LinkQueues, task: int) -> bool:
     """Whether no transfer holds or waits for a link of the route."""
-    for j in range(p.first_medium[task], p.first_medium[task + 1]):
-        m = p.medium[j]
+    for j in range(p.routes.first[task], p.routes.first[task + 1]):
+        m = p.routes.medium[j]
         if queues.taken[m] or queues.head[m] < queues.tail[m]:
             return False
     return True
@@ -179,8 +179,8 @@ def finds_all_free(p: ProgramArrays, queues: LinkQueues, task: int) -> bool:
 @inlined
 def is_first_everywhere(p: ProgramArrays, queues: LinkQueues, task: int) -> bool:
     """Whether a transfer is first in all queues of its route, and all those links are free."""
-    for j in range(p.first_medium[task], p.first_medium[task + 1]):
-        m = p.medium[j]
+    for j in range(p.routes.first[task], p.routes.first[task + 1]):
+        m = p.routes.medium[j]
         if queues.taken[m] or queues.head[m] == queues.tail[m] or queues.task[queues.head[m]] != task:
             return False
     return True
@@ -216,8 +216,8 @@ def grant(p: ProgramArrays, state: SimulationState, queues: LinkQueues) -> None:
     for at in range(state.ready_count[0]):
         t = state.ready[at]
         if finds_all_free(p, queues, t):
-            for j in range(p.first_medium[t], p.first_medium[t + 1]):
-                queues.taken[p.medium[j]] = True
+            for j in range(p.routes.first[t], p.routes.first[t + 1]):
+                queues.taken[p.routes.medium[j]] = True
             start_task(p, state, t)
         else:
             enqueue(p, queues, t, state.now[0])
@@ -227,9 +227,9 @@ def grant(p: ProgramArrays, state: SimulationState, queues: LinkQueues) -> None:
     for at in range(count):
         t = candidates[at]
         if is_first_everywhere(p, queues, t):
-            for j in range(p.first_medium[t], p.first_medium[t + 1]):
-                queues.taken[p.medium[j]] = True
-                queues.head[p.medium[j]] += 1
+            for j in range(p.routes.first[t], p.routes.first[t + 1]):
+                queues.taken[p.routes.medium[j]] = True
+                queues.head[p.routes.medium[j]] += 1
             start_task(p, state, t)
 
 

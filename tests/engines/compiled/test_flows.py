@@ -1,5 +1,7 @@
 """Flows on links in the compiled engine: which join, at which rates, and what is kept of them."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -25,23 +27,27 @@ def touched_only(links, media):
         flows.touch(links, medium)
 
 
-@pytest.mark.parametrize(("media", "found"), [([2], [6]), ([0], [4, 5, 7]), ([1], [4, 5, 7]), ([0, 2], [4, 5, 6, 7])])
+@pytest.mark.parametrize(
+    ("media", "found"), [([2], [[6]]), ([0], [[4, 5, 7]]), ([1], [[4, 5, 7]]), ([0, 2], [[4, 5, 7], [6]])]
+)
 def test_flows_join_through_common_links(media, found):
     arrays, _, links = begun()
     touched_only(links, media)
-    count = flows.find_joined(arrays, links, 100)
-    assert sorted(links.search.found[:count].tolist()) == found
-    assert flows.find_joined(arrays, links, 0) >= 1, "it stops when there are more than asked for"
+    assert flows.find_groups(arrays.routes, links, 100) == len(found)
+    ends = links.search.group_flows[: len(found)].tolist()
+    groups = [links.search.found[a:b].tolist() for a, b in itertools.pairwise([0, *ends])]
+    assert [sorted(group) for group in groups] == found
+    assert flows.find_groups(arrays.routes, links, 0) == -1, "it stops when more are joined than asked for"
 
 
 def test_rates_are_shared_and_logged_where_they_change():
     arrays, state, links = begun()
     log = flows.empty_log(10)
-    assert flows.share_links(arrays, state, links, log)
+    assert flows.share_links(arrays, state, links, log) == flows.SHARED
     assert log.task[: log.length[0]].tolist() == [4, 5, 6, 7]
     assert log.rate[: log.length[0]].tolist() == [0.5, 2.5, 2.0, 0.5]
     touched_only(links, [0, 1, 2])
-    assert flows.share_links(arrays, state, links, log)
+    assert flows.share_links(arrays, state, links, log) == flows.SHARED
     assert log.length[0] == 4, "no rate has changed"
 
 
@@ -58,7 +64,8 @@ def test_a_flow_that_leaves_makes_room_on_its_links():
 def test_one_change_more_than_allowed_is_refused():
     arrays, state, links = begun()
     log = flows.empty_log(10)
-    assert not flows.share_links(arrays._replace(most_changes=3), state, links, log)
+    found = flows.share_links(arrays._replace(most_changes=3), state, links, log)
+    assert found == flows.TOO_MANY_CHANGES
     assert log.length[0] == 3
 
 

@@ -6,21 +6,22 @@ import numpy as np
 import pytest
 
 from helpers.networks import network
-from pipesim.base.kernels import compiled
+from pipesim.base.kernels import compiled, variant
 from pipesim.core.program import Folded
 from pipesim.core.scenario import Speeds
 from pipesim.engines import compiled as compiled_engine
 from pipesim.engines import event
 from pipesim.engines.compiled import flows, rate_updates
 from pipesim.engines.compiled.simulation_state import arrays_of
+from pipesim.engines.sharing_rules import fair
 
 INFINITE = float("inf")
 
 
-def many_flows(seed):
-    """More flows than are rated together at once; links and flows are alike, or drawn, limited, weighted, changing."""
+def many_flows(seed, between=(180, 260)):
+    """Flows of which more are joined than MANY; links and flows are alike, or drawn, limited, weighted, changing."""
     rng = np.random.default_rng(seed)
-    links, count = int(rng.integers(3, 40)), int(rng.integers(60, 120))
+    links, count = int(rng.integers(3, 40)), int(rng.integers(*between))
     alike = seed % 2 == 0
     capacity = rng.choice([1.0, 2.0, 3.0], links) if alike else rng.uniform(0.1, 10, links)
     begins = rng.choice([0, 100, 1000], count) if alike else rng.integers(0, 20_000, count)
@@ -42,6 +43,7 @@ def many_flows(seed):
 def test_both_engines_give_the_same_bits_where_many_flows_hang_together(seed):
     program = many_flows(seed)
     timeline = event.run(program)
+    assert compiled(fair.run_from_beginning)(arrays_of(program)).is_crowded
     assert timeline.same_as(compiled_engine.run(program))
     assert timeline.rates is not None
 
@@ -57,16 +59,20 @@ def under_way(program):
 
 def as_plain_python(arrays, links):
     """The number of flows with other rates; their rates are set."""
-    count = flows.updated_rates(arrays, links)
-    links.rate[links.search.found[:count]] = links.search.rates[:count]
+    count = flows.updated_rates(arrays.routes, links)
+    changed = links.search.found[:count]
+    links.rate[changed] = links.search.rates[changed]
     links.is_touched[:] = False
     links.touched_count[0] = 0
     return count
 
 
+by_groups_with_levels = variant(flows.joined_rates, "with_levels", rate_alone=flows.rate_and_levels_alone)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_rates_and_levels_are_those_of_all_flows_together(seed):
-    program = many_flows(seed)
+    program = many_flows(seed, (60, 120))
     arrays, links = under_way(program)
     transfers = np.flatnonzero(~program.is_compute).tolist()
     assert as_plain_python(arrays, links) == len(transfers)
@@ -78,12 +84,34 @@ def test_rates_and_levels_are_those_of_all_flows_together(seed):
         rates, levels = links.rate[transfers].copy(), links.levels.level.copy()
         for medium in range(len(arrays.capacity)):
             flows.touch(links, medium)
-        assert flows.find_joined(arrays, links, len(arrays.lane)) == len(transfers)
-        flows.fair_rates(arrays, links, len(transfers))
-        assert links.search.rates[: len(transfers)].tolist() == rates.tolist()
+        assert by_groups_with_levels(arrays, links, len(arrays.lane)) == len(transfers)
+        assert links.search.found[: len(transfers)].tolist() == transfers
+        assert links.search.rates[transfers].tolist() == rates.tolist()
         assert links.levels.level.tolist() == levels.tolist()
         links.is_touched[:] = False
         links.touched_count[0] = 0
+
+
+def test_flows_that_no_link_joins_are_computed_apart():
+    program = network([4.0, 6.0, 9.0], [(0, 100, [0]), (0, 100, [0]), (0, 100, [1]), (0, 100, [2])], "fair")
+    arrays, links = under_way(program)
+    assert flows.joined_rates(arrays, links, 2) == 4
+    assert links.search.found[:4].tolist() == [4, 5, 6, 7]
+    assert links.search.rates[4:].tolist() == [2.0, 2.0, 6.0, 9.0]
+    assert flows.joined_rates(arrays, links, 1) == -1  # two flows are joined
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_in_which_many_are_joined_begins_again_with_levels(seed, monkeypatch):
+    """As plain Python, so that the few that count as many here are seen."""
+    monkeypatch.setattr(flows, "MANY", 4)
+    monkeypatch.setattr(fair, "compiled", lambda kernel: kernel)
+    program = many_flows(seed)
+    arrays = arrays_of(program)
+    assert fair.run_from_beginning(arrays).is_crowded
+    times = fair.event_loop(arrays)
+    assert not times.is_crowded
+    assert times.end.tolist() == event.run(program).end.tolist()
 
 
 def test_what_a_change_does_not_reach_is_not_looked_at():
@@ -101,7 +129,7 @@ def test_what_a_change_does_not_reach_is_not_looked_at():
 def test_a_search_that_takes_too_long_leaves_the_rates_before(monkeypatch):
     monkeypatch.setattr(flows, "MOST_LOOKS", 0)
     arrays, links = under_way(many_flows(1))
-    assert flows.updated_rates(arrays, links) == -1
+    assert flows.updated_rates(arrays.routes, links) == -1
     assert not links.rate.any()
     assert not links.levels.pending.any()
     assert (links.levels.before == -1).all()
