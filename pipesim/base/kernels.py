@@ -49,7 +49,10 @@ class _Compiled:
     def _machine_code(self) -> Any:  # noqa: ANN401 - numba declares no types
         import numba  # noqa: PLC0415 - slow to import, and small problems do without it
 
-        code, folder = numba.njit(**_options(self.py_func))(_linked(self.py_func)), _folder(self.py_func)
+        from pipesim.base.kernel_compiler import KernelCompiler  # noqa: PLC0415 - as above
+
+        options = _options(self.py_func) | {"pipeline_class": KernelCompiler}
+        code, folder = numba.njit(**options)(_linked(self.py_func)), _folder(self.py_func)
         if folder is not None:
             code._cache = _cache_in(folder, code.py_func)  # noqa: SLF001 - numba's own locators use the path
             if not any(folder.glob(f"*.{self.py_func.__name__}-*.nbi")):
@@ -197,7 +200,8 @@ def _folder(kernel: Callable[..., object]) -> Path | None:
     base = _writable_base(Path(inspect.getfile(kernel)).parent)
     if base is None:
         return None
-    digest = hashlib.sha256(b"".join(sorted(_contents(kernel))))
+    compiler = Path(__file__).with_name("kernel_compiler.py").read_bytes()
+    digest = hashlib.sha256(b"".join([compiler, *sorted(_contents(kernel))]))
     return base / f"kernels-{digest.hexdigest()[:12]}"
 
 

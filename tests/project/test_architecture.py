@@ -22,7 +22,7 @@ PACKAGE = ROOT / "pipesim"
 # package that are named here import only those before them; a package without names is one idea.
 MAP = """
 base: errors shown_values checks units files arrays serialisation spelling lookup settings json_schema formulas tables
-      intervals kernels widest_paths interchangeable chains moved minimise
+      intervals kernel_compiler kernels widest_paths interchangeable chains moved minimise
 core: sharing calibrations devices cluster teams trace work model widths costs plan plan_layout granularity members
       limits schedule scenario background progress completion legality recording recorded_run sequence_lengths
       program rates timeline
@@ -61,7 +61,7 @@ MOST = 16  # packages at the top
 # Foreign library -> the places that may import it.
 GUESTS = {
     "simpy": {"engines"},
-    "numba": {"base.kernels"},
+    "numba": {"base.kernels", "base.kernel_compiler"},
     "matplotlib": {"display.figures"},
     "torch": {"recorders"},
     "click": {"cli"},
@@ -72,6 +72,8 @@ GUESTS = {
 }
 # Libraries that take long to import: only functions that use them import them.
 LAZY = {"dask", "distributed", "numba", "pandas", "pyarrow", "torch"}
+# Our modules that import such libraries at the top, so that they are imported as these are.
+LAZY_MODULES = {"base.kernel_compiler"}
 
 
 class Import(NamedTuple):
@@ -117,12 +119,18 @@ def complaint(place: str, found: Import) -> str | None:
     """What is wrong with an import at a place of the map, and what to do."""
     library, _, inner = found.name.partition(".")
     if library == "pipesim":
-        return _about_place(place, inner)
+        return _about_slow_module(found, inner) or _about_place(place, inner)
     if place not in GUESTS.get(library, {place}):
         return f"{library} belongs in {' or '.join(sorted(GUESTS[library]))}; move what needs it there"
-    if library in LAZY and found.at_top:
+    if library in LAZY and found.at_top and place not in LAZY_MODULES:
         return f"{library} is slow to import; import it inside the function that needs it"
     return None
+
+
+def _about_slow_module(found: Import, inner: str) -> str | None:
+    """What is wrong with importing one of our modules at the top of another, if that takes long."""
+    slow = place_of(inner)
+    return f"{slow} is slow to import; import it inside a function" if found.at_top and slow in LAZY_MODULES else None
 
 
 def place_of(dotted_name: str) -> str | None:
@@ -198,12 +206,13 @@ def test_modules_import_only_from_above_their_own_places():
         ("planners", "from ..engines import event", "planners and engines never import each other"),
         ("planners", "from .. import engines", "planners and engines never import each other"),
         ("analysis.metrics", "import simpy", "simpy belongs in engines"),
-        ("schedulers", "import numba", "numba belongs in base.kernels"),
+        ("schedulers", "import numba", "numba belongs in base.kernel_compiler or base.kernels"),
         ("display.text", "import matplotlib.pyplot as plt", "matplotlib belongs in display.figures"),
         ("core.trace", "def f():\n    import torch", "torch belongs in recorders"),
         ("studies.results", "from click import echo", "click belongs in cli"),
         ("analysis.metrics", "import networkx as nx", "networkx belongs in analysis.bounds or core.cluster or"),
         ("display.export", "import pandas as pd", "pandas is slow to import; import it inside"),
+        ("base.kernels", "from pipesim.base.kernel_compiler import KernelCompiler", "base.kernel_compiler is slow to"),
     ],
 )
 def test_what_is_wrong_is_said(place, line, message):
