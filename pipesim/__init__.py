@@ -19,7 +19,8 @@ module imports only those that stand before it.
                 sequence_lengths program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
     analysis    curves critical_path metrics bottleneck channels spread trace_diff schedule_diff run_summary
-                ledger joint_samples run_variance straggler_metrics run_trace scores bounds
+                ledger joint_samples run_variance straggler_metrics run_trace run_layers
+                scores bounds
     importers*  recorders*  architectures*  topologies*      producers of inputs
     planners*  schedulers*                                   decisions
     engines*    program to timeline
@@ -28,8 +29,8 @@ module imports only those that stand before it.
     studies     simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit
                 traced_models trained_parameters setups remedies certified replay performance measured_runs accuracy
                 results framework_layouts job_options jobs measured_table calibration comparison whatif equal_stages
-                rebuilding run_replay run_prediction run_whatif validation live_validation store sweep_options sweep
-                file_schemas tuning_options goodput tuning
+                rebuilding run_replay run_prediction run_cuts run_whatif validation live_validation store sweep_options
+                sweep file_schemas tuning_options goodput tuning
     cli
 
 Words:

@@ -86,7 +86,7 @@ def setup(  # noqa: PLR0917 - what is explored, in the order in which one asks
         return _setup_of_table(scheduler, stages, microbatches, times, options, host_memory)
     check_at_least("stages", stages, 1)
     plans.check_microbatches(microbatches)
-    scheduler, shape, count = _chunked(scheduler, chunks)
+    scheduler, shape, count = chunked(scheduler, chunks)
     if stages * count > MOST_STAGES:
         raise InputError(f"{stages} x {count} stages found; {MOST_STAGES} at most were expected")
     costs, cluster = _costs(stages * count, times), _ring(stages, times.hop)
@@ -133,10 +133,10 @@ def _chunks_of(scheduler: str) -> int:
     if is_table(scheduler):
         plan, schedule = _read(scheduler)
         return max(len(plan.stages) // len(schedule), 1)
-    return _chunked(scheduler, None)[2]
+    return chunked(scheduler, None)[2]
 
 
-def _chunked(scheduler: str, chunks: int | None) -> tuple[str, bool, int]:
+def chunked(scheduler: str, chunks: int | None) -> tuple[str, bool, int]:
     """The scheduler with its number of chunks, whether the layout is made here, and the number of chunks."""
     name, _, keywords = lookup.parse_member(scheduler, SCHEDULERS, "scheduler")
     function = lookup.resolve(scheduler, SCHEDULERS, "scheduler")

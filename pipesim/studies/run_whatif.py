@@ -4,9 +4,12 @@ Durations of the recorded operations are changed, and every step is simulated ag
 added. For another schedule each replica is a pipeline of its own with its recorded computing times, under that schedule
 and under its own; the difference is added to the recorded step. Layers are assumed to be alike: a device's time is
 divided evenly over its chunks, and a backward evenly over its two parts.
+
+With layers (`pipesim.analysis.run_layers`) another cut too, or that of a planner: `pipesim.studies.run_cuts`. Messages,
+sums of gradients and the optimizer take as long as recorded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +18,16 @@ import numpy as np
 from pipesim.analysis.ledger import STRAGGLERS, Removal
 from pipesim.analysis.run_variance import ComputingTimes
 from pipesim.base import units
-from pipesim.base.arrays import Ints
+from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
 from pipesim.core import recorded_run as runs
 from pipesim.core.program import ACTIVATION, COLLECTIVES, FORWARD, GRADIENT, WEIGHT, Program
 from pipesim.core.recorded_run import RecordedRun
 from pipesim.engines import compiled
 from pipesim.lowering import Options, lower
-from pipesim.studies import equal_stages, run_replay
+from pipesim.lowering.recorded_steps import RecordedStep
+from pipesim.studies import equal_stages, run_cuts, run_replay
+from pipesim.studies.run_cuts import Cuts, Schedule, Variant
 from pipesim.studies.run_prediction import recorded_steps
 from pipesim.studies.simulation import TRANSFERS_OF
 
@@ -36,38 +41,83 @@ class RunChange:
     iteration_time_s: float
     gain_s: float
     gain: float
+    assumes: str = ""
+    """What the change rests on beside the recorded times."""
 
 
-def changes(run: RecordedRun, by: float = 0.1, schedules: Sequence[tuple[str, int | None]] = ()) -> list[RunChange]:
+def changes(
+    run: RecordedRun,
+    by: float = 0.1,
+    schedules: Sequence[Schedule] = (),
+    cuts: Cuts | None = None,
+) -> list[RunChange]:
     """The mean step with each change, those that save most first; `by` is how much faster messages are.
 
-    `schedules` are names of schedulers, each with its chunks per device or None for as many as it asks for.
+    `schedules` are names of schedulers, each with its chunks per device or None for as many as it asks for. `cuts` are
+    simulated under the schedule of the run, and under each of these in place of it.
     """
     if not 0 < by < np.inf:
         raise InputError(f"by = {by} found; more than 0 was expected (0.1: a tenth faster)")
+    own = _own_schedule(run) if schedules or cuts else None
+    cut = None if cuts is None else run_cuts.CutRun.of(run, cuts.layers, own)
+    variants = [] if cut is None or cuts is None else cut.variants(cuts, schedules)
+    recorded = float(run.step_ns.mean())
+    found = _of_operations(run, by, variants)
+    found += [
+        (("schedule", run_cuts.named(schedule)), recorded + gain)
+        for schedule, gain in _of_schedules(run, own, schedules)
+    ]
+    if cut is not None:
+        found += [((one.what, one.name), recorded + gain) for one, gain in cut.gains(variants)]
+    assumes = "" if cuts is None else cuts.layers.assumption
+    rows = [
+        RunChange(
+            what, name, units.to_s(ns), units.to_s(recorded - ns), 1 - ns / recorded if recorded else 0.0,
+            assumes if what in run_cuts.WHATS else "",
+        )
+        for (what, name), ns in found
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: row.iteration_time_s)
+
+
+def _of_operations(run: RecordedRun, by: float, variants: Sequence[Variant]) -> list[tuple[tuple[str, str], float]]:
+    """The mean step in ns with each change of the recorded operations."""
     steps, total = recorded_steps(run), np.zeros(0)
     names: list[tuple[str, str]] = []
     for step in steps:
         program = step.without_gaps()
         names, columns = _durations(run, program, by)
+        in_steps = [one for one in variants if one.ratio is not None]
+        names += [(one.what, one.name) for one in in_steps]
+        columns += [_with_ratio(step, one.ratio) for one in in_steps if one.ratio is not None]
         durations = np.stack([program.duration, *columns], axis=1)
         ends = compiled.makespans(program, np.arange(len(program)), durations)
         gaps = step.run.step_ns[0] - ends[0]
         found = np.array([*(ends[1:] + gaps), ends[0]], np.float64)
         total = found if not len(total) else total + found
     names.append(("launch gaps", "none"))
-    recorded = float(run.step_ns.mean())
-    seconds = total / len(steps)
-    if schedules:
-        own = _pipelines(run, *_own_schedule(run))
-        for name, chunks in schedules:
-            names.append(("schedule", name if chunks is None else f"{name}, {chunks} chunks"))
-            seconds = np.append(seconds, recorded + _pipelines(run, name, chunks) - own)
-    rows = [
-        RunChange(what, name, units.to_s(ns), units.to_s(recorded - ns), 1 - ns / recorded if recorded else 0.0)
-        for (what, name), ns in zip(names, seconds.tolist(), strict=True)
-    ]
-    return sorted(rows, key=lambda row: row.iteration_time_s)
+    return list(zip(names, (total / len(steps)).tolist(), strict=True))
+
+
+def _with_ratio(step: RecordedStep, ratio: Floats) -> Ints:
+    """Durations of a step without gaps, its computations multiplied by [kind, stage]."""
+    duration = step.without_gaps().duration.astype(np.float64)
+    rows = np.flatnonzero(step.run.is_computation)
+    duration[rows] *= ratio[step.run.kind[rows], step.run.stage[rows]]
+    return np.rint(duration).astype(np.int64)
+
+
+def _of_schedules(
+    run: RecordedRun, own: Schedule | None, schedules: Sequence[Schedule]
+) -> Iterator[tuple[Schedule, float]]:
+    """What each schedule adds to the mean step, in ns."""
+    if not schedules:
+        return
+    if own is None:
+        raise InputError(run_cuts.NO_SCHEDULE)
+    before = _pipelines(run, *own)
+    for schedule in schedules:
+        yield schedule, _pipelines(run, *schedule) - before
 
 
 def _durations(run: RecordedRun, program: Program, by: float) -> tuple[list[tuple[str, str]], list[Ints]]:
@@ -93,18 +143,16 @@ def _durations(run: RecordedRun, program: Program, by: float) -> tuple[list[tupl
     return names, columns
 
 
-def _own_schedule(run: RecordedRun) -> tuple[str, int | None]:
+def _own_schedule(run: RecordedRun) -> Schedule | None:
+    """The scheduler of the run and its chunks; None where none has its order."""
     name = run_replay.schedule_name(run, run_replay.order_of(run))
-    if name == run_replay.AS_RECORDED:
-        raise InputError("no scheduler has the order of this run; another one cannot be compared with it")
-    return name, run.layout.vpp if run.layout.vpp > 1 else None
+    return None if name == run_replay.AS_RECORDED else (name, run.layout.vpp if run.layout.vpp > 1 else None)
 
 
 def _pipelines(run: RecordedRun, scheduler: str, chunks: int | None) -> float:
     """The mean over steps, in ns, of the slowest replica's pipeline under a schedule."""
     times = ComputingTimes.of(run)
-    sends = run.working[np.isin(run.kind, runs.RECEIVES)]
-    hop = units.to_s(float(np.median(sends))) if len(sends) else 0.0
+    hop = run_cuts.hop_s(run)
     posted = TRANSFERS_OF["megatron"]
     transfers: Any = posted.get(scheduler, posted[""])
     options = Options(transfers=transfers, sharing="none")

@@ -115,7 +115,38 @@ def test_whatif_of_a_run_ranks_what_would_change_its_steps(run, table):
     assert "zb_h1" in out
     data = json.loads(run("whatif", table, "--vpp", "2", "--json")[1])
     assert any(one["name"] == "interleaved, 2 chunks" for one in data["gains"])
-    code, _, err = run("whatif", table, "--planner", "uniform")
-    assert (code, "--planner has no effect for a recorded run" in " ".join(err.split())) == (2, True)
+    code, _, err = run("whatif", table, "--tp", "2")
+    assert (code, "has no effect for a recorded run" in " ".join(err.split())) == (2, True)
     code, _, err = run("whatif", "bert-large")
     assert (code, "CLUSTER" in err) == (2, True)
+
+
+def test_whatif_of_a_run_cuts_its_layers_otherwise(run, table):
+    words = ("whatif", table, "--layers", "4,4", "--cut", "5,3", "--cut", "4,4", "--planner", "balanced")
+    code, out, _ = run(*words, "--most", "0")
+    assert code == 0
+    assert [line.split()[:2] for line in out.splitlines() if line.startswith(("cut", "plan"))]
+    assert "other cuts: layers are alike:" in out
+    found = {(one["what"], one["name"]): one for one in json.loads(run(*words, "--json")[1])["gains"]}
+    assert found["cut", "4,4"]["gain_s"] == pytest.approx(0, abs=1e-9)
+    assert found["plan", "balanced: 4,4"]["assumes"] == found["cut", "5,3"]["assumes"]
+    assert found["stages", "equal work"]["assumes"] == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--planner", "uniform"], "--planner has no effect without --layers"),
+        (["--cut", "4,4"], "--cut has no effect without --layers"),
+        (["--layers", "4,x"], "--layers '4,x' found; layers per stage were expected, as 8,8,8,6"),
+        (["--layers", "4,4", "--cut", "4;4"], "--cut '4;4' found"),
+        (["--layers", "4,4", "--cut", "4,5"], "cut 4,5 found: 2 stages of 9 layers"),
+        (["--layers", "4,4", "--layer-times", "missing"], "missing"),
+        (["--layers", "4,4", "--planner", "data_parallel"], "stage 0 on 2 devices found"),
+    ],
+)
+def test_wrong_cuts_of_a_run_are_refused(run, table, words, message):
+    code, _, err = run("whatif", table, *words)
+    assert (code, message in " ".join(err.split())) == (2, True), err
+    code, _, err = run("whatif", "bert-large", "flat(2)", "--layers", "4,4")
+    assert (code, "--layers has no effect but for a recorded run" in " ".join(err.split())) == (2, True)

@@ -36,14 +36,18 @@ def run_of(*steps, layout=None, numbers=None):
     )  # fmt: skip
 
 
-def pipelined(layout, microbatches, steps):
-    """A run under 1F1B (GPipe with several chunks) with sends, receives, a reduction of gradients and an optimizer."""
-    rows = [_pipelined_step(layout, microbatches, 1 + 0.1 * step) for step in range(steps)]
+def pipelined(layout, microbatches, steps, forwards=None):
+    """A run under 1F1B (GPipe with several chunks) with sends, receives, a reduction of gradients and an optimizer.
+
+    `forwards`: ms of each stage, 10 + its number if not given; backwards take twice as long.
+    """
+    lengths = forwards or [10 + stage for stage in range(layout.stages)]
+    rows = [_pipelined_step(layout, microbatches, 1 + 0.1 * step, lengths) for step in range(steps)]
     return run_of(*rows, layout=layout)
 
 
-def _pipelined_step(layout, microbatches, slower):
-    """Rows of a step: forwards of 10 ms and backwards of 20, a stage later 1 ms longer, messages of 2 ms."""
+def _pipelined_step(layout, microbatches, slower, forwards):
+    """Rows of a step: forwards of so many ms and backwards of twice that, messages of 2 ms."""
     ms = 1_000_000
     rows, match = [], 0
     ends = np.zeros((layout.dp, layout.pp), np.int64)
@@ -67,7 +71,7 @@ def _pipelined_step(layout, microbatches, slower):
                         (rank, f"receive_{tensor}", stage, microbatch, match, begin, arrived),
                     ]
                     match, begin = match + 1, arrived
-            length = int((10 + stage if kind == "forward" else 20 + 2 * stage) * slower * ms)
+            length = int(forwards[stage] * (1 if kind == "forward" else 2) * slower * ms)
             rows.append((rank, kind, stage, microbatch, -1, begin, begin + length))
             made[kind, stage, microbatch] = (p, begin + length)
             free[p], at[p] = begin + length, at[p] + 1

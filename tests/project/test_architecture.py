@@ -28,14 +28,14 @@ core: sharing calibrations devices cluster teams trace work model widths costs p
       program rates timeline
 lowering
 analysis: curves critical_path metrics bottleneck channels spread trace_diff schedule_diff run_summary ledger
-      joint_samples run_variance straggler_metrics run_trace scores bounds
+      joint_samples run_variance straggler_metrics run_trace run_layers scores bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* execution_traces* json_data* pages notebook
 studies: simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit traced_models
       trained_parameters setups remedies certified replay performance measured_runs accuracy results framework_layouts
       job_options jobs measured_table calibration comparison whatif equal_stages rebuilding run_replay run_prediction
-      run_whatif validation live_validation store sweep_options sweep file_schemas
+      run_cuts run_whatif validation live_validation store sweep_options sweep file_schemas
       tuning_options goodput tuning
 cli
 """

@@ -1,17 +1,22 @@
 """pipesim whatif."""
 
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipesim.base.errors import InputError
 from pipesim.cli import options, setting_options
 from pipesim.studies.simulation import Simulation
+
+if TYPE_CHECKING:
+    from pipesim.core.recorded_run import RecordedRun
+    from pipesim.studies.run_cuts import Cuts
 
 WHATS = ("device", "link", "layer")  # as in `pipesim.studies.whatif`, which is slow to import
 
 
-def _of_run(file: str, simulation: Simulation, *, by: str, most: int, as_json: bool, **_: Any) -> bool:
+def _of_run(file: str, simulation: Simulation, *, by: str, most: int, as_json: bool, **more: Any) -> bool:
     """What would change the steps of a recorded run; False if the file holds none."""
     from pathlib import Path
 
@@ -25,13 +30,17 @@ def _of_run(file: str, simulation: Simulation, *, by: str, most: int, as_json: b
 
     others = setting_options.given_names() - {"trace", *_OF_RUNS}
     options.check_given("for a recorded run", is_there=False, without=tuple(sorted(others)))
+    options.check_given(
+        "without --layers", is_there=more["layers"] is not None, without=("cuts", "planner", "layer_times")
+    )
     part, asked = units.fraction(by), setting_options.given_names() & {"scheduler", "interleave"}
     if simulation.interleave is not None and "scheduler" not in asked:
         simulation = replace(simulation, scheduler="interleaved")
     schedules = [(str(simulation.scheduler), simulation.interleave)] if asked else []
     with options.busy("trying", quiet=as_json):
         run = open_run([Path(file)])
-        found = run_whatif.changes(run, part, schedules)
+        planners = [str(simulation.planner)] if "planner" in setting_options.given_names() else []
+        found = run_whatif.changes(run, part, schedules, _cuts(run, planners, **more))
     data = {"iteration_time_s": units.to_s(float(run.step_ns.mean())), "gains": [asdict(one) for one in found]}
     if as_json:
         options.echo_json(data)
@@ -40,7 +49,39 @@ def _of_run(file: str, simulation: Simulation, *, by: str, most: int, as_json: b
     return True
 
 
-_OF_RUNS = ("scheduler", "interleave", "by", "most", "as_json")
+def _cuts(
+    run: "RecordedRun",
+    planners: list[str],
+    *,
+    layers: str | None,
+    layer_times: str | None,
+    cuts: tuple[str, ...],
+    **_: Any,
+) -> "Cuts | None":
+    """The layers of a run as options describe them, and how else to cut them; None without layers."""
+    from pipesim.analysis.run_layers import equal_layers, layers_of_trace
+    from pipesim.analysis.run_variance import ComputingTimes
+    from pipesim.studies.loading import load_trace
+    from pipesim.studies.run_cuts import Cuts
+
+    if layers is None:
+        return None
+    times, counts = ComputingTimes.of(run), _counts("--layers", layers)
+    trace = None if layer_times is None else load_trace(layer_times)
+    found = equal_layers(times, counts) if trace is None else layers_of_trace(times, counts, trace)
+    return Cuts(found, [_counts("--cut", cut) for cut in cuts], planners)
+
+
+def _counts(option: str, text: str) -> tuple[int, ...]:
+    """Layers per stage, as 8,8,8,6."""
+    words = text.split(",")
+    if not all(word.strip().isdecimal() for word in words):
+        raise InputError(f"{option} {text!r} found; layers per stage were expected, as 8,8,8,6")
+    return tuple(int(word) for word in words)
+
+
+_RUNS_ALONE = ("layers", "cuts", "layer_times")
+_OF_RUNS = ("scheduler", "interleave", "planner", "by", "most", "as_json", *_RUNS_ALONE)
 
 
 @click.command(cls=setting_options.GroupedCommand)
@@ -49,6 +90,15 @@ _OF_RUNS = ("scheduler", "interleave", "by", "most", "as_json")
 @click.option("--only", type=click.Choice(WHATS), multiple=True, help="May be given several times; default: all.")
 @click.option("--most", type=int, default=15, show_default=True, help="Show so many, those that help most.")
 @click.option("--plot", "plot_file", type=click.Path(), help="Draw the gains as bars to this .png, .svg or .pdf.")
+@click.option("--layers", metavar="N,N,...", help="Of a recorded run: layers of each of its stages, as 8,8,8,6.")
+@click.option(
+    "--cut",
+    "cuts",
+    metavar="N,N,...",
+    multiple=True,
+    help="Of a recorded run: other layers per stage. May be given several times; --planner chooses them.",
+)
+@click.option("--layer-times", metavar="TRACE", help="Trace of the layers of a recorded run; default: they are alike.")
 @options.html
 @options.as_json
 def whatif(
@@ -60,15 +110,18 @@ def whatif(
     plot_file: str | None,
     html: str | None,
     as_json: bool,
+    **_: Any,
 ) -> None:
     """What would help most: each device, link and layer a little faster.
 
     With a recorded run in place of TRACE and CLUSTER: the mean of its steps with microbatches that are alike, stages of
-    equal work, each rank at the mean of its stage, faster messages, no launch gaps, or another --scheduler.
+    equal work, each rank at the mean of its stage, faster messages, no launch gaps, or another --scheduler; and with
+    --layers another --cut, or that of a --planner.
 
     \b
     Examples:
       pipesim whatif operations.parquet --scheduler zb_h1
+      pipesim whatif operations.parquet --layers 8,8,8,8 --cut 9,9,8,6 --planner balanced
       pipesim whatif bert-large 'servers(2, 4, intra="25GB/s", inter="10Gb/s")' --planner spp -s pe
       pipesim whatif vgg-19 dgx1_v100 --by 25% --only layer --plot gains.png
     """
@@ -76,6 +129,7 @@ def whatif(
     from pipesim.display import text
     from pipesim.studies import whatif
 
+    options.check_given("but for a recorded run", is_there=False, without=_RUNS_ALONE)
     options.check_outputs(pictures=[plot_file], pages=[html])
     part = units.fraction(by)
     setup = options.make_setup(simulation, quiet=as_json)

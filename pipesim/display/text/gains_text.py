@@ -23,15 +23,18 @@ def gains(data: Mapping[str, Any], most: int = 15) -> str:
 
 
 def run_changes(data: Mapping[str, Any], most: int = 15) -> str:
-    """The mean step of a recorded run with each change; `data` has the recorded mean and the changes."""
+    """The mean step of a recorded run with each change; `data` has the recorded mean and the changes.
+
+    What was asked for, another schedule or cut, is shown wherever it ranks.
+    """
     found = data["gains"]
-    rows = [
-        [row["what"], row["name"], seconds(row["iteration_time_s"]), f"{100 * row['gain']:.2f} %"]
-        for row in found[:most]
-    ]
-    more = f"\n... and {len(found) - most} more" if len(found) > most else ""
+    shown = [row for n, row in enumerate(found) if n < most or row["what"] in {"schedule", "cut", "plan"}]
+    rows = [[row["what"], row["name"], seconds(row["iteration_time_s"]), f"{100 * row['gain']:.2f} %"] for row in shown]
+    more = f"\n... and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
     head = f"recorded steps take {seconds(data['iteration_time_s'])} (mean)"
-    return f"{head}\n\n{table(['what', 'change', 'step', 'saved'], rows, left=2)}{more}"
+    assumed = next((row["assumes"] for row in found if row.get("assumes")), "")
+    notes = f"\nother cuts: {assumed}; memory is not looked at" if assumed else ""
+    return f"{head}\n\n{table(['what', 'change', 'step', 'saved'], rows, left=2)}{more}{notes}"
 
 
 def first_thing(data: Mapping[str, Any]) -> str:
