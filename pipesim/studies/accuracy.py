@@ -10,6 +10,7 @@ Coverage of rows whose whole source is left out is what a user may expect, whose
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,11 @@ def interval(costs: Costs, cluster: Cluster, framework: str | None, gpus: int) -
     """The interval of a simulation with these costs on so many GPUs of a cluster."""
     devices = {chip(device.kind) for device in cluster.devices}
     device = devices.pop() if len(devices) == 1 else "several kinds"
-    kind = RunKind(costs.basis, device, family(framework or ""), costs.widths.gpus > 1, gpus)
+    return _of_shipped(RunKind(costs.basis, device, family(framework or ""), costs.widths.gpus > 1, gpus))
+
+
+@lru_cache(maxsize=256)  # of a sweep: few kinds, many points
+def _of_shipped(kind: RunKind) -> MeasuredInterval:
     return interval_of(kind, shipped())
 
 

@@ -28,6 +28,7 @@ from pipesim.engines import by_name
 from pipesim.lowering import Setup, lower
 from pipesim.lowering.merging import Merged, Part, merge
 from pipesim.studies import setups
+from pipesim.studies.accuracy import MeasuredInterval, interval
 from pipesim.studies.job_options import ITERATIONS, JobOptions
 from pipesim.studies.loading import load_cluster
 from pipesim.studies.simulation import FIELDS, Simulation, checked
@@ -66,6 +67,12 @@ class JobResult:
     start: float
     ends: Ints  # ns of the end of every iteration
     counted: tuple[int, ...]  # the iterations that count
+    framework: str | None = None
+
+    @cached_property
+    def interval(self) -> MeasuredInterval:
+        """Between which factors of the simulated time measured runs of this kind are."""
+        return interval(self.setup.costs, self.setup.cluster, self.framework, len(self.setup.plan.gpus))
 
     @property
     def alone_s(self) -> float:
@@ -99,6 +106,7 @@ class JobResult:
             "start_s": self.start,
             "alone_s": self.alone_s,
             "iteration_time_s": self.iteration_time,
+            "measured_interval": self.interval.as_data(self.iteration_time),
             "slowdown": self.slowdown,
             "iterations_s": self.iterations_s.tolist(),
             "counted": list(self.counted),
@@ -198,8 +206,8 @@ def simulate_jobs(
     starts = [part.start for part in parts]
     names = _names(every)
     results = tuple(
-        JobResult(names[n], made[n], alone[n], every[n].start, ends[n], _counted(n, starts, ends))
-        for n in range(len(every))
+        JobResult(names[n], made[n], alone[n], job.start, ends[n], _counted(n, starts, ends), job.simulation.framework)
+        for n, job in enumerate(every)
     )
     return JobsResult(whole, results, timeline, merged)
 

@@ -47,6 +47,16 @@ def test_iterations_count_that_run_while_all_jobs_do_and_are_not_the_first_of_th
     assert len(both.jobs[1].ends) == 4, "the longer one iterates as often as was asked"
 
 
+def test_each_job_has_the_interval_of_its_kind_of_runs(both):
+    for mine, data in zip(both.jobs, both.as_data()["jobs"], strict=True):
+        apart = ps.simulate("bert-large", mine.setup.cluster, plan=mine.setup.plan)
+        stated = data["measured_interval"]
+        assert (stated["low"], stated["high"]) == (apart.interval.low, apart.interval.high)
+        assert stated["low_s"] == pytest.approx(apart.interval.low * mine.iteration_time)
+    of_framework = ps.simulate_jobs([job((), framework="megatron")], CLUSTER, iterations=2).jobs[0]
+    assert of_framework.interval.kind.framework == "megatron"
+
+
 def test_the_bytes_of_all_jobs_are_those_of_the_timeline(both):
     assert both.moved.sum(axis=0) == pytest.approx(both.timeline.moved)
     data = both.as_data()

@@ -501,6 +501,13 @@ def test_every_metric_can_be_taken(tmp_path):
     assert row["plan_replicas"] == "1x2"
 
 
+def test_rows_have_the_interval_that_simulate_states_unless_other_metrics_are_named(tmp_path):
+    (row,) = rows_of(load(tmp_path, FLAT.replace("[2, 4]", "[2]")))
+    stated = results.simulate("bert-large", 'flat(2, bandwidth="1GB/s")', "uniform").as_data()["measured_interval"]
+    assert (row["measured_low_s"], row["measured_high_s"]) == (stated["low_s"], stated["high_s"])
+    assert row["measured_low_s"] < row["iteration_time_s"] < row["measured_high_s"]
+
+
 # --- whoever runs it -------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipesim.display.text.formatting import percent, seconds, size, table
+from pipesim.display.text.validation_text import measured_interval
 
 
 def jobs(data: Mapping[str, Any], most: int = 8) -> str:
@@ -22,7 +23,8 @@ def jobs(data: Mapping[str, Any], most: int = 8) -> str:
         for job in data["jobs"]
     ]
     heads = ["job", "model", "GPUs", "start", "alone", "with others", "slower by", "iterations counted"]
-    parts = [table(heads, rows, left=2)]
+    intervals = [f"  {job['name']}: {measured_interval(job['measured_interval'])}" for job in data["jobs"]]
+    parts = [table(heads, rows, left=2), "\n".join(["measured runs, with others", *intervals])]
     links = data["shared_links"]
     if links:
         names = [job["name"] for job in data["jobs"]]

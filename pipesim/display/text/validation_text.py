@@ -30,14 +30,14 @@ machine, while it is quiet.
 _INTERVALS = """
 ## Intervals beside simulated times
 
-`simulate` and `compare` state between which times measured runs of the same kind would be, `plan` between which
-factors of a simulated time; `--json` has it as `measured_interval`, Python as `result.interval`. The interval is the
-simulated time multiplied by the middle 90 % of measured / simulated, over the rows of (c), (d) and (e) that are of
-the same kind. The kind is: how times were found (recorded; computed with the constants of the device; at a stated
-speed, such as that of the bundled traces from data sheets), the device, the framework, teams or single GPUs, and the
-number of GPUs within a factor of 4. Of these, the last are dropped one by one until there are 20 rows. Where that
-drops the device, or all rows are of one source, the interval is widened by half (of its logarithms), and this is
-stated.
+`simulate`, of several jobs too, and `compare` state between which times measured runs of the same kind would be,
+`plan` between which factors of a simulated time; `--json` has it as `measured_interval`, Python as `result.interval`,
+and rows of a sweep as the metrics `measured_low_s` and `measured_high_s`. The interval is the simulated time
+multiplied by the middle 90 % of measured / simulated, over the rows of (c), (d) and (e) that are of the same kind.
+The kind is: how times were found (recorded; computed with the constants of the device; at a stated speed, such as
+that of the bundled traces from data sheets), the device, the framework, teams or single GPUs, and the number of GPUs
+within a factor of 4. Of these, the last are dropped one by one until there are 20 rows. Where that drops the device,
+or all rows are of one source, the interval is widened by half (of its logarithms), and this is stated.
 
 A user's runs are of no source here, so each source was left out in turn: {shares} of their rows are in the intervals
 that all other sources give. The factor of the widening and the part of 90 % were chosen with these shares known;

@@ -82,6 +82,8 @@ def _busiest_link(result: PointResult) -> float:
 
 METRICS: dict[str, Callable[[PointResult], Value]] = {
     "iteration_time_s": lambda r: r.of.iteration_time,
+    "measured_low_s": lambda r: r.of.interval.low * r.of.iteration_time,
+    "measured_high_s": lambda r: r.of.interval.high * r.of.iteration_time,
     "throughput_samples_per_s": lambda r: metrics.throughput(r.timeline),
     "throughput_per_device": lambda r: metrics.throughput(r.timeline) / len(r.setup.cluster.devices),
     "bubble_idle_share": lambda r: r.bubble["idle_share"],
@@ -127,6 +129,8 @@ METRICS: dict[str, Callable[[PointResult], Value]] = {
 }
 USUAL = [
     "iteration_time_s",
+    "measured_low_s",
+    "measured_high_s",
     "throughput_samples_per_s",
     "throughput_per_device",
     "bubble_idle_share",
