@@ -63,7 +63,7 @@ def main() -> int:
         exact = sum(sum(line.ns for line in one.lines) == one.step_ns for one in every)
         sys.stdout.write(f"{job}: {exact} of {len(every)} ledgers sum to their step to the nanosecond\n")
         ledgers[job] = ledger.mean_data(every)
-        data = straggler_metrics.straggler_metrics(run, steps, compiled.makespans).as_data()
+        data = straggler_metrics.straggler_metrics(run, compiled.makespans).as_data()
         metrics[job] = {}
         for name, ours, published in compared(job, data):
             metrics[job].setdefault(name, []).append((ours, published))

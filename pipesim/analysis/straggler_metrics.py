@@ -6,6 +6,8 @@ slowdown    mean step as recorded over the mean ideal step, both without launch 
 of a group  (a replica, a stage, a sort) the ideal with the recorded times of this group, over the ideal
 M_S, M_W    the part of what the ideal saves that is saved by the ideal times of the last stage alone (M_S), and of the
             worst 3 % of ranks alone (M_W); the score of a rank is the lower of the slowdowns of its stage and replica
+steps       simulated by the rules of the published replay: sends and receives hold up no rank, and receives are posted
+            ahead (`lowering.recorded_steps`); all else in pipesim waits for receives until they were posted
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +27,7 @@ from pipesim.core.recorded_run import (
     SEND_GRADIENT,
     RecordedRun,
 )
-from pipesim.lowering.recorded_steps import RecordedStep
+from pipesim.lowering.recorded_steps import RecordedStep, asynchronous, recorded_step
 
 # When everything is over, for many sets of durations: program, the sort of each task, durations[sort, set].
 Makespans = Callable[[Program, Ints, Ints], Ints]
@@ -98,8 +100,10 @@ class StragglerMetrics:
         }
 
 
-def straggler_metrics(run: RecordedRun, steps: Sequence[RecordedStep], makespans: Makespans) -> StragglerMetrics:
-    """The metrics of a run; `steps` are all of its steps as programs, `makespans` simulates them, to nanoseconds."""
+def straggler_metrics(run: RecordedRun, makespans: Makespans) -> StragglerMetrics:
+    """The metrics of a run; `makespans` simulates its steps, to nanoseconds."""
+    overlaps = asynchronous(run)
+    steps = [recorded_step(run, position, overlaps, posted_ahead=True) for position in range(len(run.steps))]
     sets = _Sets(run, steps, makespans)
     replica, stage = run.replica[run.rank], run.position[run.rank]
     sorts = _sorts(run)

@@ -99,12 +99,18 @@ def _tolerance(run: RecordedRun) -> Ints:
     return found
 
 
-def recorded_step(run: RecordedRun, position: int, asynchronous_rows: Bools | None = None) -> RecordedStep:
-    """A step of a run as a program; `asynchronous_rows` of the whole run, where they are known already."""
+def recorded_step(
+    run: RecordedRun, position: int, asynchronous_rows: Bools | None = None, *, posted_ahead: bool = False
+) -> RecordedStep:
+    """A step of a run as a program; `asynchronous_rows` of the whole run, where they are known already.
+
+    With `posted_ahead`, sends and receives hold up no rank, and a receive does not wait for what its rank did since the
+    computation before that of its direction: the rules of the published replay by Lin et al. (OSDI 2025).
+    """
     rows = slice(*np.searchsorted(run.step, [position, position + 1]).tolist())
     found = asynchronous(run) if asynchronous_rows is None else asynchronous_rows
     step = run.of_steps(np.array([position]))
-    tasks, post, needs = _tasks(step, found[rows])
+    tasks, post, needs = _tasks(step, found[rows], posted_ahead=posted_ahead)
     program = _program(step, tasks, needs)
     gap = _gaps(step, program, post)
     duration = program.duration.copy()
@@ -119,8 +125,10 @@ def recorded_step(run: RecordedRun, position: int, asynchronous_rows: Bools | No
 # --- tasks and needs -------------------------------------------------------------------------------------------------
 
 
-def _tasks(step: RecordedRun, overlaps: Bools) -> tuple[Tasks, Ints, Ints]:
+def _tasks(step: RecordedRun, overlaps: Bools, *, posted_ahead: bool) -> tuple[Tasks, Ints, Ints]:
     """All tasks, the post of each operation, and pairs of a task and what it waits for."""
+    if posted_ahead:
+        overlaps = overlaps | np.isin(step.kind, runs.POINT_TO_POINT)
     tasks, count = Tasks(), len(step)
     stage = np.where(step.stage >= 0, step.stage, step.position[step.rank])  # of what is about none, the rank's first
     moves = step.is_communication
@@ -141,7 +149,9 @@ def _tasks(step: RecordedRun, overlaps: Bools) -> tuple[Tasks, Ints, Ints]:
     )  # fmt: skip
     tasks.needs.append((posted, post[posted]))
     _add_arrivals(tasks, step, post, waits)
-    _add_batches(tasks, step, post, overlaps)
+    ahead = posted_ahead & np.isin(step.kind, runs.RECEIVES)
+    _add_batches(tasks, step, post, overlaps, ahead)
+    _add_posts_ahead(tasks, step, post, ahead)
     _add_inputs(tasks, step, post, overlaps)
     return tasks, post, np.stack(tasks.awaited())
 
@@ -169,10 +179,11 @@ def _add_arrivals(tasks: Tasks, step: RecordedRun, post: Ints, waits: Bools) -> 
     tasks.needs += [(joins[number], post[members]), (members[late], joins[number[late]])]
 
 
-def _add_batches(tasks: Tasks, step: RecordedRun, post: Ints, overlaps: Bools) -> None:
+def _add_batches(tasks: Tasks, step: RecordedRun, post: Ints, overlaps: Bools, ahead: Bools) -> None:
     """What holds up a rank: each batch of operations that were under way at one time waits for all of the one before.
 
-    Without the asynchronous ones, which wait for the last batch that ended before they were posted.
+    Without the asynchronous ones, which wait for the last batch that ended before they were posted, unless they are
+    posted ahead.
     """
     rows = np.flatnonzero(~overlaps)
     if not len(rows):
@@ -191,7 +202,7 @@ def _add_batches(tasks: Tasks, step: RecordedRun, post: Ints, overlaps: Bools) -
     begins = np.where(post[rows] >= 0, post[rows], rows)
     follows = (batch > 0) & (rank == rank[np.maximum(np.flatnonzero(fresh)[batch] - 1, 0)])
     tasks.needs += [(ends[batch], rows), (begins[follows], ends[batch[follows] - 1])]
-    later = np.flatnonzero(overlaps)
+    later = np.flatnonzero(overlaps & ~ahead)
     if len(later):
         end_of_batch = np.full(int(batch[-1]) + 1, -1, np.int64)
         np.maximum.at(end_of_batch, batch, step.end[rows] + apart)
@@ -204,6 +215,26 @@ def _add_batches(tasks: Tasks, step: RecordedRun, post: Ints, overlaps: Bools) -
         )
         same = (at >= 0) & (rank[fresh][np.maximum(at, 0)] == step.rank[later])
         tasks.needs.append((post[later[same]], ends[at[same]]))
+
+
+def _add_posts_ahead(tasks: Tasks, step: RecordedRun, post: Ints, ahead: Bools) -> None:
+    """Receives that wait for the computation of their direction before theirs only.
+
+    The first of gradients waits for the second computation before its own: in 1F1B, for the forward before the last.
+    """
+    place = (step.rank, step.microbatch, step.stage)
+    works = np.flatnonzero(step.is_computation)  # in order of rank and start
+    for received, computed in ((runs.RECEIVE_ACTIVATION, (runs.FORWARD,)), (runs.RECEIVE_GRADIENT, _BACKWARDS)):
+        of_direction = works[np.isin(step.kind[works], computed)]
+        receives, reads = _joined(np.flatnonzero((step.kind == received) & ahead), place, of_direction, place)
+        before = of_direction[np.maximum(np.searchsorted(of_direction, reads) - 1, 0)]
+        follows = (before < reads) & (step.rank[before] == step.rank[reads])
+        tasks.needs.append((post[receives[follows]], before[follows]))
+        if received == runs.RECEIVE_GRADIENT:
+            at = np.searchsorted(works, reads) - 2
+            other = works[np.maximum(at, 0)]
+            starts = ~follows & (at >= 0) & (step.rank[other] == step.rank[reads])
+            tasks.needs.append((post[receives[starts]], other[starts]))
 
 
 def _add_inputs(tasks: Tasks, step: RecordedRun, post: Ints, overlaps: Bools) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.recorded_runs import pipelined, run_of
-from pipesim.core.recorded_run import FORWARD, OPTIMIZER, SEND_ACTIVATION, RunLayout
+from pipesim.core.recorded_run import FORWARD, OPTIMIZER, SEND_ACTIVATION, SEND_GRADIENT, RunLayout
 from pipesim.engines import compiled, event
 from pipesim.lowering.recorded_steps import asynchronous, recorded_step
 
@@ -123,3 +123,29 @@ def test_every_step_is_a_program_of_its_own():
     run = pipelined(RunLayout(2, 2), 3, 3)
     lengths = [event.run(recorded_step(run, at, asynchronous(run)).program).makespan for at in range(3)]
     assert lengths == run.step_ns.tolist()
+
+
+def test_receives_that_are_posted_ahead_let_their_senders_go_on():
+    """The receive of gradients that rank 0 posts after its forward is posted ahead of it, after the forward before."""
+    rows = [
+        (0, "forward", 0, 0, -1, 0, 10 * MS), (0, "send_activation", 0, 0, 0, 10 * MS, 12 * MS),
+        (0, "forward", 0, 1, -1, 12 * MS, 22 * MS), (0, "forward", 0, 2, -1, 22 * MS, 50 * MS),
+        (0, "receive_gradient", 0, 0, 1, 50 * MS, 52 * MS), (0, "backward", 0, 0, -1, 52 * MS, 60 * MS),
+        (1, "receive_activation", 1, 0, 0, 0, 12 * MS), (1, "forward", 1, 0, -1, 12 * MS, 15 * MS),
+        (1, "backward", 1, 0, -1, 15 * MS, 20 * MS), (1, "send_gradient", 1, 0, 1, 20 * MS, 52 * MS),
+        (1, "optimizer", -1, -1, -1, 52 * MS, 60 * MS),
+    ]  # fmt: skip
+    run = run_of(rows)
+    as_recorded, ahead = recorded_step(run, 0), recorded_step(run, 0, posted_ahead=True)
+    send = int(np.flatnonzero(run.kind == SEND_GRADIENT)[0])
+    ends = [event.run(step.without_gaps()).end[send] // MS for step in (as_recorded, ahead)]
+    assert ends == [52, 22]  # at 20 ms the forward before the last ends, not held up by a send; a message takes 2 ms
+
+
+@pytest.mark.parametrize("run", [pipelined(RunLayout(3, 2), 5, 1), pipelined(RunLayout(2, vpp=2), 4, 1)])
+def test_steps_with_receives_posted_ahead_take_no_longer_and_are_the_record_with_their_gaps(run):
+    ahead = recorded_step(run, 0, posted_ahead=True)
+    assert event.run(ahead.without_gaps()).makespan <= event.run(recorded_step(run, 0).without_gaps()).makespan
+    timeline = event.run(ahead.program)
+    timeline.verify()
+    assert np.array_equal(timeline.end[: len(run)], run.end)

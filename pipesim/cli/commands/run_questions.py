@@ -50,7 +50,7 @@ class RunQuestions:
                 found["ledger"] = ledger.mean_data(every)
                 found["ledgers"] = [{"step": number, **one.as_data()} for number, one in per_step]
             if self.stragglers:
-                metrics = straggler_metrics.straggler_metrics(run, steps, compiled.makespans)
+                metrics = straggler_metrics.straggler_metrics(run, compiled.makespans)
                 found["straggler_metrics"] = metrics.as_data()
             if self.iterations is not None:
                 model = run_prediction.RunModel.of(run)

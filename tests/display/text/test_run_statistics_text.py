@@ -5,13 +5,13 @@ from pipesim.analysis.straggler_metrics import straggler_metrics
 from pipesim.core.recorded_run import RunLayout
 from pipesim.display import text
 from pipesim.engines.compiled import makespans
-from pipesim.studies.run_prediction import RunModel, predicted, recorded_steps
+from pipesim.studies.run_prediction import RunModel, predicted
 
 RUN = recorded_runs.pipelined(RunLayout(2, 2), microbatches=3, steps=4)
 
 
 def test_stragglers_are_shown_by_replica_stage_and_operation():
-    data = straggler_metrics(RUN, recorded_steps(RUN), makespans).as_data()
+    data = straggler_metrics(RUN, makespans).as_data()
     shown = text.stragglers(data)
     assert shown.startswith("slowdown by stragglers")
     assert "the worst rank, " in shown
