@@ -131,6 +131,8 @@ def main() -> int:
     writer.writerows(rows)
     sys.stdout.write(f"{table(rows)}\n\ngiven factors: {given(rows)}\n")
     for job in JOBS:
+        p = {one.level: one.p for one in halves(job)[1].variance.components}["rank_in_step"]
+        sys.stdout.write(f"{job}: p of what a rank shares in a step, first half: {p:.2f}\n")
         sys.stdout.write(f"{job}: the mean of the second half is known to {100 * noise(job):.1f} % (95 %)\n")
     if "--splits" in sys.argv:
         count = int(sys.argv[sys.argv.index("--splits") + 1])

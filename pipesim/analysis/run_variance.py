@@ -9,8 +9,12 @@ rest        everything else
 
 Each is the variance of means of its level beyond what the level below gives them (a random-effects analysis of
 variance), 0 where it is less. A level is `found` if an F-test has p below 1 %. Steps and ranks that are found are
-factors of their variance. Microbatches that share something in a rank's step are drawn as they were recorded there,
-all together; else each on its own, with all its operations; if that level is not found either, each operation is.
+factors of their variance. The microbatches of a rank in a step are drawn as they were recorded there, all together,
+unless p of `rank in step` is above 50 %: to draw together what shares nothing costs only variety, while to draw apart
+what shares little makes the slowest of many replicas too fast. Else each microbatch is drawn on its own, with all its
+operations; if that level is not found either, each operation is. Each drawn step takes its parts from as many
+recorded steps, chosen at random with repetition (a bootstrap): what was recorded is itself a sample, and an interval
+for steps to come is wider for that.
 """
 
 import math
@@ -25,6 +29,7 @@ from pipesim.base.errors import InputError
 from pipesim.core.recorded_run import KINDS, RecordedRun
 
 SIGNIFICANT = 0.01
+APART = 0.5  # p of `rank in step` from which on microbatches are drawn on their own
 LEVELS = ("step", "rank", "rank_in_step", "microbatch")
 
 
@@ -93,6 +98,7 @@ class RunVariance:
     cv: float  # of a single time: its standard deviation over its mean
     step: Floats  # [step]
     rank: Floats  # [replica, operation], equal for operations of one rank
+    apart: float = APART
 
     @classmethod
     def of(cls, times: ComputingTimes) -> "RunVariance":
@@ -134,6 +140,14 @@ class RunVariance:
         """The levels that are found."""
         return tuple(one.level for one in self.components if one.is_found)
 
+    @property
+    def together(self) -> str:
+        """The level whose times are drawn together: all of a rank in a step, of a microbatch, or of nothing."""
+        p = {one.level: one.p for one in self.components}
+        if p["rank_in_step"] <= self.apart:
+            return "rank_in_step"
+        return "microbatch" if p["microbatch"] < SIGNIFICANT else "independent"
+
     def as_data(self) -> dict[str, Any]:
         """Plain numbers."""
         return {
@@ -141,6 +155,7 @@ class RunVariance:
             "shares": {one.level: one.share for one in self.components} | {"rest": self.rest},
             "p": {one.level: one.p for one in self.components},
             "found": list(self.found),
+            "together": self.together,
         }
 
 
@@ -164,11 +179,13 @@ class StepDraws:
             return np.asarray(self.times.ns[rng.integers(steps)])
         if level != "found":
             return _taken(self.times.ns.reshape(-1, operations), whole, rng, joint=level == "microbatch")
-        step, found = self.variance.step[rng.integers(steps)], self.variance.found
-        if "rank_in_step" in found:
-            left = self._left.reshape(-1, microbatches, operations)[rng.integers(steps * replicas, size=replicas)]
+        known = np.asarray(rng.integers(steps, size=steps))
+        together = self.variance.together
+        step, pool = self.variance.step[known[0]], self._left[known]
+        if together == "rank_in_step":
+            left = pool.reshape(-1, microbatches, operations)[rng.integers(steps * replicas, size=replicas)]
         else:
-            left = _taken(self._left.reshape(-1, operations), whole, rng, joint="microbatch" in found)
+            left = _taken(pool.reshape(-1, operations), whole, rng, joint=together == "microbatch")
         return np.asarray(step * self.variance.rank[:, None, :] * left * self.times.mean)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers import recorded_runs
-from pipesim.analysis.run_variance import SIGNIFICANT, ComputingTimes, RunVariance, StepDraws
+from pipesim.analysis.run_variance import APART, SIGNIFICANT, ComputingTimes, RunVariance, StepDraws
 from pipesim.base.errors import InputError
 from pipesim.core.recorded_run import BACKWARD, FORWARD, RunLayout
 
@@ -56,6 +56,21 @@ def test_drawn_steps_vary_as_recorded_ones(level):
     found = ComputingTimes(drawn, recorded.stage, recorded.kind, np.zeros(drawn.shape, np.int64))
     assert shares(RunVariance.of(found))[level] == pytest.approx(shares(RunVariance.of(recorded))[level], abs=0.1)
     assert found.factor.std() == pytest.approx(recorded.factor.std(), rel=0.15)
+
+
+def test_microbatches_of_a_rank_are_drawn_apart_only_where_nothing_speaks_for_what_they_share():
+    """A share of 1 % is rarely found in 24 steps, and without it the slowest of many replicas would be too fast."""
+    recorded = {name: times(0, microbatch=0.2, rank_in_step=shared) for name, shared in (("little", 0.02), ("none", 0))}
+    found = {name: RunVariance.of(one) for name, one in recorded.items()}
+    p = {name: {one.level: one.p for one in each.components}["rank_in_step"] for name, each in found.items()}
+    assert SIGNIFICANT < p["little"] < APART < p["none"]
+    assert {name: each.as_data()["together"] for name, each in found.items()} == {
+        "little": "rank_in_step", "none": "microbatch",
+    }  # fmt: skip
+    drawn = StepDraws(recorded["little"]).draw(np.random.default_rng(1)) / recorded["little"].mean
+    whole = recorded["little"].factor.reshape(-1, *SHAPE[2:])
+    assert all(np.isclose(whole, one).all(axis=(1, 2)).any() for one in drawn), "all microbatches as in one step"
+    assert RunVariance.of(times(1)).together == "independent"
 
 
 def test_a_slow_rank_stays_slow():
