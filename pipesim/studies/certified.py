@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from pipesim.analysis import bounds, metrics
-from pipesim.analysis.bounds.over_layouts import space_bound
+from pipesim.analysis.bounds.over_plans import space_bound
 from pipesim.analysis.bounds.rounding import LeastPart
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import SCALINGS, Costs
@@ -38,12 +38,14 @@ def bound(setup: Setup) -> float:
     )
     if setup.options.recompute == "none":
         return found
-    return max(found, layout_bound(setup) or 0.0)  # which counts what is done again
+    return max(found, layout_bound(setup, memory=False) or 0.0)  # which counts what is done again
 
 
-def layout_bound(setup: Setup) -> float | None:
+def layout_bound(setup: Setup, *, memory: bool = True) -> float | None:
     """Seconds that no layout on this cluster has less of with teams of this width: any stages, chunks, replicas, cuts
     and schedule, split backwards too. None where a plan has teams of several widths.
+
+    `memory`: no layout that fits in memory, and None where none does; otherwise none at all.
 
     >>> setup = ps.make_setup("bert-large", 'flat(2, bandwidth="1GB/s")', microbatches=4)
     >>> print(f"{ps.layout_bound(setup) * 1e3:.1f} ms")
@@ -52,8 +54,8 @@ def layout_bound(setup: Setup) -> float | None:
     costs = setup.costs_at(0)
     if any(setup.costs_at(n) is not costs for n in range(len(setup.plan.stages))):
         return None
-    found = space_bound(costs, setup.cluster, setup.plan.microbatches, setup.options).seconds
-    return found * math.prod(min(1.0, slow.factor) for slow in setup.scenario.slow)
+    found = space_bound(costs, setup.cluster, setup.plan.microbatches, setup.options, memory=memory).seconds
+    return found * math.prod(min(1.0, slow.factor) for slow in setup.scenario.slow) if math.isfinite(found) else None
 
 
 def exchanges_beside(options: Options) -> bool:

@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from pipesim.analysis import bounds, metrics
 from pipesim.analysis.bottleneck import Bottleneck, bottleneck
-from pipesim.analysis.bounds.over_layouts import space_bound
+from pipesim.analysis.bounds.over_plans import space_bound
 from pipesim.analysis.critical_path import slack_data
 from pipesim.analysis.joint_samples import draw_of
 from pipesim.analysis.ledger import Ledger, ledger, mean_data
@@ -121,7 +122,7 @@ class SimulationResult:
 
     @cached_property
     def layout_bound(self) -> float | None:
-        """Seconds that no layout on this cluster has less of: any stages, chunks, replicas, cuts and schedule."""
+        """Seconds that no layout on this cluster has less of: any stages, chunks, replicas, cuts, schedule that fit."""
         return certified.layout_bound(self.setup)
 
     @cached_property
@@ -264,9 +265,10 @@ class PlanResult:
         return bounds.plan_bound(self.costs, self.cluster, self.plan.microbatches)
 
     @cached_property
-    def layout_bound(self) -> float:
-        """Seconds that no layout on this cluster has less of: any stages, chunks, replicas, cuts and schedule."""
-        return space_bound(self.costs, self.cluster, self.plan.microbatches, self.options).seconds
+    def layout_bound(self) -> float | None:
+        """Seconds that no layout on this cluster has less of: any stages, chunks, replicas, cuts, schedule that fit."""
+        found = space_bound(self.costs, self.cluster, self.plan.microbatches, self.options).seconds
+        return found if isfinite(found) else None
 
     @cached_property
     def times_by_scaling(self) -> dict[str, float] | None:

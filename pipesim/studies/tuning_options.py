@@ -55,8 +55,8 @@ class TuningOptions:
     front: bool = setting(
         False, bool, "Also simulate slower layouts that may need less memory, for the Pareto front.", group="search"
     )
-    bound: bool = setting(
-        False, bool, "Also compute a bound for any cuts, chunks and schedules, which may take as long as the search.",
+    bound: bool | None = setting(
+        None, bool, "Compute the bound of any layout in this space, whatever its cuts, chunks and schedule (default).",
         group="search",
     )  # fmt: skip
     price: "dict[str, float] | str | float | None" = setting(

@@ -15,7 +15,8 @@ import numpy as np
 
 from helpers.instances import drawn_cluster
 from pipesim.analysis import metrics
-from pipesim.analysis.bounds.over_layouts import OpenLayout, layout_bound, space_bound
+from pipesim.analysis.bounds.over_layouts import OpenLayout, layout_bound
+from pipesim.analysis.bounds.over_plans import space_bound
 from pipesim.base.errors import DeadlockError
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import Costs, costs_of
@@ -234,7 +235,8 @@ def _stage_seconds(case, plan, n):
 def judge(case: LayoutCase, rng: random.Random, count: int) -> float:
     """The least seconds of so many plans over the bound of their layout, which none is below; nor that of the space."""
     bound = layout_bound(case.costs, case.cluster, case.layout, case.options)
-    space = space_bound(case.costs, case.cluster, case.layout.microbatches, case.options)
+    asked = (case.costs, case.cluster, case.layout.microbatches, case.options)
+    space, fitting = space_bound(*asked, memory=False), space_bound(*asked)
     least = float("inf")
     for _ in range(count):
         setup = setup_of(case, rng)
@@ -246,6 +248,7 @@ def judge(case: LayoutCase, rng: random.Random, count: int) -> float:
         fits = metrics.fits_memory(timeline)
         assert seconds >= bound.seconds or not fits, f"the bound of the layout, {bound}, is above {what}"
         assert seconds >= space.seconds, f"the bound of the space, {space}, is above {what}"
+        assert seconds >= fitting.seconds or not fits, f"the bound of what fits, {fitting}, is above {what}"
         least = min(least, seconds) if fits else least
     return least / max(bound.seconds, 1e-12) if np.isfinite(least) else float("inf")
 
@@ -262,7 +265,14 @@ def setup_of(case: LayoutCase, rng: random.Random) -> Setup:
             return Setup(plan, chimera(plan, case.costs, case.cluster), case.costs, case.cluster, case.options)
     else:
         plan = plan_of(case, rng)
-    return Setup(plan, order_of(case, plan, rng), case.costs, case.cluster, case.options)
+    return Setup(plan, order_of(case, plan, rng), case.costs, case.cluster, _by_stage(case.options, plan, rng))
+
+
+def _by_stage(options: Options, plan: Plan, rng: random.Random) -> Options:
+    """Where the cuts decide what is done again: sometimes another number of blocks of each stage."""
+    if options.recompute_blocks is None or rng.random() < 0.4:
+        return options
+    return replace(options, recompute_blocks=tuple(rng.choice([0, 0, 1, 2, 9]) for _ in plan.stages))
 
 
 def simulated(setup: Setup) -> Timeline | None:

@@ -52,6 +52,7 @@ class LayoutTables:
     delay: float  # of any message between devices
     together: int  # how many GPUs of a group of replicas a node has, at most
     memory: float  # of the device that has most; infinite where it is not known
+    all_memory: float  # of all devices together
 
     @property
     def model(self) -> Model:
@@ -175,19 +176,55 @@ class LayoutTables:
     def stash(self) -> Floats:
         """Bytes of one microbatch that each unit keeps until its backward has ended, at least."""
         kept = np.min([self._recomputation(kind).layer_bytes for kind in self.kinds], axis=0)
-        return np.maximum(0.0, self.per_unit(kept) - 0.5)  # a stage's are rounded to whole bytes
+        return np.maximum(0.0, self.per_unit(kept) - _WHOLE_BYTES)
+
+    @functools.cached_property
+    def stash_without(self) -> Floats:
+        """The same of units that are not done again, where cuts and stages decide which are."""
+        return np.maximum(0.0, self.per_unit(self.model.stash_bytes) - _WHOLE_BYTES)
+
+    @functools.cached_property
+    def again(self) -> Floats:
+        """Least seconds in which each unit's forward is done again."""
+        rows = [self.per_unit(self.costs.seconds("recompute", kind=kind, share=1.0)) for kind in self.kinds]
+        found: Floats = np.min(rows, axis=0)
+        return found
 
     def room(self, pipeline: int, data: int) -> float:
         """Bytes that the GPUs of one replica of each lane have for activations, together (B46)."""
         if not self.model.has_bytes or self.memory == np.inf:
             return np.inf
+        each = self.memory + 1 - self.options.reserve - self.options.workspace
+        return float(pipeline * each - self._static(data))
+
+    @functools.cached_property
+    def room_of_all(self) -> float:
+        """Bytes that one GPU of every team has for activations, all together, whatever the replicas (B46)."""
+        if not self.model.has_bytes or self.memory == np.inf:
+            return np.inf
+        each = self.units + 1 - self.options.reserve - self.options.workspace
+        return float((self.all_memory + self.devices * each) / self.costs.widths.gpus - self._static(1))
+
+    def _static(self, data: int) -> float:
+        """Bytes of parameters, gradients and state of the whole model, on a GPU of one replica of each stage."""
         options, parts = self.options, self.shards(data * self.costs.widths.context)
         level = SHARDINGS.index(options.sharding)
         gradients = 1.0 if options.gradient_bytes is None else options.gradient_bytes
         state = state_factor(self.model.precision, options.optimizer_state) - 2
         own, summed = (1.0 / parts if level >= 3 else 1.0), (gradients / parts if level >= 2 else gradients)
-        static = self.model.parameter_bytes.sum() * own + self.model.trained_bytes.sum() * (summed + state / parts)
-        return float(pipeline * (self.memory + 1 - options.reserve - options.workspace) - static)
+        return float(self.model.parameter_bytes.sum() * own + self.model.trained_bytes.sum() * (summed + state / parts))
+
+
+_WHOLE_BYTES = 0.5  # what a stage keeps is rounded to whole bytes
+
+
+def rates_of_kinds(by_kind: Floats) -> Floats:
+    """Weights of devices by kind: all alike, and by how fast each kind is in the mean."""
+    alike = np.ones(len(by_kind))
+    if len(by_kind) == 1:
+        return alike[None]
+    speeds = 1 / np.maximum(by_kind.sum(axis=1), 1e-30)
+    return np.stack([alike, speeds / speeds.max()])
 
 
 class Same:
@@ -230,6 +267,7 @@ def layout_tables(costs: Costs, cluster: Same, options: Options, *, aligned: boo
         network.delay,
         min(most, max(1, most // gpus) * costs.widths.context) if aligned else most,
         network.memory,
+        float(sum(device.memory for device in cluster.value.devices)),
     )
 
 

@@ -1,7 +1,6 @@
 """Lower bounds over layouts: every cut, number of chunks, schedule and placement, split backwards included.
 
     layout_bound    a layout: so many lanes with so many replicas each
-    space_bound     every plan on a cluster with teams of one width
 
 A lane is the devices that hold the same stages: `data` replicas of a team. Lanes are ordered by their lowest stage, so
 that j stages or more, of a unit or more each, are before the j-th lane (from 0). With P microbatches for each replica:
@@ -14,6 +13,7 @@ that j stages or more, of a unit or more each, are before the j-th lane (from 0)
     stages   with one stage to a lane: each takes as many units as still end in time                         B43
     latency  a microbatch passes all units and comes back; so do the others, past the slowest unit           B44
     memory   bytes that are kept, times how long, are no more than what devices have, times T                 B47
+    redone   some units are done again and keep less: any weights of work and of memory                       B48
     exchange no gradient is summed before a microbatch has passed all units; then a GPU sends its part       B45
 
 docs/certificate.md, section 15, has the proofs and what is not counted. `layout_tables` has what is read here.
@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipesim.analysis.bounds.layout_tables import LayoutTables, Same, UnitSeconds, layout_tables
+from pipesim.analysis.bounds.layout_tables import LayoutTables, Same, UnitSeconds, layout_tables, rates_of_kinds
 from pipesim.analysis.bounds.rounding import NS
 from pipesim.base.arrays import Floats
 from pipesim.core.cluster import Cluster
@@ -35,6 +35,7 @@ from pipesim.lowering import DEFAULTS, Options
 
 PRECISION = 1e-4  # relative: to which T is searched
 THRESHOLDS = 8  # of work of units, that are tried
+WEIGHTS = 33  # of work beside memory, that are tried
 _SLACK = 1e-12  # relative: of sums in floating point
 
 
@@ -72,46 +73,6 @@ def layout_bound(costs: Costs, cluster: Cluster, layout: OpenLayout, options: Op
     return found
 
 
-def space_bound(costs: Costs, cluster: Cluster, microbatches: int, options: Options = DEFAULTS) -> LayoutBound:
-    """Seconds of an iteration that no plan on this cluster has less of, with teams of the widths of these costs.
-
-    Any stages, any number of them on a device, any number of replicas of each, that split microbatches or take whole
-    ones, any schedule.
-    """
-    tables = layout_tables(costs, Same(cluster), options, aligned=False)
-    teams, context = int(tables.teams.sum()), costs.widths.context
-    if not teams:
-        return LayoutBound(np.inf, "devices")
-    layers = tables.units
-    least, alone = np.full((len(tables.kinds), layers), np.inf), np.full(layers, np.inf)
-    ahead, back = np.full(layers, np.inf), np.full(layers, np.inf)
-    whole = tables.seconds(1.0, splits=True)
-    for r in range(1, teams + 1):
-        at = tables.seconds(1 / r, splits=True)
-        least = np.minimum(least, r * at.by_kind)
-        each = microbatches * np.minimum(at.work, whole.work / r) + tables.reduction(r)
-        alone = np.minimum(alone, each)
-        ahead, back = np.minimum(ahead, at.forward), np.minimum(back, at.back)
-    steps = tables.trained.sum() * options.optimizer_s_per_byte / (1 if options.sharding == "none" else context)
-    work = 0.0
-    for rate in _rates(least):
-        passing = microbatches * float((rate[:, None] * least).min(axis=0).sum()) + steps * float(rate.min())
-        work = max(work, passing / float((rate * tables.teams).sum()))
-    there = float(ahead.sum() + (back[-1] if tables.model.is_partly_frozen else back.sum()))
-    found = max(LayoutBound(work, "work"), LayoutBound(float(alone.max()), "blocks"), LayoutBound(there, "latency"))
-    rounding = (2 * microbatches * layers + 4 * layers + 10) * NS
-    return LayoutBound(max(0.0, float(found.seconds) * tables.least_part - rounding), found.reason)
-
-
-def _rates(by_kind: Floats) -> Floats:
-    """Weights of devices by kind: all alike, and by how fast each kind is in the mean."""
-    alike = np.ones(len(by_kind))
-    if len(by_kind) == 1:
-        return alike[None]
-    speeds = 1 / np.maximum(by_kind.sum(axis=1), 1e-30)
-    return np.stack([alike, speeds / speeds.max()])
-
-
 def _bound(tables: LayoutTables, layout: OpenLayout) -> LayoutBound:
     if layout.pipeline * layout.data > tables.teams.sum() or layout.pipeline > tables.units:
         return LayoutBound(np.inf, "devices")
@@ -121,7 +82,7 @@ def _bound(tables: LayoutTables, layout: OpenLayout) -> LayoutBound:
     if float(tables.stash.sum()) * share * resident > room:
         return LayoutBound(np.inf, "memory")
     lanes = _Lanes(tables, layout, tables.seconds(share, splits=layout.splits))
-    found = max(lanes.work(), lanes.latency(), lanes.exchange(), lanes.memory(room, share))
+    found = max(lanes.work(), lanes.latency(), lanes.exchange(), lanes.memory(room, share), lanes.redone(room, share))
     found = max(found, lanes.blocks(found.seconds))
     if layout.chunks == 1:
         found = max(found, lanes.stages(found.seconds))
@@ -180,7 +141,7 @@ class _Lanes:
         """B40: what all devices have to do, between their starts and ends."""
         tables, data = self.tables, self.layout.data
         found = LayoutBound(0.0, "work")
-        for rate in _rates(self.seconds.by_kind):
+        for rate in rates_of_kinds(self.seconds.by_kind):
             least = (rate[:, None] * self.seconds.by_kind).min(axis=0)
             count = self.passing * data if len(tables.kinds) == 1 else self._microbatches
             work = count * float(least.sum())
@@ -226,6 +187,18 @@ class _Lanes:
         held = passing * share * float((self.tables.stash * way).sum())
         return LayoutBound(held / room if room > 0 else 0.0, "memory")
 
+    def redone(self, room: float, share: float) -> LayoutBound:
+        """B48: each unit is done again, and keeps less, or it is not, where stages decide how many are."""
+        tables = self.tables
+        chosen = tables.options.recompute == "full" and tables.options.recompute_blocks is not None
+        if not chosen or not self.comes_back or not 0 < room < np.inf:
+            return LayoutBound(0.0, "memory")
+        passing, whole = self._microbatches / self.layout.data, self.seconds
+        way = np.cumsum((whole.forward + whole.back)[::-1])[::-1] * passing * share / room
+        again = tables.again * (1.0 if self.layout.replicas == "whole" else 1 / self.layout.data)
+        work, more = whole.work * passing / self.layout.pipeline, again * passing / self.layout.pipeline
+        return LayoutBound(least_of_choices(work, more, tables.stash_without * way, tables.stash * way), "memory")
+
     def blocks(self, low: float) -> LayoutBound:
         """B42: whole units fit into the time of each lane."""
         loads = np.sort(self.passing * self.seconds.work)[::-1]
@@ -268,6 +241,15 @@ class _Lanes:
             return False
 
         return LayoutBound(_searched(max(low - self.later, 0.0), fits) + self.later, "stages")
+
+
+def least_of_choices(work: Floats, more: Floats, kept: Floats, less: Floats) -> float:
+    """The most, over weights y, of the least `y work + (1 - y) memory` with units done again or not (B48)."""
+    found = 0.0
+    for y in np.linspace(0.0, 1.0, WEIGHTS):
+        once, twice = y * work + (1 - y) * kept, y * (work + more) + (1 - y) * less
+        found = max(found, float(np.minimum(once, twice).sum()))
+    return found
 
 
 def _prefix(values: Floats) -> Floats:

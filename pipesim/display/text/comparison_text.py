@@ -64,7 +64,7 @@ def nearest_bound(row: Mapping[str, Any]) -> str:
         lines = [
             ("lower bound", f"{seconds(row['bound_s'])} for plans and schedules of its kind; the best is {gap} above")
         ]
-    if row.get("layout_bound_s"):
+    if row.get("layout_bound_s") and row.get("fits_memory") is not False:
         lines.append(("any layout", no_layout_faster(row["layout_bound_s"], row["iteration_time_s"])))
     return facts(lines)
 
@@ -89,7 +89,9 @@ def gaps(rows: Sequence[Mapping[str, Any]], on: Terminal = PLAIN) -> str:
 
 
 def _gap(row: Mapping[str, Any], bound: str) -> str:
-    """How far a row is above one of its bounds."""
+    """How far a row is above one of its bounds; that of all layouts is of those that fit in memory."""
+    if bound == "layout_bound_s" and row.get("fits_memory") is False:
+        return "-"
     return _signed(row["iteration_time_s"] / row[bound] - 1) if row.get(bound) else "-"
 
 

@@ -47,7 +47,7 @@ def percent(value: float | None) -> str:
 def no_layout_faster(bound_s: float, time_s: float | None = None) -> str:
     """The bound of all layouts in a space as a sentence, and how far a time is above it."""
     above = "" if time_s is None or not bound_s else f"; the best is {percent(time_s / bound_s - 1)} above"
-    return f"no layout has a shorter iteration than {seconds(bound_s)}{above}"
+    return f"no layout in this space has a shorter iteration than {seconds(bound_s)}{above}"
 
 
 def _digits(value: float) -> str:

@@ -150,7 +150,8 @@ class Pricing:
                 break
             inputs, microbatches = self.inputs(shape), shape.microbatches(self.global_batch) * shape.data
             layout = OpenLayout(shape.pipeline, shape.data, microbatches)
-            least = min(least, layout_bound(inputs.costs, inputs.cluster, layout, self.options(shape)).seconds)
+            found = layout_bound(inputs.costs, inputs.cluster, layout, self.options(shape)).seconds
+            least = min(least, found * self._least_part(shape.tensor))
         return float(least)
 
     def _work(self, shape: LayoutChoice) -> float:
@@ -158,7 +159,8 @@ class Pricing:
         inputs = self.inputs(shape)
         kinds = {device.kind for device in inputs.cluster.devices}
         whole = min(float(inputs.before(self._recomputing(shape), kind)[:2, -1].sum()) for kind in kinds)
-        return whole * shape.microbatches(self.global_batch) / shape.pipeline * (1 - _ROUNDING)
+        whole *= shape.microbatches(self.global_batch) / shape.pipeline
+        return whole * self._least_part(shape.tensor) * (1 - _ROUNDING)
 
     def neighbours(self, one: LayoutChoice) -> list[LayoutChoice]:
         """The same layout with one block more in a stage, and one less in the stage beside it."""

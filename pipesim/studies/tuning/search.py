@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -170,10 +171,11 @@ class _Search:
         return self._sorted(len(priced) + moved, self._any_bound(priced))
 
     def _any_bound(self, priced: Sequence[Priced]) -> float | None:
-        """The bound for any cuts and schedules; as with the other, only times have one, and not of worse scenarios."""
-        if not self._options.bound or self._options.objective != "time" or self._simulation.scenario is not None:
+        """The bound for any cuts, chunks and schedules; only times have one."""
+        if self._options.bound is False or self._options.objective != "time":
             return None
-        return self._pricing.open_bound(priced)
+        found = self._pricing.open_bound(priced)
+        return found if isfinite(found) else None
 
     def _place(self, priced: Priced) -> tuple[Any, ...]:
         return (self._weight(priced.candidate) * priced.estimate, priced.candidate)
@@ -309,14 +311,14 @@ class _Search:
             )
         rows = sorted(found.rows, key=lambda row: (row.value, row.memory, row.candidate))
         inputs = self._pricing.inputs(rows[0].candidate)
-        certificate = None
+        own_bound = None
         if objective == "time":
-            certificate = min(row.bound for row in rows)
-            certificate = max(min([certificate, *(one.bound for one in found.left)]), any_bound or 0.0)
+            own_bound = min([*(row.bound for row in rows), *(one.bound for one in found.left)])
+            own_bound = max(own_bound, any_bound or 0.0)
         counts = Counts(count, found.memory, found.bound, found.refused, len(rows), len(found.left))
         return TuningResult(
-            tuple(rows), counts, objective, certificate, headline(inputs.costs, inputs.cluster), inputs.costs.notes,
-            tuple(found.refusals), any_bound,
+            tuple(rows), counts, objective, any_bound, headline(inputs.costs, inputs.cluster), inputs.costs.notes,
+            tuple(found.refusals), own_bound,
         )  # fmt: skip
 
     def _crew(self, count: int) -> AbstractContextManager[Crew]:

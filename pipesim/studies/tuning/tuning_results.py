@@ -54,7 +54,7 @@ class TuningRow:
             "blocks": None if self.blocks is None else list(self.blocks),
             "gpus": one.gpus,
             **self.metrics,
-            "layout_bound_s": self.bound,
+            "bound_s": self.bound,
             "value": self.value,
             "command": self.command,
         }
@@ -84,13 +84,14 @@ class TuningResult:
     counts: Counts
     objective: str
     certificate: float | None
-    """Seconds that no layout of the space has less than; None where the objective is no time."""
+    """Seconds that no layout of this space that fits has less of, whatever its cuts, chunks and schedule; None where
+    the objective is no time."""
     origin: str
     notes: tuple[str, ...]
     refusals: tuple[str, ...]
     """Reasons for which layouts were refused, each once."""
-    any_certificate: float | None = None
-    """Seconds that no layout of these widths has less of, whatever its cuts, chunks and schedule; if asked for."""
+    own_bound: float | None = None
+    """Seconds that none of the layouts that were searched has less of, with their cuts, chunks and schedules."""
 
     @property
     def best(self) -> TuningRow:
@@ -106,6 +107,10 @@ class TuningResult:
         """By what part a layout is slower than the certificate."""
         return None if not self.certificate else row.iteration_time / self.certificate - 1
 
+    def own_gap(self, row: TuningRow) -> float | None:
+        """By what part a layout is slower than the bound of the layouts that were searched."""
+        return None if not self.own_bound else row.iteration_time / self.own_bound - 1
+
     def front(self) -> tuple[TuningRow, ...]:
         """The simulated layouts than which none is both faster and smaller, the fastest first."""
         found: list[TuningRow] = []
@@ -118,7 +123,10 @@ class TuningResult:
         """The rows as a pandas table."""
         import pandas as pd  # noqa: PLC0415 - slow to import
 
-        return pd.DataFrame([row.as_data() | {"gap": self.gap(row)} for row in self.rows])
+        return pd.DataFrame([self._row(row) for row in self.rows])
+
+    def _row(self, row: TuningRow) -> dict[str, Any]:
+        return row.as_data() | {"layout_bound_s": self.certificate, "gap": self.gap(row), "own_gap": self.own_gap(row)}
 
     def as_data(self) -> dict[str, Any]:
         """Plain numbers and text, as `pipesim tune --json` prints them."""
@@ -130,9 +138,9 @@ class TuningResult:
             "counts": self.counts.as_data(),
             "refusals": list(self.refusals),
             "complete": self.is_complete,
-            "space_bound_s": self.certificate,
-            "layout_bound_s": self.any_certificate,
-            "rows": [row.as_data() | {"gap": self.gap(row), "on_front": id(row) in front} for row in self.rows],
+            "layout_bound_s": self.certificate,
+            "bound_s": self.own_bound,
+            "rows": [self._row(row) | {"on_front": id(row) in front} for row in self.rows],
         }
 
 

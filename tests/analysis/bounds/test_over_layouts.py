@@ -1,5 +1,6 @@
 """Bounds over layouts: no plan and order of a layout is faster, and what the bound is where it is known."""
 
+import itertools
 import random
 from dataclasses import replace
 
@@ -9,7 +10,8 @@ import pytest
 from helpers.drawn_layouts import drawn_case, judge
 from helpers.strategies import even_trace
 from pipesim.analysis import metrics
-from pipesim.analysis.bounds.over_layouts import LayoutBound, OpenLayout, layout_bound, space_bound
+from pipesim.analysis.bounds.over_layouts import LayoutBound, OpenLayout, layout_bound, least_of_choices
+from pipesim.analysis.bounds.over_plans import space_bound
 from pipesim.core.cluster import Cluster, Device
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
@@ -145,3 +147,32 @@ def test_the_space_of_all_plans_has_no_greater_bound_than_a_layout(costs, cluste
     found = space_bound(costs, cluster, 8)
     assert found.seconds <= layout_bound(costs, cluster, ONE_EACH._replace(chunks=None, splits=True)).seconds
     assert found.seconds == pytest.approx(8 * 8 * 3e-3 / 4, rel=1e-2)
+
+
+def test_the_space_of_all_plans_is_empty_where_one_copy_and_one_microbatch_do_not_fit():
+    trace = even_trace(8, output_bytes=0, parameter_bytes=1)
+    costs = costs_of(replace(trace, layers=trace.layers | {"stash_bytes": np.full(8, 1_000_000)}))
+    tight, full = (flat(4, bandwidth="1GB/s", memory=f"{size} B") for size in (2_100_000, 1_900_000))
+    assert space_bound(costs, full, 100) == LayoutBound(np.inf, "memory")
+    assert space_bound(costs, full, 100, memory=False) == space_bound(costs, tight, 100)
+
+
+def test_what_is_done_again_costs_work_and_what_is_not_costs_memory():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        work, more, kept = rng.uniform(0, 2, (3, 6))
+        less = kept * rng.uniform(0, 0.5, 6)
+        chosen = np.array(list(itertools.product((0, 1), repeat=6)))
+        both = np.maximum((work + chosen * more).sum(axis=1), (kept + chosen * (less - kept)).sum(axis=1))
+        found = least_of_choices(work, more, kept, less)
+        assert max(work.sum(), less.sum()) * (1 - 1e-12) <= found <= both.min() * (1 + 1e-12)
+
+
+def test_stages_that_choose_what_is_done_again_are_between_none_and_all():
+    trace = even_trace(8, output_bytes=0, parameter_bytes=1)
+    costs = costs_of(replace(trace, layers=trace.layers | {"stash_bytes": np.full(8, 1_000_000)}))
+    tight = flat(4, bandwidth="1GB/s", memory="2100000 B")
+    shape = OpenLayout(4, 1, 100, mirrored=False)
+    ways = Options(), Options(recompute="full", recompute_blocks=0), Options(recompute="full")
+    none, chosen, full = (layout_bound(costs, tight, shape, how).seconds for how in ways)
+    assert 100 * 0.024 / 4 < chosen < min(none, full)
