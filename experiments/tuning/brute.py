@@ -1,9 +1,11 @@
 """Small drawn problems: the layout that the search finds, beside the best of all layouts with all cuts, simulated.
 
-python experiments/tuning/brute.py [COUNT]      prints a summary and writes brute.csv (default: 100 cases)
+python experiments/tuning/brute.py [COUNT]      prints a summary and writes brute.csv (default: 200 cases)
 
 A case has 3 to 5 layers of drawn times and sizes, timed with one and two samples, 2 to 4 devices on a drawn network
 with memory that may be short, and 4 to 8 samples. Every layout of the space is simulated with every choice of cuts.
+In cases from number 100 on, layers are blocks that can be recomputed one by one, and some clusters have two kinds of
+device: every number of recomputed blocks in each stage is simulated, too, and every order of kinds.
 """
 
 import csv
@@ -11,7 +13,7 @@ import random
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +21,17 @@ import numpy as np
 
 import pipesim as ps
 from pipesim.base.errors import PipesimError
+from pipesim.core.cluster import Cluster
 from pipesim.core.trace import Trace
 from pipesim.studies.simulation import Simulation
 from pipesim.studies.sweep.worker import Worker
 from pipesim.studies.tuning.layout_prices import Pricing
 from pipesim.studies.tuning.search import METRICS, prepared
-from pipesim.studies.tuning.space import EVEN, WAVES, LayoutChoice, Space
+from pipesim.studies.tuning.space import BY_STAGE, EVEN, WAVES, LayoutChoice, Space
 
 HERE = Path(__file__).parent
+IN_BLOCKS = 100  # the first case with blocks and kinds
+SLOWER = 1.7  # the second kind of device
 
 
 def drawn(seed: int) -> Simulation:
@@ -36,9 +41,30 @@ def drawn(seed: int) -> Simulation:
     memory = rng.choice(["16 GB", "80 MB"])
     shape = rng.choice(["flat({n}, bandwidth='{r}', memory='{m}')", "ring({n}, '{r}', memory='{m}')"])
     cluster = ps.load_cluster(shape.format(n=devices, r=rate, m=memory))
-    return Simulation(
-        trace=trace_of(rng, seed), cluster=cluster, global_batch=rng.choice([4, 6, 8]), granularity="layer"
-    )
+    if seed < IN_BLOCKS:
+        trace = trace_of(rng, seed)
+        return Simulation(trace=trace, cluster=cluster, global_batch=rng.choice([4, 6, 8]), granularity="layer")
+    trace, batch = trace_of(rng, seed), rng.choice([4, 6, 8])
+    return Simulation(trace=in_blocks(trace), cluster=of_two_kinds(cluster, rng), global_batch=batch)
+
+
+def in_blocks(trace: Trace) -> Trace:
+    """The same layers as blocks, of which each keeps little when it is done again, on two kinds of device."""
+    names = np.array([f"block{n}.all" for n in trace.layers["layer"]], object)
+    once = dict(trace.layers) | {"name": names, "recompute_s": trace.layers["forward_s"]}
+    twice = once | {name: once[name] * SLOWER for name in ("forward_s", "backward_s", "recompute_s")}
+    kinds = {"device_kind": np.repeat(np.array(["fast", "slow"], object), len(names))}
+    return replace(trace, layers={name: np.concatenate([once[name], twice[name]]) for name in once} | kinds)
+
+
+def of_two_kinds(cluster: Cluster, rng: random.Random) -> Cluster:
+    """Some of the clusters with slow devices among them, which may have less memory."""
+    slow = rng.sample(range(len(cluster.devices)), rng.choice([0, 0, 1, 2]) if len(cluster.devices) > 2 else 0)
+    less = rng.choice([1.0, 0.7])
+    return replace(cluster, devices=tuple(
+        replace(one, kind="slow", memory=int(one.memory * less)) if n in slow else replace(one, kind="fast")
+        for n, one in enumerate(cluster.devices)
+    ))  # fmt: skip
 
 
 def trace_of(rng: random.Random, seed: int) -> Trace:
@@ -70,23 +96,34 @@ def every_layout(pricing: Pricing) -> Iterator[LayoutChoice]:
             yield replace(one, cuts=" ".join(map(str, counts)))
 
 
+def every_number_redone(pricing: Pricing, one: LayoutChoice) -> Iterator[tuple[int, ...] | None]:
+    """All numbers of blocks that the stages of a layout can do again; None where that is not by stage."""
+    if one.recompute != BY_STAGE:
+        return iter([None])
+    return product(*(range(count + 1) for count in pricing.blocks_of(one)))
+
+
 def best_of_all(pricing: Pricing, worker: Worker) -> tuple[float, int]:
     """Seconds of the fastest layout that fits, and how many layouts there are."""
     found, count = float("inf"), 0
     for one in every_layout(pricing):
-        count += 1
-        priced = pricing.priced(one)
-        if (
-            priced is None or priced.bound >= found
-        ):  # no simulation is faster than this bound: tests/studies/test_tuning
-            continue
-        try:
-            result = worker.result(pricing.point(one, priced.blocks))
-        except PipesimError:
-            continue
-        if result.fits_memory is not False:
-            found = min(found, result.iteration_time)
+        how = "none" if one.recompute == BY_STAGE else one.recompute
+        priced = pricing.priced(replace(one, recompute=how))
+        for redone in every_number_redone(pricing, one):
+            count += 1
+            # no simulation is faster than this bound: tests/studies/test_tuning
+            if priced is not None and priced.bound < found:
+                found = min(found, seconds_of(worker, pricing.point(one, priced.blocks, redone)))
     return found, count
+
+
+def seconds_of(worker: Worker, point: Simulation) -> float:
+    """Simulated seconds; infinite where they are refused or do not fit."""
+    try:
+        result = worker.result(point)
+    except PipesimError:
+        return float("inf")
+    return float("inf") if result.fits_memory is False else result.iteration_time
 
 
 def case(seed: int) -> dict[str, Any]:
@@ -106,7 +143,7 @@ def case(seed: int) -> dict[str, Any]:
 
 def main() -> None:
     """All cases, a summary, and the table."""
-    rows = [case(seed) for seed in range(int(sys.argv[1]) if len(sys.argv) > 1 else 100)]
+    rows = [case(seed) for seed in range(int(sys.argv[1]) if len(sys.argv) > 1 else 200)]
     missed = [row for row in rows if row["found_s"] > row["best_s"]]
     sys.stdout.write(f"{len(rows) - len(missed)} of {len(rows)} are the best of all layouts and cuts\n")
     for row in missed:

@@ -67,6 +67,7 @@ def megatron(
     data: int | None = None,
     interleave: int = 1,
     blocks: Sequence[int] | None = None,
+    kinds: Sequence[str] = (),
 ) -> Plan:
     """`pipeline` positions x `data` whole pipelines; block n of equally many layers on position n mod `pipeline`.
 
@@ -76,12 +77,12 @@ def megatron(
     which there are more bytes than of activations, stay inside a node where they fit, and pipelines run across nodes.
     Of a model with blocks, blocks are divided; embedding, norm and head are with the first and the last of them.
     `blocks` states how many blocks (layers, of a model without any) each stage has, in order, as Megatron-LM's layouts
-    for pipelines with stages that differ do.
+    for pipelines with stages that differ do. `kinds` are kinds of device that are numbered before the others, in order.
     Ignores differences between layers, transfers of activations, latencies and memory. Unlike Megatron-LM it takes
     layers and microbatches that do not divide evenly, and splits no layer (no tensor parallelism).
     """
     plans.check_microbatches(microbatches)
-    order = [position for node in by_node(cluster) for position in node]
+    order = _numbered(cluster, kinds)
     layouts = _layouts(len(order), len(model), pipeline, data, interleave)
     if blocks is not None:
         layouts = [layout._replace(blocks=tuple(blocks)) for layout in layouts if _has_stages(layout, blocks)]
@@ -101,6 +102,17 @@ def megatron(
         planner="megatron",
         objective_s=seconds,
     )
+
+
+def _numbered(cluster: Cluster, kinds: Sequence[str]) -> list[int]:
+    """The devices node by node, those of the first kinds first."""
+    known = dict.fromkeys(device.kind for device in cluster.devices)
+    for kind in kinds:
+        if kind not in known:
+            raise InputError(f"kinds: {kind!r} found; cluster {cluster.name!r} has {', '.join(known)}")
+    place = {kind: n for n, kind in enumerate(kinds)}
+    order = [position for node in by_node(cluster) for position in node]
+    return sorted(order, key=lambda position: place.get(cluster.devices[position].kind, len(place)))
 
 
 def _has_stages(layout: _Layout, blocks: Sequence[int]) -> bool:

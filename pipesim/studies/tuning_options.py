@@ -52,6 +52,10 @@ class TuningOptions:
         metavar="FORMULA", group="search",
     )  # fmt: skip
     budget: int = setting(64, int, "Layouts that are simulated at most.", group="search")
+    planners: str | None = setting(
+        None, str, "Planners whose plans are candidates too: alpa;dapple, or none. Without it, a few of them where "
+        "devices or links differ and no framework is named.", metavar="NAMES", group="search",
+    )  # fmt: skip
     front: bool = setting(
         False, bool, "Also simulate slower layouts that may need less memory, for the Pareto front.", group="search"
     )

@@ -43,6 +43,7 @@ def test_options_that_are_given_are_kept_and_a_picture_is_drawn(tune, tmp_path):
         (("--global-batch", "128", "--price", "x", "--objective", "cost"), "'x' found; a price such as 2.5"),
         (("--global-batch", "128", "--cp", "2"), "context = 2 found; tune searches tensor, pipeline and data"),
         (("--global-batch", "128", "--within", "tp < 2"), "nothing is called 'tp'"),
+        (("--global-batch", "128", "--planners", "alpaa"), "alpaa"),
     ],
 )
 def test_user_errors_end_with_exit_code_2(tune, words, message):

@@ -141,3 +141,15 @@ def test_stated_blocks_choose_the_length_of_the_pipeline():
 def test_stated_blocks_that_do_not_fit_are_refused(blocks, message):
     with pytest.raises(InputError, match=message):
         plan_of(even_trace(8), load_cluster(TWO_BY_TWO), 8, pipeline=2, data=2, blocks=blocks)
+
+
+def test_kinds_that_are_stated_are_numbered_first():
+    """Of two fast and two slow nodes of two, the slow ones take the first stages."""
+    cluster = load_cluster('servers(4, 2, intra="25GB/s", inter="10Gb/s", device="a100-40gb")')
+    slow = {"node1", "node3"}
+    devices = [dataclasses.replace(one, kind="v100-32gb") if one.node in slow else one for one in cluster.devices]
+    mixed = dataclasses.replace(cluster, devices=tuple(devices))
+    plan = plan_of(even_trace(4), mixed, 8, pipeline=4, data=2, kinds=("v100-32gb",))
+    assert [stage.devices[0].partition(".")[0] for stage in plan.stages] == ["node1", "node3", "node0", "node2"]
+    with pytest.raises(InputError, match="kinds: 'h100' found; cluster 'servers-4x2' has a100-40gb, v100-32gb"):
+        plan_of(even_trace(4), mixed, 8, pipeline=4, data=2, kinds=("h100",))

@@ -19,7 +19,8 @@ from pipesim.studies.sweep.worker import Worker, WorkerConfig
 from pipesim.studies.tuning import TuningOptions, tuned
 from pipesim.studies.tuning.layout_prices import Pricing
 from pipesim.studies.tuning.pipeline_bounds import balanced
-from pipesim.studies.tuning.search import given_fields
+from pipesim.studies.tuning.planner_layouts import is_uneven, planners_for
+from pipesim.studies.tuning.search import METRICS, given_fields, prepared
 from pipesim.studies.tuning.space import LayoutChoice, Space
 from pipesim.studies.tuning_options import prices_of
 
@@ -74,7 +75,7 @@ def test_no_simulation_is_faster_than_the_bound_of_its_layout_and_memory_is_exac
     )
     pricing, priced = space_of(simulation)
     for one in rng.sample(priced, min(4, len(priced))):
-        setup = setup_of(pricing.point(one.candidate, one.blocks))
+        setup = setup_of(pricing.point(one.candidate, one.blocks, one.redone))
         result = simulated(setup, simulation)
         assert result.iteration_time >= one.bound, one
         assert result.fits_memory is pricing.fits(one), one
@@ -159,7 +160,13 @@ def test_cuts_of_a_mixed_cluster_give_fast_devices_more():
     cluster = ps.load_cluster(kinds)
     slow = tuple(dataclasses.replace(one, kind="v100-32gb") if one.node == "node1" else one for one in cluster.devices)
     found = ps.tune(
-        "gpt3-1.3b", dataclasses.replace(cluster, devices=slow), global_batch=16, tensor=2, pipeline=2, budget=20
+        "gpt3-1.3b",
+        dataclasses.replace(cluster, devices=slow),
+        global_batch=16,
+        tensor=2,
+        pipeline=2,
+        budget=20,
+        within="kinds == ''",
     )
     assert found.best.blocks is not None
     assert found.best.blocks[0] > found.best.blocks[1]
@@ -287,3 +294,98 @@ def test_failures_make_iterations_of_many_gpus_longer():
     assert found.best.value == pytest.approx(found.best.iteration_time / part)
     with pytest.raises(InputError, match="no effect without mtbf"):
         ps.tune(**SMALL, restart="10min")
+
+
+TIGHT = 'servers(2, 2, intra="300GB/s", inter="100Gb/s", device="v100-32gb", memory="26GB")'
+
+
+def test_stages_do_no_more_again_than_they_need_to_fit():
+    """The first stages of 1F1B keep most microbatches: they do blocks again, the last ones none."""
+    given = {"pipeline": 4, "scheduler": "one_f_one_b", "within": "recompute != 'selective'"}
+    found = ps.tune("gpt3-1.3b", TIGHT, global_batch=32, microbatch_size=4, budget=40, **given)
+    best = found.best
+    assert best.redone is not None
+    assert best.redone[0] > best.redone[-1] == 0
+    assert best.as_data()["recompute"] == "full"
+    assert best.as_data()["recompute_blocks"] == list(best.redone)
+    assert "--recompute-blocks" in best.command
+    again = ps.simulate(best.simulation)
+    assert (again.iteration_time, again.fits_memory) == (best.iteration_time, True)
+    others = [row.iteration_time for row in found.rows if row.redone is None]
+    assert best.iteration_time < min(others)
+    less = ";".join(str(max(count - 1, 0)) for count in best.redone)
+    assert ps.simulate(dataclasses.replace(best.simulation, recompute_blocks=less)).fits_memory is False
+
+
+def test_megatron_does_the_same_number_of_blocks_again_in_every_stage():
+    found = ps.tune(
+        "gpt3-1.3b", TIGHT, global_batch=32, microbatch_size=4, pipeline=4, framework="megatron", budget=30,
+        within="recompute == 'stages'",
+    )  # fmt: skip
+    assert all(len(set(row.redone)) == 1 for row in found.rows)
+    assert isinstance(found.best.simulation.recompute_blocks, int)
+    simulation = Simulation(**SMALL, framework="deepspeed", pipeline=2)
+    assert {one.candidate.recompute for one in space_of(simulation)[1]} == {"none", "full", "selective"}
+
+
+def test_layouts_that_need_nothing_done_again_are_searched_once():
+    _, priced = space_of(Simulation(**SMALL, pipeline=2), frozenset({"pipeline"}))
+    assert "stages" not in {one.candidate.recompute for one in priced}
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Two nodes of two fast GPUs, and one before them with two slow ones."""
+    cluster = ps.load_cluster('servers(3, 2, intra="300GB/s", inter="100Gb/s", device="a100-40gb")')
+    slow = [dataclasses.replace(one, kind="v100-32gb", memory=32 * 10**9) for one in cluster.devices[:2]]
+    return dataclasses.replace(cluster, devices=(*slow, *cluster.devices[2:]))
+
+
+def test_the_slow_devices_of_a_mixed_cluster_can_be_left_idle(mixed):
+    found = ps.tune("bert-large", mixed, global_batch=32, planners="none", within="data == 4 or pipeline == 4")
+    idle = [row for row in found.rows if row.candidate.kinds == "a100-40gb"]
+    assert idle
+    assert all(row.candidate.gpus <= 4 for row in idle)
+    used = ps.simulate(idle[0].simulation).setup.plan.gpus
+    assert {mixed.device(name).kind for name in used} == {"a100-40gb"}
+
+
+def test_plans_of_other_planners_are_beside_the_others_on_a_mixed_cluster(mixed):
+    without = ps.tune("bert-large", mixed, global_batch=64, planners="none", budget=48)
+    found = ps.tune("bert-large", mixed, global_batch=64, planners="alpa; dapple", budget=64)
+    planned = [row for row in found.rows if row.candidate.planner]
+    assert {row.candidate.planner for row in planned} <= {"alpa", "dapple"}
+    assert planned
+    assert found.best.iteration_time <= without.best.iteration_time
+    assert found.counts.all > without.counts.all
+    assert all(found.gap(row) >= 0 for row in found.rows)
+    again = ps.simulate(planned[0].simulation)
+    assert again.iteration_time == planned[0].iteration_time
+    assert planned[0].as_data()["gpus"] == len(again.setup.plan.gpus)
+
+
+def test_a_width_that_one_kind_of_device_has_no_team_of_is_left_out(mixed):
+    pricing, _, _ = prepared(Simulation(trace="bert-large", cluster=mixed, global_batch=8), METRICS)
+    assert sorted(pricing.room(frozenset()).teams) == [1, 2]
+    assert dict(pricing.room(frozenset()).teams[2]) == {
+        "": (1, 3), "v100-32gb": (0, 1), "a100-40gb,v100-32gb": (2, 3), "a100-40gb": (0, 2),
+    }  # fmt: skip
+
+
+def test_other_planners_are_asked_where_devices_or_links_differ_and_no_framework_is_named(mixed):
+    even = ps.load_cluster(FOUR)
+    assert planners_for(even, None, None) == ()
+    assert "alpa" in planners_for(mixed, None, None)
+    assert planners_for(mixed, None, "megatron") == planners_for(mixed, "none", None) == ()
+    assert planners_for(even, "spp", "megatron") == ("spp",)
+    three = ps.load_cluster('servers(3, 2, intra="25GB/s", inter="10Gb/s")')
+    slower = [
+        dataclasses.replace(link, bandwidth=link.bandwidth / (4 if "node1" in f"{link.source}{link.target}" else 1))
+        for link in three.links
+    ]
+    assert not is_uneven(three)
+    assert is_uneven(dataclasses.replace(three, links=tuple(slower)))
+    with pytest.raises(InputError, match="'alpha'"):
+        ps.tune(**SMALL, planners="alpha")
+    with pytest.raises(InputError, match="planners and pipeline found"):
+        ps.tune(**SMALL, pipeline=2, planners="alpa")

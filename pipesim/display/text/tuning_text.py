@@ -47,6 +47,8 @@ def tuning(found: Mapping[str, Any], command: str, most: int = 10) -> str:
 
 
 def _layout(row: Row) -> str:
+    if not row["pipeline"]:
+        return f"TP {row['tensor']}, stages of {row['planner']}, microbatches of {row['microbatch_size']}"
     sizes = [f"TP {row['tensor']}", f"PP {row['pipeline']}"]
     sizes += [f"VPP {row['interleave']}"] if row["interleave"] > 1 else []
     return ", ".join([*sizes, f"DP {row['data']}", f"microbatches of {row['microbatch_size']}"])
@@ -79,12 +81,12 @@ def _line(number: int, row: Row, found: Mapping[str, Any]) -> list[str]:
     exposed = row["exposed_communication_s"] + row["exposed_all_reduce_s"]
     cells = [
         str(number),
-        *(str(row[name]) for name in ("tensor", "pipeline", "data", "interleave", "microbatch_size")),
+        *(str(row[name] or "-") for name in ("tensor", "pipeline", "data", "interleave", "microbatch_size")),
         "yes" if row["sequence_parallel"] else "",
-        row["recompute"],
+        row["recompute"] if row["recompute_blocks"] is None else f"full: {_blocks(row['recompute_blocks'])}",
         row["sharding"],
         _SHORT.get(row["scheduler"], row["scheduler"]),
-        _blocks(row["blocks"]),
+        row["planner"] if row["planner"] != "megatron" else _blocks(row["blocks"], row["kinds"]),
         seconds(row["iteration_time_s"]),
         "-" if row["tokens_per_s_per_gpu"] is None else f"{row['tokens_per_s_per_gpu']:,.0f}",
         percent(row["mfu"]),
@@ -101,8 +103,10 @@ def _line(number: int, row: Row, found: Mapping[str, Any]) -> list[str]:
     return [*cells, *([percent(row["goodput"])] if "goodput" in row else [])]
 
 
-def _blocks(blocks: Sequence[int] | None) -> str:
-    """Blocks of each stage, equal neighbours as 3x20."""
+def _blocks(blocks: Sequence[int] | None, kinds: str = "") -> str:
+    """Blocks of each stage, equal neighbours as 3x20; with the kinds of device that come first."""
+    if kinds:
+        return f"{_blocks(blocks)}, {kinds}"
     if blocks is None:
         return "even"
     runs: list[list[int]] = []

@@ -3,6 +3,8 @@
 space               the layouts there are
 width_inputs        what layouts of one width have in common
 pipeline_bounds     closed forms of one pipeline
+recomputed_blocks   how many blocks of each stage are done again, so that it fits
+planner_layouts     which other planners are asked, and for what
 layout_prices       bound, estimate and memory of a layout
 tuning_results      the best layouts, and what became of the others
 search              which layouts are simulated

@@ -6,7 +6,7 @@ each tensor width and size of microbatches.
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipesim.analysis.bounds.over_layouts import OpenLayout, layout_bound
+from pipesim.analysis.bounds.over_plans import space_bound
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError, PipesimError
 from pipesim.core.cluster import Cluster
@@ -29,7 +30,18 @@ from pipesim.studies.ordering import ordered_with
 from pipesim.studies.simulation import MODEL, Simulation
 from pipesim.studies.sweep.worker import Worker
 from pipesim.studies.tuning.pipeline_bounds import Stages, balanced, in_flight
-from pipesim.studies.tuning.space import BALANCED, EVEN, SPLITTING, WAVES, LayoutChoice, Room
+from pipesim.studies.tuning.recomputed_blocks import StageTables
+from pipesim.studies.tuning.space import (
+    BALANCED,
+    BY_STAGE,
+    EVEN,
+    SAME_IN_STAGES,
+    SPLITTING,
+    WAVES,
+    LayoutChoice,
+    Room,
+    orders_of,
+)
 from pipesim.studies.tuning.width_inputs import WidthInputs
 
 _ENOUGH = 4  # times the ranks: schedules keep as much with so many microbatches as with any greater number
@@ -37,7 +49,8 @@ _ROUNDING = 1e-6  # relative: more than whole nanoseconds and sums of floating p
 _WIDTHS = (1, 2, 4, 8)  # of teams, where a model is computed
 _RECOMPUTING: dict[tuple[str, str], Options] = {
     (how, of): Options(recompute=how, granularity=of) for how in RECOMPUTES for of in GRANULARITIES
-}
+} | {(BY_STAGE, of): Options(granularity=of) for of in GRANULARITIES}  # what is done again is added
+_ROUNDS = 8  # in which more blocks are done again until all stages fit
 _WAIT = ("blocking", "paired", "sequential")  # transfers that hold devices
 
 
@@ -48,6 +61,7 @@ class Priced(NamedTuple):
     blocks: tuple[int, ...] | None  # of each stage, where cuts are not even
     bound: float  # seconds
     estimate: float
+    redone: tuple[int, ...] | None = None  # blocks of each stage that are done again, where stages differ
 
 
 class Pricing:
@@ -63,10 +77,18 @@ class Pricing:
         self._unlimited = functools.lru_cache(None)(self._make_unlimited)
         self._stages = functools.lru_cache(None)(self._make_stages)
         self._least_part = functools.lru_cache(None)(self._make_least_part)
+        self._stage_tables = functools.lru_cache(16)(self._make_stage_tables)
         self._peak = functools.lru_cache(None)(self._make_peak)
 
-    def point(self, one: LayoutChoice, blocks: tuple[int, ...] | None = None) -> Simulation:
+    def point(
+        self, one: LayoutChoice, blocks: tuple[int, ...] | None = None, redone: tuple[int, ...] | None = None
+    ) -> Simulation:
         """The simulation of a layout."""
+        if one.planner:
+            return self._planned_point(one)
+        given = {"blocks": blocks, "kinds": tuple(one.kinds.split(",")) if one.kinds else None}
+        words = ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
+        by_stage = one.recompute == BY_STAGE
         return replace(
             self.simulation,
             tensor=one.tensor,
@@ -75,13 +97,52 @@ class Pricing:
             interleave=None if one.interleave == 1 else one.interleave,
             microbatch_size=one.microbatch_size,
             global_batch=self.global_batch,
+            recompute="full" if by_stage else one.recompute,
+            recompute_blocks=self._stated(redone or (0,)) if by_stage else None,
+            sharding=one.sharding,
+            scheduler=one.scheduler,
+            sequence_parallel=one.sequence_parallel or None,
+            planner=f"megatron({words})" if words else "megatron",
+            fit=False,
+        )
+
+    def _planned_point(self, one: LayoutChoice) -> Simulation:
+        """The simulation of a layout that a planner decides, with what it changes for memory."""
+        return replace(
+            self.simulation,
+            tensor=one.tensor,
+            pipeline=None,
+            data=None,
+            interleave=None,
+            microbatch_size=one.microbatch_size,
+            global_batch=self.global_batch,
             recompute=one.recompute,
             sharding=one.sharding,
             scheduler=one.scheduler,
             sequence_parallel=one.sequence_parallel or None,
-            planner="megatron" if blocks is None else f"megatron(blocks={blocks})",
-            fit=False,
+            planner=one.planner,
+            fit=True,
         )
+
+    def planned(self, one: LayoutChoice) -> Priced:
+        """A layout that a planner decides, with what no plan of its widths has less of; infinite where none fits."""
+        inputs = self.inputs(one)
+        microbatches, options = one.microbatches(self.global_batch), self.options(one)
+        found = space_bound(inputs.costs, inputs.cluster, microbatches, options).seconds * self._least_part(one.tensor)
+        return Priced(one, None, found, found)
+
+    def teams(self, tensor: int) -> int:
+        """How many teams of this width there are."""
+        return len(self._order(tensor, ""))
+
+    def _stated(self, redone: tuple[int, ...]) -> int | str:
+        """Blocks that are done again, as a simulation states them."""
+        return redone[0] if len(set(redone)) == 1 or self._same_in_stages else ";".join(map(str, redone))
+
+    @property
+    def _same_in_stages(self) -> bool:
+        """Whether the framework has one number of blocks for all stages."""
+        return self.simulation.framework in SAME_IN_STAGES
 
     def room(self, given: frozenset[str]) -> Room:
         """What the sizes of layouts depend on."""
@@ -94,14 +155,15 @@ class Pricing:
             widths = list(_WIDTHS)
         if "tensor" in given and chosen.tensor:
             widths = [chosen.tensor]
-        teams = {width: n for width in widths if (n := _team_count(cluster, width))}
+        teams = {width: orders_of(kinds) for width in widths if (kinds := _kinds_of_teams(cluster, width))}
         if not teams:
             raise InputError(f"tensor = {widths[0]} found; cluster {cluster.name!r} has no team of so many GPUs")
         blocks = setups.blocks_in(chosen, costs)
         units = costs.model if blocks is None else blocks.costs.model
         count = sum(layer.kind == BLOCK for layer in units.layers) or len(units)
         sizes = () if computed else tuple(sorted({int(n) for n in trace.layers["microbatch_size"]}))
-        return Room(teams, count, sizes, self.global_batch, computed)
+        in_blocks = chosen.granularity == BLOCK and any(layer >= 0 for layer in costs.model.blocks)
+        return Room(teams, count, sizes, self.global_batch, computed, in_blocks)
 
     def inputs(self, one: LayoutChoice) -> WidthInputs:
         """Cluster, trace and costs of a layout."""
@@ -111,6 +173,48 @@ class Pricing:
         """The options of a layout."""
         key = (one.tensor, 1, 1, 1, one.microbatch_size, one.recompute, one.sharding, one.scheduler, "")
         return self._options(LayoutChoice(*key, one.sequence_parallel))
+
+    def fitted(self, priced: Priced) -> Priced | None:
+        """The layout with as many blocks done again as let every stage fit; None if it does not fit even so."""
+        if not self._may_fit(priced):
+            return None
+        one, bounds = priced.candidate, self._cut(priced.candidate)[0] or ()
+        most, redone = self.blocks_of(one), priced.redone or (0,) * one.stages
+        for _ in range(_ROUNDS):
+            made = priced._replace(redone=redone)
+            peaks = [(names, peak, memory) for names, peak, memory in self._peaks(made)]
+            excess = {name: max(0.0, float(over)) for names, peak, memory in peaks
+                      for name, over in zip(names, peak - memory, strict=True)}  # fmt: skip
+            over = [max(excess.get(ranks[n], 0.0) for ranks in self._ranks(one)) for n in range(one.pipeline)]
+            if not any(over):
+                return self._with_redone(made, bounds)
+            more = self._more(one, redone, over, most)
+            if more == redone:
+                return None
+            redone = more
+        return None
+
+    def _more(
+        self, one: LayoutChoice, redone: tuple[int, ...], over: Sequence[float], most: Sequence[int]
+    ) -> tuple[int, ...]:
+        """More blocks in the stages of ranks that hold too much, the first stages first."""
+        tables, found = self._stage_tables(replace(one, cuts=""), self.pipelines(one)[0]), list(redone)
+        for rank, bytes_ in enumerate(over):
+            each = tables.freed[rank][-1] / max(tables.blocks[-1], 1)
+            left = max(1, round(bytes_ / each + 0.5)) if bytes_ and each > 0 else 0
+            for n in range(rank, len(found), one.pipeline):
+                more = min(left, most[n] - found[n])
+                found[n], left = found[n] + more, left - more
+        return self._alike(found, most)
+
+    def _alike(self, counts: Sequence[int], most: Sequence[int]) -> tuple[int, ...]:
+        """The same number in all stages, where the framework has one."""
+        return (max(counts),) * len(most) if self._same_in_stages else tuple(counts)
+
+    def is_whole(self, priced: Priced) -> bool:
+        """Whether all blocks of all stages are done again, as with full recomputation."""
+        most = self.blocks_of(priced.candidate)
+        return all(count >= blocks for count, blocks in zip(priced.redone or (), most, strict=True))
 
     def priced(self, one: LayoutChoice) -> Priced | None:
         """Cuts, bound and estimate; None if its balanced cuts are the even ones, or there are none that fit."""
@@ -123,8 +227,30 @@ class Pricing:
         how = {"splits": name in SPLITTING, "anywhere": name in WAVES}
         key = replace(one, data=1, sharding="", cuts="")
         stages = [self._stages(key, bounds, each) for each in kinds]
+        if one.recompute == BY_STAGE:
+            places = np.searchsorted(self.inputs(one).cuts, bounds).tolist()
+            redone = self._alike(
+                self._stage_tables(replace(one, cuts=""), kinds[0]).counts(places), self.inputs(one).counts_at(bounds)
+            )
+            if not any(redone):
+                return None
+            return self._with_redone(Priced(one, blocks, 0.0, 0.0, redone), bounds)
         bound = max(each.bound(microbatches, **how) for each in stages) * self._least_part(one.tensor)
         return Priced(one, blocks, bound, bound + self._exchanges(one, stages[0], bounds))
+
+    def _with_redone(self, priced: Priced, bounds: tuple[int, ...]) -> Priced:
+        """The layout with the bound and the estimate that the blocks leave it which are done again."""
+        one, redone = priced.candidate, priced.redone or ()
+        key, name = replace(one, data=1, sharding="", cuts=""), one.scheduler.partition("(")[0]
+        places, found = np.searchsorted(self.inputs(one).cuts, bounds).tolist(), []
+        for kinds in self.pipelines(one):
+            stages, tables = self._stages(key, bounds, kinds), self._stage_tables(replace(one, cuts=""), kinds)
+            again = np.array(tables.again_seconds(places, redone))
+            found.append(replace(stages, backward=stages.backward + again))
+        microbatches, splits = one.microbatches(self.global_batch), name in SPLITTING
+        bound = max(each.bound(microbatches, splits=splits, anywhere=False) for each in found)
+        bound *= self._least_part(one.tensor)
+        return priced._replace(bound=bound, estimate=bound + self._exchanges(one, found[0], bounds))
 
     def blocks_of(self, one: LayoutChoice) -> tuple[int, ...]:
         """The blocks of each stage."""
@@ -140,7 +266,7 @@ class Pricing:
         """
         shapes: dict[LayoutChoice, float] = {}
         for one in every:
-            shape = replace(one.candidate, interleave=1, cuts=EVEN, scheduler="one_f_one_b")
+            shape = replace(one.candidate, interleave=1, cuts=EVEN, scheduler="one_f_one_b", kinds="")
             shapes[shape] = 0.0
         for shape in shapes:
             shapes[shape] = self._work(shape)
@@ -164,7 +290,7 @@ class Pricing:
 
     def neighbours(self, one: LayoutChoice) -> list[LayoutChoice]:
         """The same layout with one block more in a stage, and one less in the stage beside it."""
-        if one.pipeline == 1 or one.scheduler.partition("(")[0] in WAVES:
+        if one.pipeline <= 1 or one.scheduler.partition("(")[0] in WAVES:
             return []
         blocks = self.blocks_of(one)
         found = []
@@ -176,7 +302,7 @@ class Pricing:
 
     def pipelines(self, one: LayoutChoice) -> tuple[tuple[str, ...], ...]:
         """The kinds of device of each rank, of pipelines that differ in them."""
-        order = self._order(one.tensor)
+        order = self._order(one.tensor, one.kinds)
         kinds, d = [kind for _, kind in order], one.data
         if len(set(kinds)) == 1:
             return ((kinds[0],) * one.pipeline,)
@@ -185,32 +311,33 @@ class Pricing:
 
     def fits(self, priced: Priced) -> bool:
         """Whether every device of one pipeline of each sort holds what it must."""
-        return self._may_fit(priced) and all((peak <= memory).all() for peak, memory in self._peaks(priced))
+        return self._may_fit(priced) and all((peak <= memory).all() for _, peak, memory in self._peaks(priced))
 
     def peak(self, priced: Priced) -> float:
         """The most bytes on a device of one pipeline of each sort."""
-        return max((float(peak.max()) for peak, _ in self._peaks(priced)), default=0.0)
+        return max((float(peak.max()) for _, peak, _ in self._peaks(priced)), default=0.0)
 
     def kinds(self, one: LayoutChoice) -> Counter[str]:
         """How many GPUs of each kind a layout uses."""
-        used = self._order(one.tensor)[: one.pipeline * one.data]
+        used = self._order(one.tensor, one.kinds)[: one.pipeline * one.data]
         return Counter(kind for team, kind in used for _ in team)
 
-    def _peaks(self, priced: Priced) -> Iterator[tuple[Ints, Floats]]:
-        """Peaks and memory of the devices of one pipeline of each sort; of none where the schedule refuses them."""
-        one = priced.candidate
-        order, cluster, ranks = self._order(one.tensor), self.inputs(one).cluster, range(one.pipeline)
-        seen = set()
-        for k in range(one.data):
-            places = [order[n * one.data + k] for n in ranks]
-            kinds = tuple(kind for _, kind in places)
-            if kinds in seen:
-                continue
-            seen.add(kinds)
-            found = self._peak(one, tuple(team[0] for team, _ in places))
+    def _peaks(self, priced: Priced) -> Iterator[tuple[tuple[str, ...], Ints, Floats]]:
+        """Devices of one pipeline of each sort, their peaks and memory; of none where the schedule refuses them."""
+        one, cluster = priced.candidate, self.inputs(priced.candidate).cluster
+        for names in self._ranks(one):
+            found = self._peak(one, names, priced.redone)
             if found is not None:
                 memory = [cluster.device(name).memory or np.inf for name in found[0]]
-                yield found[1], np.array(memory, np.float64)
+                yield found[0], found[1], np.array(memory, np.float64)
+
+    def _ranks(self, one: LayoutChoice) -> list[tuple[str, ...]]:
+        """The first devices of the teams of one pipeline of each sort."""
+        order, found = self._order(one.tensor, one.kinds), dict[tuple[str, ...], tuple[str, ...]]()
+        for k in range(one.data):
+            places = [order[n * one.data + k] for n in range(one.pipeline)]
+            found.setdefault(tuple(kind for _, kind in places), tuple(team[0] for team, _ in places))
+        return list(found.values())
 
     # --- what is kept ------------------------------------------------------------------------------------------------
 
@@ -222,14 +349,15 @@ class Pricing:
     def _make_options(self, one: LayoutChoice) -> Options:
         return setups.options_of(self.point(one), self.inputs(one).trace)
 
-    def _make_order(self, tensor: int) -> list[tuple[Team, str]]:
-        """Teams node by node, as planner megatron numbers them, and their kinds."""
+    def _make_order(self, tensor: int, kinds: str) -> list[tuple[Team, str]]:
+        """Teams node by node, as planner megatron numbers them, those of the first kinds first; and their kinds."""
         cluster = self._inputs_of_any(tensor).cluster
         nodes: dict[str, list[tuple[Team, str]]] = {}
         for team in teams_of(cluster, tensor):
             first = cluster.device(team[0])
             nodes.setdefault(first.node, []).append((team, first.kind))
-        return [team for each in nodes.values() for team in each]
+        place = {kind: n for n, kind in enumerate(kinds.split(","))}
+        return sorted((team for each in nodes.values() for team in each), key=lambda one: place.get(one[1], len(place)))
 
     def _inputs_of_any(self, tensor: int) -> WidthInputs:
         samples = self.simulation.microbatch_size or self._smallest
@@ -255,6 +383,9 @@ class Pricing:
 
     def _balanced(self, one: LayoutChoice, kinds: tuple[str, ...]) -> tuple[int, ...] | None:
         """Cuts whose slowest stage is fastest; of those with which all stages fit in memory, where there are any."""
+        if one.recompute == BY_STAGE:
+            found = self._stage_tables(replace(one, cuts=""), kinds).balanced(one.stages)
+            return None if found is None else tuple(self.inputs(one).cuts[found].tolist())
         free = self._unlimited(replace(one, data=1, sharding="", scheduler="", cuts=""), kinds)
         inputs, options, p = self.inputs(one), self.options(one), one.pipeline
         factor = byte_factors_of(options, inputs.costs.model.precision, self._copies(one))[0]
@@ -272,6 +403,24 @@ class Pricing:
         else:
             cut = balanced(seconds, held, room, one.stages) or free
         return None if cut is None else tuple(inputs.cuts[cut].tolist())
+
+    def _make_stage_tables(self, one: LayoutChoice, kinds: tuple[str, ...]) -> StageTables:
+        """What precedes each cut with nothing done again, and what doing blocks again takes and frees."""
+        inputs, options = self.inputs(one), self.options(one)
+        factor = byte_factors_of(options, inputs.costs.model.precision, self._copies(one))[0]
+        keeps = in_flight(one.scheduler, one.pipeline, one.interleave, one.microbatches(self.global_batch))
+        keeps, memory = keeps / one.interleave, self._memory(one.tensor)
+        none, full = (self._before_cuts(replace(one, recompute=how), kinds, factor, keeps) for how in ("none", "full"))
+        again = [np.subtract(twice, once).tolist() for once, twice in zip(none[0], full[0], strict=True)]
+        freed = [np.subtract(more, less) for more, less in zip(none[1], full[1], strict=True)]
+        room = [
+            (memory[kind] - options.reserve - options.workspace) / one.interleave if memory[kind] else np.inf
+            for kind in kinds
+        ]
+        restored = [float(np.diff(row).max(initial=0.0) / keep) for row, keep in zip(freed, keeps, strict=True)]
+        return StageTables(
+            none[0], none[1], again, [row.tolist() for row in freed], inputs.counts.tolist(), room, restored
+        )
 
     def _make_unlimited(self, one: LayoutChoice, kinds: tuple[str, ...]) -> list[int] | None:
         seconds, held = self._before_cuts(one, kinds, 0.0, np.zeros(one.pipeline))
@@ -316,23 +465,26 @@ class Pricing:
         factor, frozen = byte_factors_of(options, inputs.costs.model.precision, self._copies(one))
         factor -= frozen if inputs.costs.model.is_partly_frozen else 0.0
         keeps = in_flight(one.scheduler.partition("(")[0], p, one.interleave, one.microbatches(self.global_batch))
-        memory = self._memory(one.tensor)
+        memory, how = self._memory(one.tensor), "full" if one.recompute == BY_STAGE else one.recompute
         for kinds in self.pipelines(one):
-            stages = self._stages(replace(one, data=1, sharding="", cuts=""), bounds, kinds)
+            stages = self._stages(replace(one, data=1, sharding="", cuts="", recompute=how), bounds, kinds)
             least = stages.by_rank(stages.parameters) * factor + stages.least_kept(keeps) + options.reserve
             room = np.array([memory[kind] or np.inf for kind in kinds])
             if (least > room + 1).any():
                 return False
         return True
 
-    def _make_peak(self, one: LayoutChoice, names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints] | None:
+    def _make_peak(
+        self, one: LayoutChoice, names: tuple[str, ...], redone: tuple[int, ...] | None
+    ) -> tuple[tuple[str, ...], Ints] | None:
         """Devices of one pipeline, and their peak bytes; None where the schedule refuses the plan."""
         inputs, options, p = self.inputs(one), self.options(one), one.pipeline
+        options = options if redone is None else replace(options, recompute_blocks=redone)
         bounds = self._cut(one)[0] or ()
         m = one.microbatches(self.global_batch)
         least = _ENOUGH * p
         stages = tuple(Stage(a, b, (names[n % p],)) for n, (a, b) in enumerate(pairwise(bounds)))
-        team_of = {team[0]: team for team, _ in self._order(one.tensor)}
+        team_of = {team[0]: team for team, _ in self._order(one.tensor, one.kinds)}
         plan = Plan(
             inputs.costs.model.name,
             len(inputs.costs.model),
@@ -352,10 +504,10 @@ class Pricing:
     def _exchanges(self, one: LayoutChoice, stages: Stages, bounds: tuple[int, ...]) -> float:
         """Seconds of messages and of the sum of gradients, with nothing else on their links."""
         inputs, options = self.inputs(one), self.options(one)
-        order, found = self._order(one.tensor), 0.0
+        order, found = self._order(one.tensor, one.kinds), 0.0
         if one.pipeline > 1:
             size = float(inputs.costs.model.cut_bytes[np.array(bounds[1:-1]) - 1].max())
-            hop = size / (one.tensor if options.scatter_sends else 1) / self._rate(one.tensor, 0, one.data)
+            hop = size / (one.tensor if options.scatter_sends else 1) / self._rate(one, one.data)
             passed = one.stages - 1
             if options.transfers in _WAIT:
                 passed += one.microbatches(self.global_batch) * one.interleave
@@ -363,7 +515,7 @@ class Pricing:
         if one.data > 1 and len(order) > 1 and not options.gradient_overlap:
             gradients = 1.0 if options.gradient_bytes is None else options.gradient_bytes
             size = float(stages.by_rank(stages.parameters).max()) * (gradients + 1) * (one.data - 1) / one.data
-            found += size / self._rate(one.tensor, 0, one.data - 1)
+            found += size / self._rate(one, one.data - 1)
         return found
 
     def _make_least_part(self, tensor: int) -> float:
@@ -375,21 +527,28 @@ class Pricing:
         return prod(min(1.0, slow.factor) for slow in scenario.slow)
 
     @functools.cached_property
-    def _rates(self) -> dict[tuple[int, int, int], float]:
+    def _rates(self) -> dict[tuple[int, str, int], float]:
         return {}
 
-    def _rate(self, tensor: int, one: int, other: int) -> float:
-        """Bytes per second between the first members of two teams."""
-        order, key = self._order(tensor), (tensor, one, other)
+    def _rate(self, one: LayoutChoice, other: int) -> float:
+        """Bytes per second between the first members of the first team and another."""
+        order, key = self._order(one.tensor, one.kinds), (one.tensor, one.kinds, other)
         if key not in self._rates:
-            cluster = self._inputs_of_any(tensor).cluster
-            ends = order[one][0][0], order[min(other, len(order) - 1)][0][0]
+            cluster = self._inputs_of_any(one.tensor).cluster
+            ends = order[0][0][0], order[min(other, len(order) - 1)][0][0]
             self._rates[key] = cluster.route(*ends).bandwidth
         return self._rates[key]
 
 
-def _team_count(cluster: Cluster, width: int) -> int:
+def _kinds_of_teams(cluster: Cluster, width: int) -> list[str]:
+    """The kind of each team, node by node; none where the cluster has no team of so many GPUs of some kind."""
     try:
-        return len(teams_of(cluster, width))
+        teams = teams_of(cluster, width)
     except InputError:
-        return 0
+        return []
+    nodes: dict[str, list[str]] = {}
+    for team in teams:
+        first = cluster.device(team[0])
+        nodes.setdefault(first.node, []).append(first.kind)
+    found = [kind for each in nodes.values() for kind in each]
+    return found if set(found) == {device.kind for device in cluster.devices} else []

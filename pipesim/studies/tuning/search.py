@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from math import isfinite
+from math import isfinite, isinf
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,8 @@ from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.worker import Outcome, Worker, WorkerConfig
 from pipesim.studies.sweep.workers import Crew
 from pipesim.studies.tuning.layout_prices import Priced, Pricing
-from pipesim.studies.tuning.space import NAMES, LayoutChoice, Space
+from pipesim.studies.tuning.planner_layouts import NONE, WIDTHS, layouts_of, planners_for
+from pipesim.studies.tuning.space import BY_STAGE, NAMES, LayoutChoice, Space
 from pipesim.studies.tuning.tuning_results import Counts, TuningResult, TuningRow
 from pipesim.studies.tuning_options import TuningOptions, prices_of, time_of
 
@@ -62,6 +63,8 @@ class _SearchState:
     left: list[Priced] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     refused: int = 0
+    same: int = 0  # as another layout
+    planned: list[float] = field(default_factory=list)  # what no plan has less of that planners were asked for
 
     @property
     def best(self) -> float:
@@ -145,6 +148,7 @@ class _Search:
         metrics: Sequence[str],
     ) -> None:
         self._simulation, self._options, self._pricing = pricing.simulation, options, pricing
+        self._named_simulation = simulation
         self._named = {name: getattr(simulation, name) for name in _NAMED}
         times = (float(value or 0) for value in (options.mtbf, options.restart, options.checkpoint))
         self._failures = None if options.mtbf is None else Failures(*times)
@@ -166,15 +170,44 @@ class _Search:
         with ExitStack() as stack:
             store = self._store(stack)
             crew = stack.enter_context(self._crew(len(priced)))
-            self._go(priced, crew, store, watch)
-            moved = self._move_cuts(crew, store, watch)
-        return self._sorted(len(priced) + moved, self._any_bound(priced))
+            names = self._planners(given)
+            kept = min(len(names) * WIDTHS, self._options.budget // 4)  # of the budget, for other planners
+            self._go(priced, crew, store, watch, self._options.budget - kept)
+            added = self._ask_planners(names, given, crew, store)
+            added += self._move_cuts(crew, store, watch)
+        return self._sorted(len(priced) + added, self._any_bound(priced))
+
+    def _planners(self, given: frozenset[str]) -> tuple[str, ...]:
+        """Planners whose plans are candidates: none where sizes are given, and where money depends on the devices."""
+        stated = self._options.planners
+        decided = given & {"pipeline", "data", "interleave"} or self._options.objective in {"tokens/s/gpu", "cost"}
+        if decided and stated is None:
+            return ()
+        if decided and stated != NONE:
+            found = ", ".join(sorted(given & {"pipeline", "data", "interleave"})) or self._options.objective
+            raise InputError(f"planners and {found} found; planners decide stages and replicas, for the least time")
+        return planners_for(cluster_of(self._named_simulation), stated, self._simulation.framework)
+
+    def _ask_planners(self, names: Sequence[str], given: frozenset[str], crew: Crew, store: Store | None) -> int:
+        """Simulate plans of other planners at the widths of the best layouts; how many layouts that adds."""
+        rows = sorted(self._found.rows, key=lambda row: (row.value, row.memory, row.candidate))
+        scheduler = self._simulation.scheduler if "scheduler" in given else None
+        asked = layouts_of(
+            names, [row.candidate for row in rows], self._pricing.teams,
+            scheduler=scheduler if isinstance(scheduler, str) else None,
+        )  # fmt: skip
+        every = [self._pricing.planned(one) for one in self._within(asked)]
+        self._found.planned += [one.bound for one in every]
+        places = iter(every)
+        self._simulate(self._next(places, self._options.budget - self._found.tried), crew, store)
+        self._found.left += self._next(places, len(every))
+        return len(every)
 
     def _any_bound(self, priced: Sequence[Priced]) -> float | None:
         """The bound for any cuts, chunks and schedules; only times have one."""
         if self._options.bound is False or self._options.objective != "time":
             return None
-        found = self._pricing.open_bound(priced)
+        found = min([self._pricing.open_bound(priced), *self._found.planned])
         return found if isfinite(found) else None
 
     def _place(self, priced: Priced) -> tuple[Any, ...]:
@@ -190,9 +223,9 @@ class _Search:
                 if formula.value({name: getattr(one, name) for name in (*NAMES, "gpus")})
             ]  # fmt: skip
 
-    def _go(self, priced: Sequence[Priced], crew: Crew, store: Store | None, watch: Watch | None) -> None:
+    def _go(self, priced: Sequence[Priced], crew: Crew, store: Store | None, watch: Watch | None, budget: int) -> None:
         """Simulate what may be better than the best, round by round, until the budget or the space ends."""
-        found, budget, places = self._found, self._options.budget, iter(priced)
+        found, places = self._found, iter(priced)
         while found.tried < budget:
             waiting = self._next(places, min(ROUND, budget - found.tried))
             if not waiting:
@@ -204,7 +237,8 @@ class _Search:
 
     def _move_cuts(self, crew: Crew, store: Store | None, watch: Watch | None) -> int:
         """Move cuts of the best layouts by a block while that is better; how many layouts that adds to the space."""
-        seen = {(replace(row.candidate, cuts=""), self._pricing.blocks_of(row.candidate)) for row in self._found.rows}
+        rows = [row for row in self._found.rows if not row.candidate.planner]
+        seen = {(replace(row.candidate, cuts=""), self._pricing.blocks_of(row.candidate)) for row in rows}
         known, tried = len(seen), set[LayoutChoice]()
         while True:
             rows = sorted(self._found.rows, key=lambda row: (row.value, row.memory, row.candidate))
@@ -230,8 +264,18 @@ class _Search:
         """So many of the next layouts, those left out that are beaten or do not fit."""
         chosen: list[Priced] = []
         for one in places:
-            if self._is_beaten(one):
+            if isinf(one.bound):
+                self._found.memory += 1
+            elif self._is_beaten(one):
                 self._found.bound += 1
+            elif one.candidate.planner:
+                chosen.append(one)
+                if len(chosen) == most:
+                    break
+            elif one.candidate.recompute == BY_STAGE:
+                chosen += self._by_stage(one)
+                if len(chosen) == most:
+                    break
             elif not self._pricing.fits(one):
                 self._found.memory += 1
             else:
@@ -239,6 +283,19 @@ class _Search:
                 if len(chosen) == most:
                     break
         return chosen
+
+    def _by_stage(self, priced: Priced) -> list[Priced]:
+        """A layout with as many blocks done again as it needs to fit; none if it is beaten then, or does not fit."""
+        made = self._pricing.fitted(priced)
+        if made is None:
+            self._found.memory += 1
+        elif self._pricing.is_whole(made):
+            self._found.same += 1
+        elif self._is_beaten(made):
+            self._found.bound += 1
+        else:
+            return [made]
+        return []
 
     def _is_beaten(self, priced: Priced) -> bool:
         """Whether a layout cannot be better than the best, or with a front than one that needs no more memory."""
@@ -254,7 +311,7 @@ class _Search:
         """Simulate layouts, or take their results from the store; in their order, in whatever order they end."""
         chunk = []
         for one in waiting:
-            point = self._pricing.point(one.candidate, one.blocks)
+            point = self._pricing.point(one.candidate, one.blocks, one.redone)
             chunk.append((points.key(point, self._inputs.contents), point))
         kept = {} if store is None else store.values_of([key for key, _ in chunk], self._metrics)
         answers = {key: crew.submit([(key, point)]) for key, point in chunk if key not in kept}
@@ -280,15 +337,16 @@ class _Search:
             return
         seconds = metrics["replay_p95_s" if self._options.objective == "p95" else "iteration_time_s"]
         if self._failures is not None:
-            metrics["goodput"] = self._failures.goodput(one.candidate.gpus)
+            metrics["goodput"] = self._failures.goodput(int(str(metrics["devices_in_plan"])))
         made = replace(point, **self._named)
-        value = self._weight(one.candidate) * float(str(seconds))
-        found.rows.append(TuningRow(one.candidate, made, one.blocks, one.bound, value, metrics))
+        value = self._weight(one.candidate, int(str(metrics["devices_in_plan"]))) * float(str(seconds))
+        found.rows.append(TuningRow(one.candidate, made, one.blocks, one.bound, value, metrics, one.redone))
 
-    def _weight(self, one: LayoutChoice) -> float:
+    def _weight(self, one: LayoutChoice, gpus: int | None = None) -> float:
         """What a second of an iteration of a layout counts, with what failures leave of the time."""
-        left = 1.0 if self._failures is None else self._failures.goodput(one.gpus)
-        return {"tokens/s/gpu": float(one.gpus), "cost": self._price_s(one)}.get(self._options.objective, 1.0) / left
+        gpus = gpus or one.gpus or one.tensor  # a planner may use as few as a team
+        left = 1.0 if self._failures is None else self._failures.goodput(gpus)
+        return {"tokens/s/gpu": float(gpus), "cost": self._price_s(one)}.get(self._options.objective, 1.0) / left
 
     def _price_s(self, one: LayoutChoice) -> float:
         """Money for a second of all GPUs of a layout."""
@@ -315,7 +373,7 @@ class _Search:
         if objective == "time":
             own_bound = min([*(row.bound for row in rows), *(one.bound for one in found.left)])
             own_bound = max(own_bound, any_bound or 0.0)
-        counts = Counts(count, found.memory, found.bound, found.refused, len(rows), len(found.left))
+        counts = Counts(count - found.same, found.memory, found.bound, found.refused, len(rows), len(found.left))
         return TuningResult(
             tuple(rows), counts, objective, any_bound, headline(inputs.costs, inputs.cluster), inputs.costs.notes,
             tuple(found.refusals), own_bound,

@@ -1,17 +1,22 @@
 """The layouts that are searched: every combination of the sizes and choices that a simulation leaves open.
 
 tensor x pipeline x data GPUs, at most those of the cluster; chunks on each device; samples of a microbatch;
-recomputation; sharding; schedule; where the layers are cut
+recomputation; sharding; schedule; where the layers are cut; the order of kinds of device
+
+Recomputation by stage is of as many blocks of each stage as its memory needs.
 
 A field that the user gives has one value. A framework has the schedules and shardings that its code has.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import groupby, permutations
 from typing import Any, NamedTuple
 
 from pipesim.studies.simulation import RECOMPUTES, Simulation
 
+BY_STAGE = "stages"  # recomputation of so many blocks of each stage
 EVEN, BALANCED = "even", "balanced"
 LOOPED, WAVES, SPLITTING = ("interleaved",), ("zb_v",), ("zb_h1", "zb_v")
 MOST_CHUNKS = 10
@@ -32,6 +37,8 @@ SHARDINGS: dict[str, tuple[str, ...]] = {
     "deepspeed": ("none", "zero1", "zero2", "zero3"),
     "torch": ("none", "zero2", "zero3"),
 }
+SAME_IN_STAGES = ("megatron", "megatron-v2")  # that recompute the same number of blocks in every stage
+_WHOLE_STAGES = ("deepspeed",)  # that recompute all blocks or none
 _WITHOUT_PIPELINE = {"deepspeed": ("zero2", "zero3")}  # shardings that a framework refuses beside pipelines
 
 
@@ -49,6 +56,8 @@ class LayoutChoice:
     scheduler: str
     cuts: str = EVEN
     sequence_parallel: bool = False
+    kinds: str = ""  # of device, the first ones first; as the cluster numbers them if there are none
+    planner: str = ""  # that decides stages and replicas, in place of pipeline and data, which are 0
 
     @property
     def gpus(self) -> int:
@@ -62,7 +71,7 @@ class LayoutChoice:
 
     def microbatches(self, global_batch: int) -> int:
         """The microbatches of one pipeline."""
-        return global_batch // (self.microbatch_size * self.data)
+        return global_batch // (self.microbatch_size * max(self.data, 1))
 
 
 # The names by which `within` and --within speak of candidates.
@@ -72,11 +81,37 @@ NAMES = tuple(field.name for field in fields(LayoutChoice))
 class Room(NamedTuple):
     """What the sizes of layouts depend on."""
 
-    teams: Mapping[int, int]  # tensor width -> how many teams of so many GPUs the cluster has
+    teams: Mapping[int, Mapping[str, tuple[int, int]]]  # tensor width -> order of kinds -> teams: more than, at most
     blocks: int  # what is divided over stages
     sizes: Sequence[int]  # samples of a microbatch that there are times for; none: any
     global_batch: int
     computed: bool  # whether the model is computed, so that sequence parallelism can be chosen
+    in_blocks: bool = False  # whether blocks can be recomputed one by one
+
+
+def orders_of(kinds: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """For the kinds of all teams in the order of the cluster, orders of kinds, and how many teams they use: more than
+    the first number, or the last kind is idle, and at most the second.
+
+    >>> from pipesim.studies.tuning.space import orders_of
+    >>> orders_of(["a100", "v100", "v100"])
+    {'': (1, 3), 'a100': (0, 1), 'v100,a100': (2, 3), 'v100': (0, 2)}
+    """
+    count = Counter(kinds)
+    if len(count) == 1 or len(count) > _MOST_KINDS:
+        return {"": (0, len(kinds))}
+    found: dict[str, tuple[int, int]] = {}
+    stated = [one for one, _ in groupby(kinds)]
+    if len(stated) > len(count):
+        found[""] = (0, len(kinds))
+    for order in permutations(count):
+        for n in range(len(order), 0, -1):
+            used, idle = (sum(count[kind] for kind in order[:most]) for most in (n, n - 1))
+            found["" if list(order) == stated[:n] and n == len(order) else ",".join(order[:n])] = (idle, used)
+    return found
+
+
+_MOST_KINDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +136,7 @@ class Space:
             return (fixed[name],) if name in fixed else tuple(every)
 
         return cls(
-            values("recompute", RECOMPUTES),
+            values("recompute", (*RECOMPUTES, *(() if framework in _WHOLE_STAGES else (BY_STAGE,)))),
             values("sharding", SHARDINGS[framework]),
             values("scheduler", SCHEDULES[framework]),
             (EVEN,) if "planner" in given else (EVEN, BALANCED),
@@ -112,13 +147,15 @@ class Space:
 
     def candidates(self, room: Room) -> Iterator[LayoutChoice]:
         """All layouts, neighbours with the same widths and microbatches beside each other."""
-        for tensor, teams in room.teams.items():
+        for tensor, orders in room.teams.items():
             for divided in self._sequence_parallel(tensor, computed=room.computed):
                 for samples in self._samples(room):
-                    for pipeline in self._pipelines(teams, room.blocks):
-                        for data in self._data(teams // pipeline, room.global_batch // samples):
-                            shape = LayoutChoice(tensor, pipeline, data, 1, samples, "", "", "", EVEN, divided)
-                            yield from self._choices(shape, room)
+                    for kinds, (idle, teams) in orders.items():
+                        for pipeline in self._pipelines(teams, room.blocks):
+                            for data in self._data(teams // pipeline, room.global_batch // samples):
+                                one = LayoutChoice(tensor, pipeline, data, 1, samples, "", "", "", EVEN, divided, kinds)
+                                if pipeline * data > idle:
+                                    yield from self._choices(one, room)
 
     def _sequence_parallel(self, tensor: int, *, computed: bool) -> tuple[bool, ...]:
         if not computed or tensor == 1:
@@ -150,9 +187,15 @@ class Space:
             for chunks in self._chunks(scheduler, shape.pipeline, room.blocks):
                 cut = replace(shape, scheduler=scheduler, interleave=chunks)
                 for cuts in self.cuts if shape.pipeline > 1 and scheduler not in WAVES else (EVEN,):
-                    for recompute in self.recompute:
+                    for recompute in self._recompute(scheduler, room):
                         for sharding in self._shardings(shape):
                             yield replace(cut, cuts=cuts, recompute=recompute, sharding=sharding)
+
+    def _recompute(self, scheduler: str, room: Room) -> tuple[str, ...]:
+        """By stage where there are blocks, and the schedule leaves the stages as they are."""
+        if room.in_blocks and scheduler not in WAVES:
+            return self.recompute
+        return tuple(one for one in self.recompute if one != BY_STAGE)
 
     def _chunks(self, scheduler: str, pipeline: int, blocks: int) -> list[int]:
         """Chunks on each device: one, or where the schedule interleaves, numbers that blocks can be divided into."""

@@ -21,6 +21,7 @@ class TuningRow:
     bound: float
     value: float  # what is minimised
     metrics: Mapping[str, Any]
+    redone: tuple[int, ...] | None = None  # blocks of each stage that are done again, where not all or none are
 
     @property
     def iteration_time(self) -> float:
@@ -48,11 +49,14 @@ class TuningRow:
             "interleave": one.interleave,
             "microbatch_size": one.microbatch_size,
             "sequence_parallel": one.sequence_parallel,
-            "recompute": one.recompute,
+            "recompute": self.simulation.recompute,
+            "recompute_blocks": None if self.redone is None else list(self.redone),
             "sharding": one.sharding,
             "scheduler": one.scheduler,
             "blocks": None if self.blocks is None else list(self.blocks),
-            "gpus": one.gpus,
+            "kinds": one.kinds,
+            "planner": one.planner or "megatron",
+            "gpus": int(self.metrics["devices_in_plan"]),
             **self.metrics,
             "bound_s": self.bound,
             "value": self.value,
