@@ -20,6 +20,7 @@ from pipesim.analysis.critical_path import SPENT_ON, last_need
 from pipesim.base import moved, units
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.intervals import covered, union
+from pipesim.core.cluster import Cluster
 from pipesim.core.program import BACKWARD, COLLECTIVES, FORWARD, WEIGHT
 from pipesim.core.timeline import Simulated, Timeline, timeline_of
 
@@ -90,6 +91,21 @@ def link_busy(timeline: Timeline) -> Ints:
     groups = _groups(medium, len(timeline.program.media))
     found = [covered(timeline.start[task[rows]], timeline.end[task[rows]]) for rows in groups]
     return timeline.program.of_media(np.array(found, np.int64))
+
+
+def bytes_out_of_nodes(timeline: Timeline, cluster: Cluster) -> float:
+    """Bytes over links that leave a node: from a device, or from what is named after its node (node0.nic0), to
+    something that is not of that node. A medium of both directions counts half of its bytes.
+    """
+    node_of = {device.name: device.node for device in cluster.devices}
+    nodes, found = set(node_of.values()), 0.0
+    for name, carried in zip(timeline.program.media, timeline.moved.tolist(), strict=True):
+        both = "<->" in name
+        source, _, target = name.partition("<->" if both else "->")
+        ends = [node_of.get(end, end.partition(".")[0]) for end in (source, target)]
+        if ends[0] != ends[1] and nodes & set(ends if both else ends[:1]):
+            found += carried / 2 if both else carried
+    return found
 
 
 def _groups(key: Ints, count: int) -> list[Ints]:

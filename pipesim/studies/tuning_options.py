@@ -67,6 +67,9 @@ class TuningOptions:
         None, str, "Price of a GPU-hour, by kind of device where they differ: 2.5, or h100-80gb=2.5;v100-32gb=0.9.",
         metavar="PRICES", parse=prices_of, group="search",
     )  # fmt: skip
+    price_out: float = setting(
+        0.0, float, "Price of a GB (10^9 bytes) that leaves a node, beside --price.", metavar="PRICE", group="search"
+    )
     mtbf: "float | str | None" = setting(
         None, float, "Mean time between failures of one GPU (50000h): what failures leave of the time counts too.",
         metavar="TIME", parse=time_of, group="failures",
@@ -79,7 +82,8 @@ class TuningOptions:
         group="failures",
     )  # fmt: skip
     lost: str | None = setting(
-        None, str, "Nodes or devices that are gone: 'node3', 'node0.gpu[0-3]', several with a semicolon.",
+        None, str, "Nodes, devices or links that are gone, and are routed around: 'node3', 'node0.gpu[0-3]', "
+        "'node0.nic1--core', several with a semicolon.",
         metavar="NAMES", group="failures",
     )  # fmt: skip
     workers: int = setting(1, int, "Processes; results do not depend on it.", flag="--jobs", short="j", group="search")
@@ -101,6 +105,10 @@ class TuningOptions:
             raise InputError("restart and checkpoint have no effect without mtbf, the time between failures of a GPU")
         if self.mtbf is not None and not float(self.mtbf) > 0:
             raise InputError(f"mtbf = {self.mtbf} found; more than 0 was expected")
+        if not 0 <= self.price_out < float("inf"):
+            raise InputError(f"price_out = {self.price_out} found; a price of 0 or more was expected")
+        if self.price_out and self.objective != "cost":
+            raise InputError("price_out has no effect without objective = cost")
         if (self.objective == "cost") != (self.price is not None):
             raise InputError(
                 "objective cost needs price, as in price=2.5 (--price 2.5)"

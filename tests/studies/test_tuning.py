@@ -20,7 +20,7 @@ from pipesim.studies.tuning import TuningOptions, tuned
 from pipesim.studies.tuning.layout_prices import Pricing
 from pipesim.studies.tuning.pipeline_bounds import balanced
 from pipesim.studies.tuning.planner_layouts import is_uneven, planners_for
-from pipesim.studies.tuning.search import METRICS, given_fields, prepared
+from pipesim.studies.tuning.search import METRICS, given_fields, prepared, without
 from pipesim.studies.tuning.space import LayoutChoice, Space
 from pipesim.studies.tuning_options import prices_of
 
@@ -351,13 +351,13 @@ def test_the_slow_devices_of_a_mixed_cluster_can_be_left_idle(mixed):
 
 
 def test_plans_of_other_planners_are_beside_the_others_on_a_mixed_cluster(mixed):
-    without = ps.tune("bert-large", mixed, global_batch=64, planners="none", budget=48)
+    alone = ps.tune("bert-large", mixed, global_batch=64, planners="none", budget=48)
     found = ps.tune("bert-large", mixed, global_batch=64, planners="alpa; dapple", budget=64)
     planned = [row for row in found.rows if row.candidate.planner]
     assert {row.candidate.planner for row in planned} <= {"alpa", "dapple"}
     assert planned
-    assert found.best.iteration_time <= without.best.iteration_time
-    assert found.counts.all > without.counts.all
+    assert found.best.iteration_time <= alone.best.iteration_time
+    assert found.counts.all > alone.counts.all
     assert all(found.gap(row) >= 0 for row in found.rows)
     again = ps.simulate(planned[0].simulation)
     assert again.iteration_time == planned[0].iteration_time
@@ -389,3 +389,35 @@ def test_other_planners_are_asked_where_devices_or_links_differ_and_no_framework
         ps.tune(**SMALL, planners="alpha")
     with pytest.raises(InputError, match="planners and pipeline found"):
         ps.tune(**SMALL, pipeline=2, planners="alpa")
+
+
+def test_bytes_that_leave_a_node_cost_money_too():
+    """With a price of what leaves a node, layouts that send nothing between nodes are better."""
+    both = {"objective": "cost", "price": "2", "budget": 40}
+    free, priced = (ps.tune(**SMALL, **both, price_out=price) for price in (0.0, 100.0))
+    best = priced.best
+    assert best.metrics["bytes_out_of_nodes"] == 0
+    row = next(row for row in priced.rows if row.metrics["bytes_out_of_nodes"] > 0)
+    gpus = row.iteration_time * row.candidate.gpus * 2 / 3600
+    assert row.value == pytest.approx(gpus + 100 * row.metrics["bytes_out_of_nodes"] / 1e9)
+    assert row.metrics["cost_per_million_tokens"] == pytest.approx(row.value / (128 * 512) * 1e6)
+    assert "bytes_out_of_nodes" not in free.best.metrics
+    with pytest.raises(InputError, match="price_out has no effect without objective = cost"):
+        ps.tune(**SMALL, price_out=1.0)
+    with pytest.raises(InputError, match="price_out = -1"):
+        ps.tune(**SMALL, objective="cost", price="2", price_out=-1.0)
+
+
+def test_lost_links_are_routed_around():
+    two_nics = 'servers(2, 2, intra="25GB/s", inter="10Gb/s", nics=2)'
+    whole = ps.load_cluster(two_nics)
+    names = [f"{link.source}--{link.target}" for link in whole.links]
+    assert "node0.nic0--core" in names
+    rest = without(whole, "core--node0.nic0")
+    assert len(rest.links) == len(whole.links) - 1
+    assert not any("nic0->core" in medium and "node0" in medium for medium in rest.media)
+    given = {"trace": "bert-large", "global_batch": 128, "pipeline": 2, "budget": 2}
+    lost = ps.tune(cluster=two_nics, lost="core--node0.nic0", **given)
+    assert lost.best.iteration_time >= ps.tune(cluster=two_nics, **given).best.iteration_time
+    with pytest.raises(InputError, match="has no link 'core--node9'"):
+        without(whole, "core--node9")

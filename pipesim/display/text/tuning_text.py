@@ -37,7 +37,7 @@ def tuning(found: Mapping[str, Any], command: str, most: int = 10) -> str:
         "memory",
         "gap to bound",
         "any layout",
-        *(["cost"] if money else []),
+        *(["cost", "per million tokens"] if money else []),
     ]
     heads += ["goodput"] if "goodput" in best else []
     if found["objective"] == "p95":
@@ -99,7 +99,8 @@ def _line(number: int, row: Row, found: Mapping[str, Any]) -> list[str]:
         cells.insert(12, seconds(row["replay_p95_s"]))
     if found["objective"] != "cost":
         return [*cells, *([percent(row["goodput"])] if "goodput" in row else [])]
-    cells.append(f"{row['value']:.4g}")
+    per_million = row["cost_per_million_tokens"]
+    cells += [f"{row['value']:.4g}", "-" if per_million is None else f"{per_million:.4g}"]
     return [*cells, *([percent(row["goodput"])] if "goodput" in row else [])]
 
 

@@ -118,6 +118,7 @@ METRICS: dict[str, Callable[[PointResult], Value]] = {
     "exposed_all_reduce_s": lambda r: units.to_s(metrics.exposed_all_reduce(r.timeline).max()),
     "busiest_link_share": _busiest_link,
     "moved_bytes": lambda r: float(r.timeline.moved.sum()),
+    "bytes_out_of_nodes": lambda r: metrics.bytes_out_of_nodes(r.timeline, r.setup.cluster),
     **{
         f"critical_{name}_s": lambda r, name=name: units.to_s(r.spent[name])  # type: ignore[misc]  # a default that binds
         for name in metrics.CATEGORIES

@@ -8,7 +8,7 @@ Layouts are simulated in rounds of the same size, whatever the number of workers
 of the rounds before: so the result depends on the space and the budget alone.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -20,7 +20,7 @@ from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, RefusedError, within
 from pipesim.base.lookup import suggest
 from pipesim.core import limits
-from pipesim.core.cluster import Cluster
+from pipesim.core.cluster import Cluster, Link
 from pipesim.studies.goodput import Failures
 from pipesim.studies.origins import headline
 from pipesim.studies.simulation import FIELDS, Simulation
@@ -83,6 +83,7 @@ def tuned(
     if options.lost is not None:
         simulation = replace(simulation, cluster=without(cluster_of(simulation), options.lost), device=None)
     metrics = METRICS + (REPLAYED if options.objective == "p95" else ())
+    metrics += ("bytes_out_of_nodes",) if options.price_out else ()
     pricing, worker, inputs = prepared(simulation, metrics)
     return _Search(simulation, options, pricing, worker, inputs, metrics).result(given, watch)
 
@@ -340,6 +341,11 @@ class _Search:
             metrics["goodput"] = self._failures.goodput(int(str(metrics["devices_in_plan"])))
         made = replace(point, **self._named)
         value = self._weight(one.candidate, int(str(metrics["devices_in_plan"]))) * float(str(seconds))
+        if self._options.price_out:
+            left = float(str(metrics.get("goodput", 1.0)))
+            value += self._options.price_out * float(str(metrics["bytes_out_of_nodes"])) / 1e9 / left
+        if self._options.objective == "cost":
+            metrics["cost_per_million_tokens"] = _per_million(value, metrics)
         found.rows.append(TuningRow(one.candidate, made, one.blocks, one.bound, value, metrics, one.redone))
 
     def _weight(self, one: LayoutChoice, gpus: int | None = None) -> float:
@@ -399,11 +405,22 @@ class _Search:
         return store
 
 
+def _per_million(value: float, metrics: Mapping[str, Any]) -> float | None:
+    """Money for an iteration as money for a million tokens; None where its tokens are not known."""
+    if metrics["tokens_per_s_per_gpu"] is None:
+        return None
+    tokens = metrics["tokens_per_s_per_gpu"] * metrics["devices_in_plan"] * metrics["iteration_time_s"]
+    return float(value / tokens * 1e6)
+
+
 def without(cluster: Cluster, names: str) -> Cluster:
-    """A cluster without these nodes or devices, and without their links."""
+    """A cluster without these nodes or devices and their links, or without these links (a--b): routes avoid them."""
     patterns = [name.strip() for name in names.split(";") if name.strip()]
-    gone = set()
+    gone, cut = set(), set()
     for pattern in patterns:
+        if "--" in pattern:
+            cut |= _links_named(cluster, pattern)
+            continue
         found = {
             one.name for one in cluster.devices if fnmatchcase(one.name, pattern) or fnmatchcase(one.node, pattern)
         }
@@ -414,8 +431,22 @@ def without(cluster: Cluster, names: str) -> Cluster:
     devices = tuple(one for one in cluster.devices if one.name not in gone)
     if not devices:
         raise InputError(f"lost: {names!r} is all of cluster {cluster.name!r}; some of it was expected to be left")
-    links = tuple(one for one in cluster.links if not {one.source, one.target} & gone)
+    links = tuple(one for one in cluster.links if not {one.source, one.target} & gone and one not in cut)
     return replace(cluster, name=f"{cluster.name} without {names}", devices=devices, links=links)
+
+
+def _links_named(cluster: Cluster, pattern: str) -> set[Link]:
+    """The links between two names, in either direction."""
+    ends = tuple(end.strip() for end in pattern.split("--", 1))
+    found = {
+        link for link in cluster.links
+        for a, b in ((link.source, link.target), (link.target, link.source))
+        if fnmatchcase(a, ends[0]) and fnmatchcase(b, ends[1])
+    }  # fmt: skip
+    if not found:
+        known = suggest(pattern, [f"{link.source}--{link.target}" for link in cluster.links])
+        raise InputError(f"lost: cluster {cluster.name!r} has no link {pattern!r}; {known}")
+    return found
 
 
 def given_fields(simulation: Simulation) -> frozenset[str]:
