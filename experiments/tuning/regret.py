@@ -40,7 +40,7 @@ def simulated() -> dict[tuple[str, str], Row]:
     return found
 
 
-def cases() -> dict[tuple[str, ...], list[tuple[str, float, float]]]:
+def cases(same: tuple[str, ...] = SAME) -> dict[tuple[str, ...], list[tuple[str, float, float]]]:
     """For each case its layouts: name, measured and simulated seconds."""
     times, found = simulated(), defaultdict(dict)
     for source in SOURCES:
@@ -48,7 +48,7 @@ def cases() -> dict[tuple[str, ...], list[tuple[str, float, float]]]:
             known = times.get((source, row["id"]))
             if known is None:
                 continue
-            key = (source, *(row.get(name, "") for name in SAME))
+            key = (source, *(row.get(name, "") for name in same))
             layout = tuple(row.get(name, "") for name in LAYOUT)
             found[key].setdefault(layout, []).append(
                 (row["id"], float(known["measured_s"]), float(known["simulated_s"]))
@@ -86,9 +86,16 @@ def spearman(layouts: list[tuple[str, float, float]]) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True)) / norm if norm else 1.0
 
 
-def table() -> list[dict[str, Any]]:
+def table(same: tuple[str, ...] = SAME) -> list[dict[str, Any]]:
     """A row for each case."""
-    return [judged(key, layouts) for key, layouts in sorted(cases().items())]
+    return [judged(key, layouts) for key, layouts in sorted(cases(same).items())]
+
+
+def with_same_microbatches() -> list[str]:
+    """The summary of BigScience and of all where a case has layouts of one size of microbatches only."""
+    lines = summary(table((*SAME, "microbatch")))
+    chosen = [line for line in lines if line.startswith(("| bigscience", "| all"))]
+    return [line.replace(" |", ", microbatches alike |", 1).replace("|,", "|") for line in chosen]
 
 
 def summary(rows: list[dict[str, Any]]) -> list[str]:
@@ -114,7 +121,7 @@ def main() -> None:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    sys.stdout.write("\n".join(summary(rows)) + "\n")
+    sys.stdout.write("\n".join(summary(rows) + with_same_microbatches()) + "\n")
 
 
 if __name__ == "__main__":
