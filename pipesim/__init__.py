@@ -28,9 +28,9 @@ module imports only those that stand before it.
     display     text figures timeline_files execution_traces json_data pages notebook
     studies     simulation loading scaled_widths varied_lengths sources origins pricing ordering memory_fit
                 traced_models trained_parameters setups remedies certified replay performance measured_runs accuracy
-                results framework_layouts job_options jobs measured_table calibration comparison whatif equal_stages
-                rebuilding run_replay run_prediction run_cuts run_whatif validation live_validation store sweep_options
-                sweep file_schemas tuning_options goodput tuning
+                results layout_fields layout_rounding framework_layouts job_options jobs measured_table calibration
+                comparison whatif equal_stages rebuilding run_replay run_prediction run_cuts run_whatif validation
+                live_validation store sweep_options sweep file_schemas tuning_options goodput tuning
     cli
 
 Words:
