@@ -18,9 +18,10 @@ from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.worker import Worker, WorkerConfig
 from pipesim.studies.tuning import TuningOptions, tuned
 from pipesim.studies.tuning.layout_prices import Pricing
+from pipesim.studies.tuning.lost_parts import without
 from pipesim.studies.tuning.pipeline_bounds import balanced
 from pipesim.studies.tuning.planner_layouts import is_uneven, planners_for
-from pipesim.studies.tuning.search import METRICS, given_fields, prepared, without
+from pipesim.studies.tuning.search import METRICS, given_fields, prepared
 from pipesim.studies.tuning.space import LayoutChoice, Space
 from pipesim.studies.tuning_options import prices_of
 

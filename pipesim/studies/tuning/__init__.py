@@ -5,8 +5,11 @@ width_inputs        what layouts of one width have in common
 pipeline_bounds     closed forms of one pipeline
 recomputed_blocks   how many blocks of each stage are done again, so that it fits
 planner_layouts     which other planners are asked, and for what
+layout_points       layouts as simulations
 layout_prices       bound, estimate and memory of a layout
+open_bounds         what no layout has less of, whatever its cuts, chunks and schedule
 tuning_results      the best layouts, and what became of the others
+lost_parts          a cluster without what is gone
 search              which layouts are simulated
 """
 

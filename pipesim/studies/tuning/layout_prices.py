@@ -6,7 +6,7 @@ each tensor width and size of microbatches.
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
@@ -14,11 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipesim.analysis.bounds.over_layouts import OpenLayout, layout_bound
-from pipesim.analysis.bounds.over_plans import space_bound
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError, PipesimError
-from pipesim.core.cluster import Cluster
 from pipesim.core.granularity import BLOCK
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.teams import Team, teams_of
@@ -29,6 +26,7 @@ from pipesim.studies import setups
 from pipesim.studies.ordering import ordered_with
 from pipesim.studies.simulation import MODEL, Simulation
 from pipesim.studies.sweep.worker import Worker
+from pipesim.studies.tuning.layout_points import kinds_of_teams, point_of
 from pipesim.studies.tuning.pipeline_bounds import Stages, balanced, in_flight
 from pipesim.studies.tuning.recomputed_blocks import StageTables
 from pipesim.studies.tuning.space import (
@@ -45,7 +43,7 @@ from pipesim.studies.tuning.space import (
 from pipesim.studies.tuning.width_inputs import WidthInputs
 
 _ENOUGH = 4  # times the ranks: schedules keep as much with so many microbatches as with any greater number
-_ROUNDING = 1e-6  # relative: more than whole nanoseconds and sums of floating point can take
+ROUNDING = 1e-6  # relative: more than whole nanoseconds and sums of floating point can take
 _WIDTHS = (1, 2, 4, 8)  # of teams, where a model is computed
 _RECOMPUTING: dict[tuple[str, str], Options] = {
     (how, of): Options(recompute=how, granularity=of) for how in RECOMPUTES for of in GRANULARITIES
@@ -76,7 +74,7 @@ class Pricing:
         self._even = functools.lru_cache(None)(self._make_even)
         self._unlimited = functools.lru_cache(None)(self._make_unlimited)
         self._stages = functools.lru_cache(None)(self._make_stages)
-        self._least_part = functools.lru_cache(None)(self._make_least_part)
+        self.least_part = functools.lru_cache(None)(self._make_least_part)
         self._stage_tables = functools.lru_cache(16)(self._make_stage_tables)
         self._peak = functools.lru_cache(None)(self._make_peak)
 
@@ -84,60 +82,11 @@ class Pricing:
         self, one: LayoutChoice, blocks: tuple[int, ...] | None = None, redone: tuple[int, ...] | None = None
     ) -> Simulation:
         """The simulation of a layout."""
-        if one.planner:
-            return self._planned_point(one)
-        given = {"blocks": blocks, "kinds": tuple(one.kinds.split(",")) if one.kinds else None}
-        words = ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
-        by_stage = one.recompute == BY_STAGE
-        return replace(
-            self.simulation,
-            tensor=one.tensor,
-            pipeline=one.pipeline,
-            data=one.data,
-            interleave=None if one.interleave == 1 else one.interleave,
-            microbatch_size=one.microbatch_size,
-            global_batch=self.global_batch,
-            recompute="full" if by_stage else one.recompute,
-            recompute_blocks=self._stated(redone or (0,)) if by_stage else None,
-            sharding=one.sharding,
-            scheduler=one.scheduler,
-            sequence_parallel=one.sequence_parallel or None,
-            planner=f"megatron({words})" if words else "megatron",
-            fit=False,
-        )
-
-    def _planned_point(self, one: LayoutChoice) -> Simulation:
-        """The simulation of a layout that a planner decides, with what it changes for memory."""
-        return replace(
-            self.simulation,
-            tensor=one.tensor,
-            pipeline=None,
-            data=None,
-            interleave=None,
-            microbatch_size=one.microbatch_size,
-            global_batch=self.global_batch,
-            recompute=one.recompute,
-            sharding=one.sharding,
-            scheduler=one.scheduler,
-            sequence_parallel=one.sequence_parallel or None,
-            planner=one.planner,
-            fit=True,
-        )
-
-    def planned(self, one: LayoutChoice) -> Priced:
-        """A layout that a planner decides, with what no plan of its widths has less of; infinite where none fits."""
-        inputs = self.inputs(one)
-        microbatches, options = one.microbatches(self.global_batch), self.options(one)
-        found = space_bound(inputs.costs, inputs.cluster, microbatches, options).seconds * self._least_part(one.tensor)
-        return Priced(one, None, found, found)
+        return point_of(self.simulation, one, blocks, redone)
 
     def teams(self, tensor: int) -> int:
         """How many teams of this width there are."""
         return len(self._order(tensor, ""))
-
-    def _stated(self, redone: tuple[int, ...]) -> int | str:
-        """Blocks that are done again, as a simulation states them."""
-        return redone[0] if len(set(redone)) == 1 or self._same_in_stages else ";".join(map(str, redone))
 
     @property
     def _same_in_stages(self) -> bool:
@@ -155,7 +104,7 @@ class Pricing:
             widths = list(_WIDTHS)
         if "tensor" in given and chosen.tensor:
             widths = [chosen.tensor]
-        teams = {width: orders_of(kinds) for width in widths if (kinds := _kinds_of_teams(cluster, width))}
+        teams = {width: orders_of(kinds) for width in widths if (kinds := kinds_of_teams(cluster, width))}
         if not teams:
             raise InputError(f"tensor = {widths[0]} found; cluster {cluster.name!r} has no team of so many GPUs")
         blocks = setups.blocks_in(chosen, costs)
@@ -235,7 +184,7 @@ class Pricing:
             if not any(redone):
                 return None
             return self._with_redone(Priced(one, blocks, 0.0, 0.0, redone), bounds)
-        bound = max(each.bound(microbatches, **how) for each in stages) * self._least_part(one.tensor)
+        bound = max(each.bound(microbatches, **how) for each in stages) * self.least_part(one.tensor)
         return Priced(one, blocks, bound, bound + self._exchanges(one, stages[0], bounds))
 
     def _with_redone(self, priced: Priced, bounds: tuple[int, ...]) -> Priced:
@@ -249,44 +198,13 @@ class Pricing:
             found.append(replace(stages, backward=stages.backward + again))
         microbatches, splits = one.microbatches(self.global_batch), name in SPLITTING
         bound = max(each.bound(microbatches, splits=splits, anywhere=False) for each in found)
-        bound *= self._least_part(one.tensor)
+        bound *= self.least_part(one.tensor)
         return priced._replace(bound=bound, estimate=bound + self._exchanges(one, found[0], bounds))
 
     def blocks_of(self, one: LayoutChoice) -> tuple[int, ...]:
         """The blocks of each stage."""
         bounds, counts = self._cut(one)
         return counts if counts is not None else self.inputs(one).counts_at(bounds or ())
-
-    def open_bound(self, every: Iterable[Priced]) -> float:
-        """Seconds that no layout of these widths, microbatches and memory options has less of, whatever its cuts,
-        chunks and schedule.
-
-        Shapes are visited in the order of their work, which is a bound too: when it is above the least bound so far,
-        so are those of all that follow.
-        """
-        shapes: dict[LayoutChoice, float] = {}
-        for one in every:
-            shape = replace(one.candidate, interleave=1, cuts=EVEN, scheduler="one_f_one_b", kinds="")
-            shapes[shape] = 0.0
-        for shape in shapes:
-            shapes[shape] = self._work(shape)
-        least = np.inf
-        for shape, work in sorted(shapes.items(), key=lambda item: (item[1], item[0])):
-            if work >= least:
-                break
-            inputs, microbatches = self.inputs(shape), shape.microbatches(self.global_batch) * shape.data
-            layout = OpenLayout(shape.pipeline, shape.data, microbatches)
-            found = layout_bound(inputs.costs, inputs.cluster, layout, self.options(shape)).seconds
-            least = min(least, found * self._least_part(shape.tensor))
-        return float(least)
-
-    def _work(self, shape: LayoutChoice) -> float:
-        """Seconds of the work of a pipeline, divided over its ranks, on the fastest kind of device."""
-        inputs = self.inputs(shape)
-        kinds = {device.kind for device in inputs.cluster.devices}
-        whole = min(float(inputs.before(self._recomputing(shape), kind)[:2, -1].sum()) for kind in kinds)
-        whole *= shape.microbatches(self.global_batch) / shape.pipeline
-        return whole * self._least_part(shape.tensor) * (1 - _ROUNDING)
 
     def neighbours(self, one: LayoutChoice) -> list[LayoutChoice]:
         """The same layout with one block more in a stage, and one less in the stage beside it."""
@@ -431,13 +349,13 @@ class Pricing:
     ) -> tuple[list[list[float]], list[list[float]]]:
         """For each rank, seconds and bytes of what precedes each cut, if it were all on this rank."""
         inputs = self.inputs(one)
-        rows = {kind: inputs.before(self._recomputing(one), kind)[:, inputs.cuts] for kind in dict.fromkeys(kinds)}
+        rows = {kind: inputs.before(self.recomputing(one), kind)[:, inputs.cuts] for kind in dict.fromkeys(kinds)}
         both = {kind: (each[0] + each[1]).tolist() for kind, each in rows.items()}
         pairs = zip(kinds, keeps.tolist(), strict=True)
         held = [(rows[kind][2] * factor + rows[kind][3] * keep).tolist() for kind, keep in pairs]
         return [both[kind] for kind in kinds], held
 
-    def _recomputing(self, one: LayoutChoice) -> Options:
+    def recomputing(self, one: LayoutChoice) -> Options:
         """Options that differ only where what layers take differs, so that few are kept."""
         return _RECOMPUTING[one.recompute, self.simulation.granularity]
 
@@ -449,7 +367,7 @@ class Pricing:
         return {device.kind: device.memory for device in self._inputs_of_any(tensor).cluster.devices}
 
     def _make_stages(self, one: LayoutChoice, bounds: tuple[int, ...], kinds: tuple[str, ...]) -> Stages:
-        inputs, options = self.inputs(one), self._recomputing(one)
+        inputs, options = self.inputs(one), self.recomputing(one)
         by_kind = {kind: inputs.before(options, kind) for kind in dict.fromkeys(kinds)}
         of = [kinds[n % one.pipeline] for n in range(one.stages)]
         parts = np.array([by_kind[of[n]][:, b] - by_kind[of[n]][:, a] for n, (a, b) in enumerate(pairwise(bounds))]).T
@@ -538,17 +456,3 @@ class Pricing:
             ends = order[0][0][0], order[min(other, len(order) - 1)][0][0]
             self._rates[key] = cluster.route(*ends).bandwidth
         return self._rates[key]
-
-
-def _kinds_of_teams(cluster: Cluster, width: int) -> list[str]:
-    """The kind of each team, node by node; none where the cluster has no team of so many GPUs of some kind."""
-    try:
-        teams = teams_of(cluster, width)
-    except InputError:
-        return []
-    nodes: dict[str, list[str]] = {}
-    for team in teams:
-        first = cluster.device(team[0])
-        nodes.setdefault(first.node, []).append(first.kind)
-    found = [kind for each in nodes.values() for kind in each]
-    return found if set(found) == {device.kind for device in cluster.devices} else []

@@ -11,16 +11,13 @@ of the rounds before: so the result depends on the space and the budget alone.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from math import isfinite, isinf
 from pathlib import Path
 from typing import Any
 
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, RefusedError, within
-from pipesim.base.lookup import suggest
 from pipesim.core import limits
-from pipesim.core.cluster import Cluster, Link
 from pipesim.studies.goodput import Failures
 from pipesim.studies.origins import headline
 from pipesim.studies.simulation import FIELDS, Simulation
@@ -33,6 +30,8 @@ from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.worker import Outcome, Worker, WorkerConfig
 from pipesim.studies.sweep.workers import Crew
 from pipesim.studies.tuning.layout_prices import Priced, Pricing
+from pipesim.studies.tuning.lost_parts import without
+from pipesim.studies.tuning.open_bounds import open_bound, planned
 from pipesim.studies.tuning.planner_layouts import NONE, WIDTHS, layouts_of, planners_for
 from pipesim.studies.tuning.space import BY_STAGE, NAMES, LayoutChoice, Space
 from pipesim.studies.tuning.tuning_results import Counts, TuningResult, TuningRow
@@ -197,7 +196,7 @@ class _Search:
             names, [row.candidate for row in rows], self._pricing.teams,
             scheduler=scheduler if isinstance(scheduler, str) else None,
         )  # fmt: skip
-        every = [self._pricing.planned(one) for one in self._within(asked)]
+        every = [planned(self._pricing, one) for one in self._within(asked)]
         self._found.planned += [one.bound for one in every]
         places = iter(every)
         self._simulate(self._next(places, self._options.budget - self._found.tried), crew, store)
@@ -208,7 +207,7 @@ class _Search:
         """The bound for any cuts, chunks and schedules; only times have one."""
         if self._options.bound is False or self._options.objective != "time":
             return None
-        found = min([self._pricing.open_bound(priced), *self._found.planned])
+        found = min([open_bound(self._pricing, priced), *self._found.planned])
         return found if isfinite(found) else None
 
     def _place(self, priced: Priced) -> tuple[Any, ...]:
@@ -411,42 +410,6 @@ def _per_million(value: float, metrics: Mapping[str, Any]) -> float | None:
         return None
     tokens = metrics["tokens_per_s_per_gpu"] * metrics["devices_in_plan"] * metrics["iteration_time_s"]
     return float(value / tokens * 1e6)
-
-
-def without(cluster: Cluster, names: str) -> Cluster:
-    """A cluster without these nodes or devices and their links, or without these links (a--b): routes avoid them."""
-    patterns = [name.strip() for name in names.split(";") if name.strip()]
-    gone, cut = set(), set()
-    for pattern in patterns:
-        if "--" in pattern:
-            cut |= _links_named(cluster, pattern)
-            continue
-        found = {
-            one.name for one in cluster.devices if fnmatchcase(one.name, pattern) or fnmatchcase(one.node, pattern)
-        }
-        if not found:
-            known = suggest(pattern, dict.fromkeys(one.node for one in cluster.devices))
-            raise InputError(f"lost: cluster {cluster.name!r} has no node or device {pattern!r}; {known}")
-        gone |= found
-    devices = tuple(one for one in cluster.devices if one.name not in gone)
-    if not devices:
-        raise InputError(f"lost: {names!r} is all of cluster {cluster.name!r}; some of it was expected to be left")
-    links = tuple(one for one in cluster.links if not {one.source, one.target} & gone and one not in cut)
-    return replace(cluster, name=f"{cluster.name} without {names}", devices=devices, links=links)
-
-
-def _links_named(cluster: Cluster, pattern: str) -> set[Link]:
-    """The links between two names, in either direction."""
-    ends = tuple(end.strip() for end in pattern.split("--", 1))
-    found = {
-        link for link in cluster.links
-        for a, b in ((link.source, link.target), (link.target, link.source))
-        if fnmatchcase(a, ends[0]) and fnmatchcase(b, ends[1])
-    }  # fmt: skip
-    if not found:
-        known = suggest(pattern, [f"{link.source}--{link.target}" for link in cluster.links])
-        raise InputError(f"lost: cluster {cluster.name!r} has no link {pattern!r}; {known}")
-    return found
 
 
 def given_fields(simulation: Simulation) -> frozenset[str]:
