@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import pipesim as ps
 from helpers.networks import chain, network, pipeline, pipeline_trace
 from helpers.strategies import even_jobs, jobs
 from pipesim.analysis import metrics
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
-from pipesim.core.program import ALL_REDUCE, BACKWARD, FORWARD, WEIGHT
+from pipesim.core.program import ALL_REDUCE, BACKWARD, FORWARD, KINDS, WEIGHT
 from pipesim.engines.event import run
 from pipesim.lowering import Setup, lower
 from pipesim.schedulers.one_f_one_b import one_f_one_b
@@ -217,3 +218,14 @@ def test_intervals_of_percentiles_hold_them_as_often_as_stated():
     few = metrics.statistics(np.arange(20.0), rng)
     assert few["p99_high_s"] is None
     assert few["p50_low_s"] is not None
+
+
+def test_bytes_that_leave_a_node_are_counted_once_where_they_leave_it():
+    """Two stages in two nodes: an activation goes out of one, a gradient out of the other; inside a node, nothing."""
+    two = 'servers(2, 2, intra="25GB/s", inter="10Gb/s")'
+    across = ps.simulate("bert-large", two, "megatron", pipeline=2, data=2, global_batch=16)
+    program = across.timeline.program
+    sent = program.size[np.isin(program.kind, [KINDS.index("activation"), KINDS.index("gradient")])].sum()
+    assert metrics.bytes_out_of_nodes(across.timeline, across.setup.cluster) == pytest.approx(sent)
+    inside = ps.simulate("bert-large", two, "megatron", pipeline=1, data=2, global_batch=16)
+    assert metrics.bytes_out_of_nodes(inside.timeline, inside.setup.cluster) == 0

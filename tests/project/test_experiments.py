@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import pipesim as ps
 from helpers.places import DATA, ROOT, needs_data
 from pipesim.analysis.bounds import plan_bound
 from pipesim.display import figures
@@ -68,6 +69,16 @@ def test_rows_of_the_shared_spine_come_out_again(number):
     assert spine.row(*spine.cases()[number]) == rows[number]
     page = (FOLDER / "shared-spine" / "README.md").read_text(encoding="utf-8")
     assert spine.tables(rows) in page
+
+
+@pytest.mark.docs
+def test_what_a_lost_node_costs_comes_out_again():
+    uncertainty = script(FOLDER / "uncertainty" / "run.py")
+    with (FOLDER / "uncertainty" / "expected.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["case"] in {"lost node", "goodput"}]
+    calm = ps.tune(**uncertainty.SHARED).best
+    found = [*uncertainty.lost_node(calm), *uncertainty.goodput(calm)]
+    assert uncertainty.as_rows(found) == rows
 
 
 @pytest.mark.docs
