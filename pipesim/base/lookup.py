@@ -309,6 +309,8 @@ def parse_call(text: str, kind: str) -> tuple[str, list[Any], dict[str, Any]]:
 
 
 def _literal(node: ast.expr, text: str, kind: str) -> Any:  # noqa: ANN401 - any literal
+    if isinstance(node, ast.Constant) and isinstance(node.value, str | float):
+        return node.value
     for inner in ast.walk(node):
         if isinstance(inner, ast.Constant) and isinstance(inner.value, int) and inner.value.bit_length() > _BITS:
             found = clipped(_source(inner), 60)

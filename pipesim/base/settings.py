@@ -7,8 +7,10 @@ a key in files, and a line of the documentation. This module knows no command li
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pipesim.base.errors import InputError
@@ -42,9 +44,15 @@ def setting(default: Any, kind: type, help_text: str, **about: Any) -> Any:  # n
     return dataclasses.field(default=default, metadata={_KEY: Setting(kind, help_text, **about)})
 
 
-def settings_of(record: type) -> dict[str, Setting]:
+def settings_of(record: type) -> Mapping[str, Setting]:
     """The settings of a dataclass, by name, in the order of its fields."""
-    return {field.name: field.metadata[_KEY] for field in dataclasses.fields(record) if _KEY in field.metadata}
+    return _settings(record)
+
+
+@functools.cache  # of few dataclasses, asked for at each value of a long axis
+def _settings(record: type) -> Mapping[str, Setting]:
+    found = {field.name: field.metadata[_KEY] for field in dataclasses.fields(record) if _KEY in field.metadata}
+    return MappingProxyType(found)
 
 
 def defaults_of(record: type) -> dict[str, Any]:

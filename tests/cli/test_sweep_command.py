@@ -251,6 +251,8 @@ def test_a_terminal_is_shown_progress_with_rate_and_failures(tmp_path):
         assert process.wait() == 0
     os.close(main_end)
     assert re.search(rb"60 of 60, [\d.e+]+/s, 0:00 left, 2 failed", said)
+    steps = [b"hashing ...", b"checking results ...", b"writing ...", b"looking for what is left ...", b"sweeping"]
+    assert sorted(steps, key=said.index) == steps
 
 
 def test_interrupted_a_sweep_keeps_what_it_has_and_goes_on_later(tmp_path, run):

@@ -76,6 +76,15 @@ def test_a_point_is_finished_when_all_its_metrics_are_there(store):
     assert store.rows("e")[1] == [(1, "p0", 0.1, 7, None)]
 
 
+def test_points_are_found_by_key_through_an_index_however_many_experiments_there_are(store):
+    """It is made after the points of the first experiment, and grows with those of others."""
+    for name in ("e", "other"):
+        store.enlist(experiment(name, digest="2"), points(8))
+        (plan,) = store._db.ask("EXPLAIN QUERY PLAN SELECT number FROM points WHERE key = ?", [b""])
+        assert "points_by_key" in plan[-1]
+        assert not store.check().found
+
+
 def test_points_of_another_experiment_share_results(store):
     store.commit(METRICS, [result(0), result(1)])
     store.enlist(experiment("other", axes=("rate",)), [(0, bytes([1]) * 16, [10])])

@@ -9,6 +9,7 @@ import pytest
 from helpers import sweeps
 from pipesim.studies import sweep
 from pipesim.studies.simulation import Simulation
+from pipesim.studies.sweep import running
 from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.keys import Keys
 from pipesim.studies.sweep.points import key
@@ -111,3 +112,32 @@ def test_many_points_are_counted_without_an_object_for_each(tmp_path):
         tracemalloc.stop()
     assert len(keys) == keys.different == 20_000
     assert peak < 100 * len(keys), f"{peak / len(keys):.0f} bytes for each point"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_listed_of_many_points_is_what_each_of_them_has(tmp_path, seed):
+    """Values are found for many points at a time, by columns; some are left out."""
+    text = drawn(random.Random(seed)).replace("[grid]", "[[grid]]")
+    made = sweep.load(sweeps.write(tmp_path, text + "\n[[grid]]\nlayers = [2]\ngpus = [4]\nrate = [true, 7]\n"))
+    keys = sweep.read(made)[1]
+    expected = []
+    for number, one in keys:
+        values = made.values(number)
+        expected.append((number, one, tuple(values.get(name) for name in made.axes)))
+    assert list(made.listed(keys)) == expected
+
+
+def test_steps_before_the_first_point_are_reported_from_the_beginning(tmp_path, monkeypatch):
+    """Ten minutes of hashing looked like a command that hangs."""
+    monkeypatch.setattr(running, "_OFTEN", 4)
+    seen = []
+    made = sweep.load(sweeps.write(tmp_path, sweeps.SMALL, 5))
+    sweep.run(made, workers=1, watch=lambda _: seen.append("point"), watch_preparation=seen.append)
+    before = seen[: seen.index("point")]
+    assert before == [one for one in seen if one != "point"]
+    assert before[0] == sweep.Preparation("hashing", 0, 10)
+    assert list(dict.fromkeys(one.step for one in before)) == [
+        "hashing", "checking results", "writing", "looking for what is left",
+    ]  # fmt: skip
+    for step in ("hashing", "writing"):
+        assert [one.done for one in before if one.step == step] == [0, 4, 8]

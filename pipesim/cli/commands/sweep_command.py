@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from pipesim.studies.sweep_options import SweepOptions
 
 if TYPE_CHECKING:
     from pipesim.studies.store import Status
-    from pipesim.studies.sweep import Functions, Progress, Sweep
+    from pipesim.studies.sweep import Functions, Preparation, Progress, Sweep
 
 _SHOWN = 5  # points that --dry-run shows
 
@@ -80,9 +80,10 @@ def sweep(
     if dry_run:
         _show_points(experiment, sweeps.Functions(imports=False, allowed=allowed), as_json=as_json)
         return
-    with _watched(quiet=as_json) as watch:
+    how = asdict(replace(running, allow_modules=allowed))
+    with _watched(quiet=as_json) as (watch, prepare):
         try:
-            found = sweeps.run(experiment, watch=watch, tell=_note, **asdict(replace(running, allow_modules=allowed)))
+            found = sweeps.run(experiment, watch=watch, tell=_note, watch_preparation=prepare, **how)
         except KeyboardInterrupt:
             click.echo("\nwhat was computed is kept; the same command goes on from there", err=True)
             raise
@@ -100,21 +101,53 @@ def _note(text: str) -> None:
     click.echo(f"note: {text}", err=True)
 
 
+Watches = tuple["Callable[[Progress], None] | None", "Callable[[Preparation], None] | None"]
+
+
 @contextmanager
-def _watched(*, quiet: bool) -> Iterator["Callable[[Progress], None] | None"]:
-    """A progress bar with rate and time left, if standard error is a terminal."""
+def _watched(*, quiet: bool) -> Iterator[Watches]:
+    """A line for each step before the first point, then a bar with rate and time left, if there is a terminal."""
     if quiet or not streams.is_watched():
-        yield None
+        yield None, None
         return
-    with click.progressbar(
-        length=1, label="sweeping", file=sys.stderr, show_eta=False, item_show_func=_progress_text
-    ) as bar:
+    with ExitStack() as shown:
+        line = shown.enter_context(_line())
+        bars: list[Any] = []
 
         def watch(progress: "Progress") -> None:
-            bar.length = progress.total
-            bar.update(progress.done - bar.pos, progress)
+            if not bars:
+                line("")
+                bars.append(shown.enter_context(_bar()))
+            bars[0].length = progress.total
+            bars[0].update(progress.done - bars[0].pos, progress)
 
-        yield watch
+        yield watch, lambda found: line(_preparation_text(found))
+
+
+def _bar() -> Any:  # a context manager of click
+    return click.progressbar(length=1, label="sweeping", file=sys.stderr, show_eta=False, item_show_func=_progress_text)
+
+
+@contextmanager
+def _line() -> "Iterator[Callable[[str], None]]":
+    """A function that writes a text in place of the last one on a line of standard error; none is left in the end."""
+    last = ""
+
+    def write(text: str) -> None:
+        nonlocal last
+        if text != last:
+            click.echo("\r" + text.ljust(len(last)) + ("" if text else "\r"), nl=False, err=True)
+        last = text
+
+    try:
+        yield write
+    finally:
+        write("")
+
+
+def _preparation_text(found: "Preparation") -> str:
+    """The step, and how many points are through it."""
+    return f"{found.step} {found.done:,} of {found.total:,} points" if found.done else f"{found.step} ..."
 
 
 def _progress_text(progress: Any) -> str:  # a Progress, or nothing yet
@@ -204,15 +237,8 @@ def _show_points(experiment: "Sweep", functions: "Functions", *, as_json: bool) 
 @contextmanager
 def _counted(total: int, *, quiet: bool) -> "Iterator[Callable[[int], None] | None]":
     """A line with the number of points that were read, if standard error is a terminal."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not streams.is_watched():
         yield None
         return
-    line = ""
-
-    def watch(count: int) -> None:
-        nonlocal line
-        line = f"\rreading {count:,} of at most {total:,} points"
-        click.echo(line, nl=False, err=True)
-
-    yield watch
-    click.echo("\r" + " " * len(line) + "\r", nl=False, err=True)
+    with _line() as line:
+        yield lambda count: line(f"reading {count:,} of at most {total:,} points")

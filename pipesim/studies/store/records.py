@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 # The name of a digest has a blank, so that no axis or metric has it.
 DIGEST = "row digest"
+POINTS_INDEX = "CREATE INDEX points_by_key ON points (key)"
 TABLES = f"""
 CREATE TABLE experiments (
     id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, digest TEXT NOT NULL, text TEXT NOT NULL,
@@ -15,7 +16,7 @@ CREATE TABLE experiments (
 CREATE TABLE points (
     experiment INTEGER NOT NULL, number INTEGER NOT NULL, key BLOB NOT NULL, PRIMARY KEY (experiment, number)
 ) WITHOUT ROWID;
-CREATE INDEX points_by_key ON points (key);
+{POINTS_INDEX};
 CREATE TABLE results (
     key BLOB PRIMARY KEY, measured TEXT NOT NULL, error TEXT, refused INTEGER NOT NULL,
     engine TEXT NOT NULL, seconds REAL NOT NULL, finished REAL NOT NULL, "{DIGEST}" BLOB

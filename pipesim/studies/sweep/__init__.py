@@ -9,7 +9,7 @@ running   from a sweep to its rows
 show      rows as tables, charts as pictures
 """
 
-from pipesim.studies.sweep.dispatch import Progress
+from pipesim.studies.sweep.dispatch import Preparation, Progress
 from pipesim.studies.sweep.functions import Functions
 from pipesim.studies.sweep.outputs import METRICS
 from pipesim.studies.sweep.running import System, read, run
@@ -19,6 +19,7 @@ from pipesim.studies.sweep.sweep_file import Sweep, load, parse
 __all__ = [
     "METRICS",
     "Functions",
+    "Preparation",
     "Progress",
     "Sweep",
     "System",

@@ -53,6 +53,18 @@ Watch = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Preparation:
+    """How far a sweep is before its first point is simulated: the step, and how many of its points are through."""
+
+    step: str
+    done: int
+    total: int
+
+
+Prepare = Callable[[Preparation], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """What is to be computed: the points with these numbers, of an experiment with these keys."""
 
@@ -82,7 +94,7 @@ class Run:
         self.watch, self.say = watch, say
         self.begun = 0  # points that were handed out
         self.handed_back: deque[tuple[bytes, Simulation]] = deque()  # points of chunks that took too long
-        self.again = self._there()  # what failed and is tried again is not done
+        self.again = self._there() if status.done else set()  # what failed and is tried again is not done
         self.total = status.total
         self.done, self.failed = status.done - len(self.again), status.failed - len(self.again)
         self.seconds: float | None = None  # of a point, lately

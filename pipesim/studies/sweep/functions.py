@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 from pipesim.base import lookup
 from pipesim.base.errors import InputError, UnknownNameError, shown, within
+
+Call = tuple[str, list[Any], dict[str, Any]]  # as `lookup.parse_call` returns it
 
 
 @dataclass(slots=True)
@@ -25,11 +28,14 @@ class Functions:
     unchecked: list[str] = field(default_factory=list)
     _shapes: set[tuple[object, ...]] = field(default_factory=set)
 
-    def check(self, text: str, family: Mapping[str, str], noun: str) -> None:
-        """Refuse a name that no function has, options that it does not take, and modules that are not allowed."""
+    def check(self, text: str, family: Mapping[str, str], noun: str, call: Call | None = None) -> None:
+        """Refuse a name that no function has, options that it does not take, and modules that are not allowed.
+
+        `call` is what `text` was parsed to, if it was.
+        """
         name = text.partition("(")[0].strip()
         if not is_own(name):
-            self._check_known(text, family, noun)
+            self._check_known(text, family, noun, call)
             return
         self._check_allowed(name, noun)
         if self.imports:
@@ -42,9 +48,9 @@ class Functions:
         if f"{noun} {name}" not in self.unchecked:
             self.unchecked.append(f"{noun} {name}")
 
-    def _check_known(self, text: str, family: Mapping[str, str], noun: str) -> None:
+    def _check_known(self, text: str, family: Mapping[str, str], noun: str, call: Call | None) -> None:
         """A function that comes with pipesim: checked once for options of the same names and types."""
-        name, positional, keywords = lookup.parse_call(text, noun)
+        name, positional, keywords = call or lookup.parse_call(text, noun)
         shape = (noun, name, len(positional), *((key, type(value)) for key, value in keywords.items()))
         if shape not in self._shapes:
             lookup.resolve(text, family, noun)

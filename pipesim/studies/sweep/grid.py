@@ -18,12 +18,15 @@ gpus      planner     size, hidden      a point's number counts in mixed radix, 
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from operator import itemgetter
 from typing import Any, TypeVar
 
+import numpy as np
+
 from pipesim.base import formulas
+from pipesim.base.arrays import Ints
 from pipesim.base.errors import InputError, shown, within
 from pipesim.base.formulas import Formula
 
@@ -44,8 +47,11 @@ class Grid:
 
     groups: tuple[dict[str, tuple[Scalar, ...]], ...]
     where: tuple[Formula, ...] = ()
+    shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """How many values each group has."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(len(next(iter(group.values()))) for group in self.groups))
         if self.size > MOST_POINTS:
             raise InputError(f"{self.size:,} points found; at most {MOST_POINTS:,} were expected")
 
@@ -53,11 +59,6 @@ class Grid:
     def axes(self) -> dict[str, tuple[Scalar, ...]]:
         """All axes with their values, in order."""
         return {name: values for group in self.groups for name, values in group.items()}
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """How many values each group has."""
-        return tuple(len(next(iter(group.values()))) for group in self.groups)
 
     @property
     def size(self) -> int:
@@ -74,6 +75,20 @@ class Grid:
         for group, place in zip(self.groups, places, strict=True):
             found |= {name: values[place] for name, values in group.items()}
         return found
+
+    def some(self, names: frozenset[str]) -> Callable[[tuple[int, ...]], dict[str, Scalar]]:
+        """As `at`, of those groups only in which an axis has one of these names."""
+        groups = [(index, group.items()) for index, group in enumerate(self.groups) if names & group.keys()]
+        return lambda places: {name: values[places[index]] for index, group in groups for name, values in group}
+
+    def columns(self, numbers: Ints, names: Sequence[str]) -> list[list[Scalar | None]]:
+        """The values of these axes at many points, axis by axis; None for an axis that this grid does not have."""
+        found: dict[str, list[Scalar | None]] = {}
+        places = np.unravel_index(numbers, self.shape) if self.shape else ()
+        for group, place in zip(self.groups, places, strict=True):
+            indices = place.tolist()
+            found |= {name: [values[index] for index in indices] for name, values in group.items()}
+        return [found.get(name) or [None] * len(numbers) for name in names]
 
     def places(self, number: int) -> tuple[int, ...]:
         """The index of a point in each group."""

@@ -88,8 +88,8 @@ class Inputs:
         if name == "trace":
             lookup.resolve(model_named(text), ARCHITECTURES, "architecture")
             return
-        function, positional, keywords = lookup.parse_call(text, name)
-        self.functions.check(text, _FAMILIES[name], name)
+        function, positional, keywords = call = lookup.parse_call(text, name)
+        self.functions.check(text, _FAMILIES[name], name, call)
         if name == "architecture" and function == _MODEL_FILE:
             self._read_model(text, [*positional], keywords)
             return
@@ -134,6 +134,8 @@ class Inputs:
 
     def _is_file(self, name: str, text: str) -> bool:
         if name == "cluster":
+            if "(" in text and text.endswith(")"):  # a call, which many points have each with its own values
+                return False
             return cluster_file.is_file(text, TOPOLOGIES) or cluster_file.is_file(
                 str(self.file.parent / text), TOPOLOGIES
             )

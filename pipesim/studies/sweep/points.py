@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipesim.base import formulas
-from pipesim.base.errors import within
+from pipesim.base.errors import PipesimError, within
 from pipesim.base.formulas import Template
 from pipesim.base.settings import settings_of
 from pipesim.core.devices import device_kind
@@ -81,11 +81,13 @@ class Maker:
 
     def field(self, name: str, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as its field has it
         """What a field is where the axes have these values."""
-        everything = {**self._bound, **values}
-        value = everything.get(name, _DEFAULTS[name])
-        made = self._templates.get(value) if isinstance(value, str) else None
-        with within(name):
-            value = value if made is None else made.value(everything)
+        value = values[name] if name in values else self._bound.get(name, _DEFAULTS[name])
+        if isinstance(value, str) and (made := self._templates.get(value)) is not None:
+            try:
+                value = made.value({**self._bound, **values})
+            except PipesimError as error:  # no `within`, which takes longer than all else here
+                error.within(name)
+                raise
         return self._checked(name, value)
 
     def point(self, values: Mapping[str, Any]) -> Simulation:

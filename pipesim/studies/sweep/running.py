@@ -2,10 +2,10 @@
 
 import os
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from pipesim.base import lookup
 from pipesim.base.checks import check_at_least
@@ -16,7 +16,7 @@ from pipesim.engines import ENGINES
 from pipesim.studies.store import Clock, Connect, Status, Store
 from pipesim.studies.sweep import grid as grids
 from pipesim.studies.sweep import workers as crews
-from pipesim.studies.sweep.dispatch import Numbers, Run, Tell, Watch, Work, check_listed
+from pipesim.studies.sweep.dispatch import Numbers, Preparation, Prepare, Run, Tell, Watch, Work, check_listed
 from pipesim.studies.sweep.functions import Functions
 from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.keys import Keys
@@ -28,6 +28,7 @@ from pipesim.studies.sweep_options import SweepOptions
 _OFTEN = 10_000  # points between two calls of who watches them being read
 _NAMED = 5  # damaged points that are named
 
+Made = TypeVar("Made")
 CrewOf = Callable[[WorkerConfig, int], AbstractContextManager[Crew]]
 
 
@@ -45,6 +46,7 @@ def run(
     *,
     watch: Watch | None = None,
     tell: Tell | None = None,
+    watch_preparation: Prepare | None = None,
     system: System | None = None,
     **options: Any,  # noqa: ANN401 - fields of SweepOptions
 ) -> Status:
@@ -52,10 +54,11 @@ def run(
 
     `options` are the fields of `SweepOptions`. `only` is a formula of axes: points for which it does not hold are left
     for later. With `retry` what failed is tried again. `allow_modules` are those whose functions the file may name
-    (None: any; they are imported and run). `watch` is called with the progress after every chunk, `tell` with messages
-    for the user. Returns the status in the end. A point that would take more than its share of `host_memory` fails: all
-    workers here have equal shares of it, by default of half of the machine's memory; a worker on a dask cluster has all
-    of it for itself, by default half of its machine's.
+    (None: any; they are imported and run). `watch` is called with the progress after every chunk, `watch_preparation`
+    while points are hashed and written, before the first is simulated; `tell` with messages for the user. Returns the
+    status in the end. A point that would take more than its share of `host_memory` fails: all workers here have equal
+    shares of it, by default of half of the machine's memory; a worker on a dask cluster has all of it for itself, by
+    default half of its machine's.
 
     >>> status = ps.run_sweep(ps.load_sweep("experiment.toml"), workers=1)
     >>> status.done, status.failed
@@ -63,19 +66,22 @@ def run(
     """
     check_names(options, [field.name for field in fields(SweepOptions)], "keyword")
     how, system, say = SweepOptions(**options), system or System(), tell or _ignore
+    steps = PreparationWatch(watch_preparation, sweep.size)
     replayer = how.engine or sweep.engine or "auto"
     functions = Functions(allowed=how.allow_modules)
     functions.check(sweep.engine or "auto", ENGINES, "engine")
     lookup.function_named(replayer, ENGINES, "engine")
     count = _checked(how.workers)
-    inputs, keys = read(sweep, functions)
+    inputs, keys = read(sweep, functions, steps.counting("hashing"))
     with Store.open(how.store or sweep.store, create=True, connect=system.connect, clock=system.clock) as results:
+        steps.begin("checking results", len(keys))
         _repair(results, sweep, keys, say)
         experiment = sweep.experiment(keys)
-        results.enlist(experiment, sweep.listed(keys))
+        results.enlist(experiment, steps.counted("writing", sweep.listed(keys)))
         if results.has_others(sweep.name):  # perhaps under the keys of pipesim 0.1
-            old = (key for _, key in sweep.keys(inputs, as_0_1=True))
-            results.copy_results(zip(old, (key for _, key in keys), strict=True))
+            old = steps.counted("looking for results of pipesim 0.1", sweep.keys(inputs, as_0_1=True))
+            results.copy_results((before, now) for (_, before), (_, now) in zip(old, keys, strict=True))
+        steps.begin("looking for what is left")
         numbers = _chosen(sweep, results.pending(sweep.name, replayer, retry=how.retry), how.only)
         several = min(count, max(len(numbers), 1))
         host_memory = sweep.host_memory if how.host_memory is None else how.host_memory
@@ -98,6 +104,8 @@ def read(
 ) -> tuple[Inputs, Keys]:
     """All that the points name, and number and key of each. `watch` is called with how many were read so far."""
     inputs, keys = Inputs(sweep.path, functions or Functions()), Keys()
+    if watch:
+        watch(0)
     for number, key in sweep.keys(inputs):
         keys.append(number, key)
         if watch and not len(keys) % _OFTEN:
@@ -105,6 +113,30 @@ def read(
     if not len(keys):
         raise InputError(f"{sweep.path}: the filters in 'where' leave no point")
     return inputs, keys
+
+
+class PreparationWatch:
+    """Reports the steps before the first point to the function that was given for it, if one was."""
+
+    def __init__(self, watch: Prepare | None, total: int) -> None:
+        self._watch, self._total = watch, total
+
+    def begin(self, step: str, total: int | None = None) -> None:
+        """Report that a step begins, and how many points the next ones have."""
+        self._total = self._total if total is None else total
+        self.counting(step)(0)
+
+    def counting(self, step: str) -> Callable[[int], None]:
+        """A function that reports how many points are through a step."""
+        return lambda done: self._watch(Preparation(step, done, self._total)) if self._watch else None
+
+    def counted(self, step: str, points: Iterable[Made]) -> Iterator[Made]:
+        """These points, reported as they come."""
+        report = self.counting(step)
+        for done, point in enumerate(points):
+            if not done % _OFTEN:
+                report(done)
+            yield point
 
 
 def _ignore(text: str) -> None:

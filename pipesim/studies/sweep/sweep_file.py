@@ -24,6 +24,7 @@ time = { kind = "line", x = "rate", y = "iteration_time_s", series = "planner", 
 import hashlib
 import json
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -46,12 +47,13 @@ from pipesim.studies.sweep import outputs
 from pipesim.studies.sweep.functions import check_form, is_own
 from pipesim.studies.sweep.grid import Grid, Scalar
 from pipesim.studies.sweep.inputs import Inputs
-from pipesim.studies.sweep.keys import keys_of
+from pipesim.studies.sweep.keys import Keys, keys_of
 from pipesim.studies.sweep.points import FIELDS, Maker, check_value
 from pipesim.studies.sweep.worker import UNPLANNED
 
 FORMAT, VERSION = "pipesim.sweep", 1
 _TABLES = ("simulate", "grid", "output", "plot")
+_TOGETHER = 10_000  # points whose values are found together
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +145,18 @@ class Sweep:
                 yield first + number, key
             first += grid.size
 
-    def listed(self, keys: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, list[Any]]]:
+    def listed(self, keys: Keys) -> Iterator[tuple[int, bytes, tuple[Any, ...]]]:
         """Number, key and values of the axes of points, as a store takes them."""
-        axes = self.axes
-        for number, key in keys:
-            values = self.values(number)
-            yield number, key, [values.get(name) for name in axes]
+        first = 0
+        for grid in self.grids:
+            begin, end = (bisect_left(keys.numbers, number) for number in (first, first + grid.size))
+            for start in range(begin, end, _TOGETHER):
+                stop = min(start + _TOGETHER, end)
+                numbers = keys.numbers[start:stop]
+                columns = grid.columns(np.frombuffer(numbers, np.int64) - first, self.axes)
+                values = zip(*columns, strict=True) if columns else [()] * len(numbers)
+                yield from zip(numbers, keys.some(start, stop), values, strict=True)
+            first += grid.size
 
     def same_grid(self, other: "Sweep") -> bool:
         """Whether another file has the same points and metrics as this one; charts do not count."""
