@@ -137,6 +137,13 @@ def _called(scheduler: Scheduler | Schedule | str) -> tuple[str, SchedulerInfo, 
     return name, info, (lookup.defaults_of(function) if info.chunks_option else {}) | keywords
 
 
+def takes_options(scheduler: str) -> bool:
+    """Whether the schedule of a scheduler depends on options: it simulates, or several layouts are simulated for it."""
+    name, info, _ = _called(scheduler)
+    function = lookup.function_named(name, SCHEDULERS, "scheduler")
+    return info.every_layout or "exact" in inspect.signature(function).parameters
+
+
 def _chunk_units(option: str, keywords: dict[str, Any]) -> int:
     """The value of the option for the chunks of a device; 1 without such an option."""
     return check_whole(option, keywords[option]) if option else 1

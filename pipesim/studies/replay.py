@@ -48,12 +48,14 @@ def replay(  # noqa: PLR0917 - what is drawn, how, on which engine
     engine: str = "auto",
     host_memory: HostMemory = None,
     draw: str | None = None,
+    program: Program | None = None,
 ) -> Iterator[float]:
     """Seconds of one iteration after the other, times drawn from the samples of layers.
 
     `draw` is what tasks share of a draw: everything in the `step`, all of a `microbatch`, both directions of a `layer`
     and microbatch, or nothing (`independent`); None: as the samples ask for.
-    Iteration i depends on the seed and on i alone, not on how many there are.
+    Iteration i depends on the seed and on i alone, not on how many there are. `program` is that of the setup, if
+    it was lowered.
 
     >>> cluster = 'flat(2, bandwidth="1GB/s", device="cpu", memory="8GiB")'
     >>> setup = ps.make_setup("gpt-small-cpu", cluster, microbatches=2)
@@ -62,18 +64,24 @@ def replay(  # noqa: PLR0917 - what is drawn, how, on which engine
     3
     """
     check_replay(setup, iterations, seed, jitter, host_memory, draw)
-    for drawn in drawn_programs(setup, iterations, seed, jitter, draw):
+    for drawn in drawn_programs(setup, iterations, seed, jitter, draw, program):
         yield metrics.iteration_time(by_name.run(drawn, engine))
 
 
-def drawn_programs(
-    setup: Setup, iterations: int, seed: int = 0, jitter: float = 0.0, draw: str | None = None
+def drawn_programs(  # noqa: PLR0917 - as replay
+    setup: Setup,
+    iterations: int,
+    seed: int = 0,
+    jitter: float = 0.0,
+    draw: str | None = None,
+    program: Program | None = None,
 ) -> Iterator[Program]:
     """The program of one iteration after the other, with times drawn as in `replay`."""
-    program, (shared, _) = lower(setup), draw_of(setup.costs, draw)
+    base = lower(setup) if program is None else program
+    shared, _ = draw_of(setup.costs, draw)
     for number in range(iterations):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
-        yield redraw(program, setup, rng=rng, jitter=jitter, draw=shared)
+        yield redraw(base, setup, rng=rng, jitter=jitter, draw=shared)
 
 
 def replay_statistics(seconds: Iterable[float], seed: int = 0) -> dict[str, float]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesim.analysis import bounds, metrics
 from pipesim.analysis.bottleneck import Bottleneck, bottleneck
@@ -317,11 +317,16 @@ def simulated(
     simulation: Simulation,
     drawn: Iterable[float] | None = None,
     run: Callable[[Program], Timeline] | None = None,
+    play: Callable[[], "Played"] | None = None,
 ) -> SimulationResult:
-    """The result of a setup that a simulation describes; `drawn` times where they were made already."""
-    times = drawn if drawn is not None else drawn_times(setup, simulation)  # refused before anything is simulated
-    program, fold = lowered(setup, simulation.fold)
-    timeline = run(program) if run is not None else by_name.run(program, simulation.engine)
+    """The result of a setup that a simulation describes; `drawn` times where they were made already.
+
+    `play` is what plays the iteration with median times, if not `played`.
+    """
+    if drawn is None:
+        check_drawn(setup, simulation)  # refused before anything is simulated
+    timeline, fold = play() if play is not None else played(setup, simulation, run)
+    times = drawn if drawn is not None else drawn_times(setup, simulation, timeline.program if fold is None else None)
     statistics = None
     if times is not None:
         draw, found = draw_of(setup.costs, simulation.draw)
@@ -329,6 +334,19 @@ def simulated(
         shown["joint_samples"] = None if found is None else found.as_data()
         statistics = replay_statistics(times, simulation.seed) | shown
     return SimulationResult(setup, timeline, with_defaults(simulation), statistics, fold)
+
+
+class Played(NamedTuple):
+    """The iteration with median times, and what represents others in it."""
+
+    timeline: Timeline
+    fold: Fold | None
+
+
+def played(setup: Setup, simulation: Simulation, run: Callable[[Program], Timeline] | None = None) -> Played:
+    """Lower a setup, folded where it can be, and play its iteration with median times."""
+    program, fold = lowered(setup, simulation.fold)
+    return Played(run(program) if run is not None else by_name.run(program, simulation.engine), fold)
 
 
 LARGE = 20_000  # actions and messages from which on folding is worth the search for what is alike
@@ -344,13 +362,20 @@ def _is_large(setup: Setup) -> bool:
     return len(setup.schedule.kind) * (1 + len(setup.plan.gpus) // len(setup.plan.devices)) >= LARGE
 
 
-def drawn_times(setup: Setup, simulation: Simulation) -> Iterator[float] | None:
+def check_drawn(setup: Setup, simulation: Simulation) -> None:
+    """Refuse iterations with drawn times that a simulation asks for and that cannot be drawn."""
+    if simulation.iterations is not None:
+        how = setup, simulation.iterations, simulation.seed, simulation.jitter
+        check_replay(*how, simulation.host_memory, simulation.draw)
+
+
+def drawn_times(setup: Setup, simulation: Simulation, program: Program | None = None) -> Iterator[float] | None:
     """Seconds of every iteration with drawn times; None if a simulation asks for none. Refused at once, not later."""
     if simulation.iterations is None:
         return None
+    check_drawn(setup, simulation)
     how = setup, simulation.iterations, simulation.seed, simulation.jitter
-    check_replay(*how, simulation.host_memory, simulation.draw)
-    return replay(*how, simulation.engine, simulation.host_memory, simulation.draw)
+    return replay(*how, simulation.engine, simulation.host_memory, simulation.draw, program)
 
 
 @takes_fields()

@@ -27,6 +27,7 @@ from pipesim.core.limits import HostMemory
 from pipesim.core.members import PlannerInfo, ProblemSize, Refit, info_of
 from pipesim.core.plan import Plan
 from pipesim.core.scenario import CALM, Scenario
+from pipesim.core.schedule import Schedule
 from pipesim.core.teams import SINGLE, Widths, as_devices, teams_of
 from pipesim.core.trace import Trace
 from pipesim.lowering import Options, Setup
@@ -43,6 +44,7 @@ from pipesim.studies.traced_models import builder, transformer_engine_bytes
 from pipesim.studies.trained_parameters import trained_part
 
 Planner = Callable[..., Plan]
+Order = Callable[..., tuple[Plan, Schedule]]  # as `ordered_with`
 BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1}  # of a number
 # Options of planners that state how many stages and replicas there are.
 _SHAPE = frozenset({"stages", "most_stages", "pipeline", "data", "workers"})
@@ -66,15 +68,21 @@ def setup_of(simulation: Simulation) -> Setup:
 
 
 def assembled(  # noqa: PLR0917 - the fields of a Setup, in their order
-    simulation: Simulation, plan: Plan, costs: Costs, cluster: Cluster, options: Options, scenario: Scenario
+    simulation: Simulation,
+    plan: Plan,
+    costs: Costs,
+    cluster: Cluster,
+    options: Options,
+    scenario: Scenario,
+    order: Order = ordered_with,
 ) -> Setup:
-    """A plan that was made with the order of its microbatches."""
+    """A plan that was made with the order of its microbatches, which `order` finds."""
     plans.check_fits(plan, costs.model, cluster)
     check_kinds(costs, cluster)
     blocks = blocks_in(simulation, costs)
 
     def ordered(plan: Plan) -> Setup:
-        made = ordered_with(simulation.scheduler, plan, costs, cluster, options, simulation.host_memory, blocks)
+        made = order(simulation.scheduler, plan, costs, cluster, options, simulation.host_memory, blocks)
         return Setup(*made, costs, cluster, options, scenario)
 
     setup = ordered(plan)

@@ -4,6 +4,7 @@ file      experiment.toml -> Sweep          grid     axes, ranges, products, zip
 points    one point and its key             inputs   what files hold, by content
 keys      the keys of all points            functions  the user's own, named in the file: checked, found, not run
 worker    what a worker does                outputs  the numbers that are kept
+                                            kept_values  what several points share
 workers   processes and dask clusters                         dispatch hands out, keeps
 running   from a sweep to its rows
 show      rows as tables, charts as pictures

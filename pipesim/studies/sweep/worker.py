@@ -1,8 +1,15 @@
 """What a worker does: it simulates points and keeps what several of them share.
 
     trace or architecture ─> costs ─┐
-    cluster ────────────────────────┴─> plan ─> schedule ─> timeline ─> metrics
-    └──── kept from one point to the next ───┘
+    cluster ────────────────────────┴─> plan ─> schedule ─> program ─> timeline ─> metrics
+    └──── kept from one point to the next ───────────────────────────────┘
+
+    kept        for points that differ only in
+    plan        what plans do not depend on (UNPLANNED): scheduler, sharing, scenario, drawn times, ...
+    schedule    the same without the scheduler; with a scheduler that simulates, without options of the simulation
+    program     how iterations are drawn (DRAWN); with it the setup, and the timeline with median times
+
+Bounds are kept by `analysis.bounds`, for points that differ in planner, scheduler or scenario.
 
 A failure is a result too: its row has the error.
 """
@@ -19,16 +26,20 @@ from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.limits import HostMemory
 from pipesim.core.plan import Plan
+from pipesim.core.schedule import Schedule
 from pipesim.core.trace import Trace
 from pipesim.lowering import Setup
 from pipesim.studies import setups, sources
-from pipesim.studies.results import SimulationResult, simulated
+from pipesim.studies.ordering import is_table, ordered_with, takes_options
+from pipesim.studies.results import Played, SimulationResult, played, simulated
 from pipesim.studies.simulation import Simulation, defaults, may_be_model, with_defaults
 from pipesim.studies.sweep import outputs
+from pipesim.studies.sweep.kept_values import KeptValues
 from pipesim.studies.sweep.outputs import PointResult, Value
 
 # How many of each a worker keeps; neighbouring points share them.
 _TRACES, _CLUSTERS, _PLANS = 16, 16, 64
+_ACTIONS, _TASKS = 10**6, 2 * 10**5  # of schedules, of programs: some 20 MB, and 40 MB with their timelines
 LONGEST_S = 0.3  # a chunk that takes longer is handed back, so that little is lost with it and others can help
 
 # A plan is the same for all points that differ only in these; they are put aside before it is looked up.
@@ -37,7 +48,8 @@ UNPLANNED: dict[str, Any] = {
     for name, value in defaults().items()
     if name in {
         "scheduler", "sharing", "transfers", "optimizer", "optimizer_s_per_byte", "optimizer_state", "recompute",
-        "pair_overlap", "pair_factor", "scenario", "background", "iterations", "seed", "jitter", "draw",
+        "pair_overlap", "pair_factor", "scenario", "slow", "background", "tokens", "fit",
+        "iterations", "seed", "jitter", "draw",
         "sharding", "sharding_size", "gradient_precision", "gradient_overlap", "rings", "scatter_sends", "message_time",
         "tied_all_reduce", "gradient_norm", "reserve", "recompute_blocks", "whole_first_stage",
     }
@@ -46,6 +58,8 @@ UNPLANNED: dict[str, Any] = {
 _RECORDED = ("trace", "microbatch_size", "tensor", "context", "expert", "frozen", "lora_rank", "lora_targets")
 _COMPUTED = (*_RECORDED, "architecture", "efficiency", "cluster", "device", "sequence", "lengths", "packed",
              "precision", "sequence_parallel", "tensor_overlap", "framework", "scale_widths")  # fmt: skip
+# What is the same for all drawn iterations of a setup; with an objective its plan depends on how they are drawn.
+DRAWN: dict[str, Any] = {name: defaults()[name] for name in ("iterations", "seed", "jitter", "draw")}
 _READ = ("trace", "plan", "scheduler", "scenario", "background", "lengths")  # fields whose files were read before
 
 
@@ -71,6 +85,14 @@ class Outcome(NamedTuple):
     seconds: float
 
 
+class _Ordered(NamedTuple):
+    """A plan in the layout of a scheduler and its schedule; `of` is what they were made from."""
+
+    plan: Plan
+    schedule: Schedule
+    of: tuple[Plan, Costs, Cluster]
+
+
 class Worker:
     """Simulates points. Pickled, it is its configuration; what it keeps is computed again."""
 
@@ -80,6 +102,10 @@ class Worker:
         self._trace = functools.lru_cache(_TRACES)(self._make_trace)
         self._costs = functools.lru_cache(_TRACES)(self._make_costs)
         self._plan = functools.lru_cache(_PLANS)(self._make_plan)
+        self._takes_options = functools.lru_cache(_PLANS)(takes_options)
+        self._schedules = KeptValues[_Ordered](_ACTIONS, lambda ordered: len(ordered.schedule.kind))
+        self._setups = KeptValues[Setup](_ACTIONS, lambda setup: len(setup.schedule.kind))
+        self._medians = KeptValues[Played](_TASKS, lambda median: len(median.timeline.program))
 
     def __reduce__(self) -> tuple[Callable[..., "Worker"], tuple[WorkerConfig]]:
         return Worker, (self.config,)
@@ -109,7 +135,12 @@ class Worker:
     def result(self, point: Simulation) -> SimulationResult:
         """Plan, order and simulate."""
         known = with_defaults(self.known(point))
-        return simulated(self._setup(point, known), known)
+        if point.iterations is None:
+            return simulated(self._setup(point, known), known)
+        drawn = DRAWN if point.objective is None else {name: DRAWN[name] for name in ("iterations", "seed")}
+        undrawn = replace(point, **drawn)
+        setup = self._setups.of(undrawn, lambda: self._setup(point, known))
+        return simulated(setup, known, play=lambda: self._medians.of(undrawn, lambda: played(setup, known)))
 
     def known(self, point: Simulation) -> Simulation:
         """The point with what was read of files in place of their names."""
@@ -123,7 +154,19 @@ class Worker:
         unplanned = replace(with_defaults(point), **_unplanned(point))
         plan = known.plan if isinstance(known.plan, Plan) else self._plan(unplanned)
         options, scenario = setups.options_of(known, trace), setups.scenario_of(known, cluster)
-        return setups.assembled(known, plan, costs, cluster, options, scenario)
+        return setups.assembled(known, plan, costs, cluster, options, scenario, self._order)
+
+    def _order(self, scheduler: Any, plan: Plan, costs: Costs, cluster: Cluster, *more: Any) -> tuple[Plan, Schedule]:  # noqa: ANN401 - as `ordered_with`
+        """As `ordered_with`; a schedule is kept by its name and by the objects that it was made from."""
+        if not isinstance(scheduler, str) or is_table(scheduler):
+            return ordered_with(scheduler, plan, costs, cluster, *more)
+        options, _, blocks = more
+        judged_by = options if self._takes_options(scheduler) else None
+        key = scheduler, id(plan), id(costs), id(cluster), judged_by, blocks is None
+        made = self._schedules.of(
+            key, lambda: _Ordered(*ordered_with(scheduler, plan, costs, cluster, *more), (plan, costs, cluster))
+        )
+        return made.plan, made.schedule
 
     def inputs(self, point: Simulation) -> tuple[Cluster, Trace, Costs]:
         """Cluster, trace and costs of a point, which are kept."""
