@@ -1,18 +1,23 @@
-"""Sweeps: two processes beside one, and what it costs to put a large grid down and to find what is left of it."""
+"""Sweeps: processes beside one, dask beside processes, what points share, and a million points before the first."""
 
 import itertools
+import json
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pipesim.studies import sweep
 from pipesim.studies.store import Store
+from pipesim.studies.sweep.worker import Worker, WorkerConfig
 
 Row = tuple[str, str, str]
 POINTS, REPEATS = 2000, 3
-LARGE = 100_000
+LARGE, POINT_S = 1_000_000, 0.005
 
 # Points that differ in a number that changes the result and not the work: all take the same time.
 EXPERIMENT = """
@@ -49,49 +54,168 @@ def rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         numbers = itertools.count()
-        microbatches = _for_7_ms(folder, numbers)
-        made = written(folder, POINTS, microbatches)
+        made = written(folder, POINTS, _for_points_of(POINT_S, folder, numbers))
 
-        def run(workers: int) -> float:
+        def run(**how: object) -> float:
             place = folder / f"{next(numbers)}.sqlite"
-            return seconds(lambda: sweep.run(made, store=place, workers=workers))
+            return seconds(lambda: sweep.run(made, store=place, **how))
 
         # Side by side, in turn, so that both see the same noise.
-        pairs = [(run(1), run(2)) for _ in range(REPEATS)]
+        pairs = [(run(workers=1), run(workers=2)) for _ in range(REPEATS)]
         one = min(pair[0] for pair in pairs)
         speed = statistics.median(first / second for first, second in pairs)
         return [
             (
                 f"{POINTS} points of {1e3 * one / POINTS:.1f} ms: two processes beside one, start included",
                 f"{speed:.2f} times ({', '.join(f'{a / b:.2f}' for a, b in pairs)})",
-                "≥ 1.85",
+                "≥ 1.90",
             ),
+            _beside_dask(folder, run),
+            *_shared(folder),
             *_large(folder),
         ]
 
 
-def _for_7_ms(folder: Path, numbers: "itertools.count[int]") -> int:
-    """So many microbatches that a point takes about 7 ms here."""
+def _for_points_of(wanted: float, folder: Path, numbers: "itertools.count[int]") -> int:
+    """So many microbatches that a point takes about as long here."""
     each = []
     for microbatches in (8, 40):
         made = written(folder, 60, microbatches)
         place = folder / f"{next(numbers)}.sqlite"
         each.append(seconds(lambda m=made, p=place: sweep.run(m, store=p, workers=1)) / 60)
     slope = max((each[1] - each[0]) / 32, 1e-6)
-    return max(1, round(8 + (0.007 - each[0]) / slope))
+    return max(1, round(8 + (wanted - each[0]) / slope))
+
+
+# --- dask ------------------------------------------------------------------------------------------------------------
+
+
+def _beside_dask(folder: Path, run: Callable[..., float]) -> Row:
+    """Two machines of four workers each, as dask has them, beside a pool of eight processes."""
+    with _dask(folder) as address:
+        run(workers=8)  # both have imported what they need
+        run(dask=address)
+        pairs = [(run(workers=8), run(dask=address)) for _ in range(REPEATS)]
+    more = statistics.median(dask / pool for pool, dask in pairs) - 1
+    each = ", ".join(f"{100 * (dask / pool - 1):.0f}" for pool, dask in pairs)
+    return "... dask with 4 + 4 workers beside a pool of 8: longer by", f"{100 * more:.0f} % ({each})", "≤ 10 %"
+
+
+@contextmanager
+def _dask(folder: Path) -> Iterator[str]:
+    """The address of a dask scheduler that has eight workers, started by two commands."""
+    place = folder / "scheduler.json"
+    common = ["--scheduler-file", str(place), "--no-dashboard"]
+    workers = ["dask_worker", *common, "--nworkers", "4", "--nthreads", "1"]
+    commands = [["dask_scheduler", *common, "--port", "0"], workers, workers]
+    started = []
+    try:
+        for module, *options in commands:
+            command = [sys.executable, "-m", f"distributed.cli.{module}", *options]
+            started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+            while not (place.exists() and place.stat().st_size):
+                time.sleep(0.05)
+        address = str(json.loads(place.read_text(encoding="utf-8"))["address"])
+        from distributed import Client  # noqa: PLC0415 - slow to import
+
+        with Client(address) as client:
+            client.wait_for_workers(8, timeout=120)
+        yield address
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait()
+
+
+# --- what points share -----------------------------------------------------------------------------------------------
+
+# Points that differ in what no plan depends on; half of them only in how iterations are drawn.
+SHARING = """
+format = "pipesim.sweep"
+version = 1
+[simulate]
+trace = "bert-large"
+cluster = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
+planner = "spp"
+iterations = 2
+jitter = 0.1
+[grid]
+scheduler = ["one_f_one_b", "auto(among=['gpipe', 'one_f_one_b'])"]
+slow = ["node0.gpu0=1.5", "node1.gpu3=1.5"]
+seed = [0, 1]
+[output]
+metrics = ["iteration_time_s", "bound_s", "replay_mean_s"]
+"""
+
+
+def _shared(folder: Path) -> list[Row]:
+    """A worker that keeps what points share beside a worker for each point."""
+    path = folder / "sharing.toml"
+    path.write_text(SHARING, encoding="utf-8")
+    made = sweep.load(path)
+    config = WorkerConfig(sweep.read(made)[0].values, made.metrics, "auto")
+    points = [made.point(number) for number in range(made.size)]
+
+    def together() -> None:
+        worker = Worker(config)
+        for point in points:
+            worker.outcome(b"", point)
+
+    def apart() -> None:
+        for point in points:
+            Worker(config).outcome(b"", point)
+
+    together()
+    pairs = [(seconds(apart), seconds(together)) for _ in range(REPEATS)]
+    gain = statistics.median(one / other for one, other in pairs)
+    what = f"{len(points)} points of one plan, two schedules and four programs: times faster than each for itself"
+    return [(what, f"{gain:.1f} ({', '.join(f'{a / b:.1f}' for a, b in pairs)})", "")]
+
+
+# --- many points -----------------------------------------------------------------------------------------------------
+
+# What a sweep does before its first point, in a process of its own: its seconds, and the most memory.
+BEFORE = """
+import json, resource, sys, time
+from pipesim.studies import sweep
+began = time.perf_counter()
+def now():
+    return time.perf_counter() - began
+class Enough(Exception):
+    pass
+def watch(progress):
+    raise Enough
+steps = []
+def prepare(found):
+    steps.append((now(), found.step, found.done))
+try:
+    made = sweep.load(sys.argv[1])
+    loaded = now()
+    sweep.run(made, store=sys.argv[2], workers=1, watch=watch, watch_preparation=prepare)
+except Enough:
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    first = {step: when for when, step, done in reversed(steps)}
+    longest = max(b[0] - a[0] for a, b in zip(steps, steps[1:]))
+    print(json.dumps({"loaded": loaded, "shown": steps[0][0], "whole": now(), "most": most, "first": first,
+                      "longest": longest}))
+"""
 
 
 def _large(folder: Path) -> list[Row]:
-    """Putting down a large grid, and finding what is left of it."""
+    """What a large grid takes before its first point, and asking what is left of it."""
     made = written(folder, LARGE, 8)
-    began = time.perf_counter()
-    _, keyed = sweep.read(made)
-    read = time.perf_counter() - began
-    with Store.open(folder / "large.sqlite", create=True) as store:
-        put = seconds(lambda: store.enlist(made.experiment(keyed), keyed))
-        found = seconds(lambda: store.pending(made.name, "event"))
+    place = folder / "large.sqlite"
+    command = [sys.executable, "-c", BEFORE, str(made.path), str(place)]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    first = found["first"]
+    with Store.open(place) as store:
+        asked = seconds(lambda: list(store.pending(made.name, "event")))
     return [
-        (f"{LARGE:,} points: read and hashed", f"{LARGE / read:,.0f} per second", ""),
-        ("... put down", f"{LARGE / put:,.0f} per second", ""),
-        ("... asked what is left", f"{found:.2f} s", ""),
+        (f"{LARGE:,} points: from the command to the first result", f"{found['whole']:.1f} s", "≤ 60 s"),
+        ("... most memory of that process", f"{found['most'] / 1e6:.0f} MB", "≤ 500 MB"),
+        ("... reading the values of its axis", f"{found['loaded']:.1f} s", ""),
+        ("... hashing", f"{first['checking results'] - first['hashing']:.1f} s", ""),
+        ("... writing", f"{first['looking for what is left'] - first['writing']:.1f} s", ""),
+        ("... longest time between two reports of progress", f"{found['longest']:.1f} s", ""),
+        ("... asked what is left", f"{asked:.1f} s", ""),
     ]

@@ -14,6 +14,7 @@ module imports only those that stand before it.
 
     base        errors shown_values checks units files arrays serialisation spelling lookup settings json_schema
                 formulas tables intervals kernel_compiler kernels widest_paths interchangeable chains moved minimise
+                worker_server
     core        sharing calibrations devices cluster teams trace work model widths costs plan plan_layout granularity
                 members limits schedule scenario background progress completion legality recording recorded_run
                 sequence_lengths program rates timeline

@@ -75,10 +75,11 @@ def of_kind(cluster: Cluster, kind: str, recorded: Sequence[str] | None = None) 
     return replace(cluster, devices=devices)
 
 
-def trace_of(simulation: Simulation, cluster: Cluster) -> Trace:
+def trace_of(simulation: Simulation, cluster: Cluster, read: Trace | None = None) -> Trace:
     """The trace, or that of a model, computed for the kinds of device that the cluster has.
 
     A name of both a bundled trace and a model is the trace where that has times for the cluster's kinds and widths.
+    `read` is what was read of the trace that is named, if it was.
     """
     if simulation.architecture is not None:
         kinds = tuple(dict.fromkeys(device.kind for device in cluster.devices))
@@ -87,7 +88,7 @@ def trace_of(simulation: Simulation, cluster: Cluster) -> Trace:
         raise InputError("trace, or architecture, is missing")
     model = model_named(simulation.trace)
     if not model:
-        trace = load_trace(simulation.trace)
+        trace = load_trace(simulation.trace) if read is None else read
         model = computed_instead(simulation, trace, cluster)
     if not model:
         _check_not_computed(simulation)

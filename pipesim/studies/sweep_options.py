@@ -11,6 +11,14 @@ from pipesim.studies.simulation import Simulation
 if TYPE_CHECKING:
     from pipesim.core.limits import HostMemory
 
+# What worker processes import before they are given anything.
+WORKER_MODULES = (
+    "pipesim.studies.sweep.workers",
+    "pipesim.engines.selection",
+    "pipesim.engines.sharing_rules.fair",
+    "pipesim.schedulers.one_f_one_b",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SweepOptions:

@@ -6,7 +6,7 @@ import pytest
 
 from helpers import sweeps
 from pipesim.analysis import bounds
-from pipesim.studies import setups, sweep
+from pipesim.studies import loading, setups, sweep
 from pipesim.studies.sweep import worker as workers
 from pipesim.studies.sweep.kept_values import KeptValues
 from pipesim.studies.sweep.worker import Worker, WorkerConfig
@@ -64,6 +64,17 @@ def test_plans_schedules_programs_and_bounds_are_made_once_for_points_that_share
     after = bounds.plan_bound.cache_info()
     assert after.misses - before.misses <= 4  # one for each sharing, in step and not
     assert after.hits > before.hits
+
+
+def test_a_trace_that_was_read_is_not_read_again_for_every_cluster(tmp_path, monkeypatch):
+    """A name of both a trace and a model depends on the cluster; its file was read for each of them, in each worker."""
+    text = TEXT.replace("1GB/s", "{rate} GB/s").replace("seed = [0, 1]", "rate = [1, 2]")
+    made = sweep.load(sweeps.write(tmp_path, text))
+    config = config_of(made)
+    opened = counted(monkeypatch, loading, "open_trace")
+    worker = Worker(config)
+    assert [worker.outcome(b"", made.point(n)).error for n in range(4)] == [None] * 4
+    assert opened == []
 
 
 def test_a_point_has_what_it_has_alone_whatever_was_simulated_before(tmp_path):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipesim.base import worker_server
 from pipesim.base.errors import InputError
 from pipesim.cli import options, setting_options, streams
-from pipesim.studies.sweep_options import SweepOptions
+from pipesim.studies.sweep_options import WORKER_MODULES, SweepOptions
 
 if TYPE_CHECKING:
     from pipesim.studies.store import Status
@@ -72,6 +73,8 @@ def sweep(
         return
     if file is None:
         raise click.UsageError("FILE is missing: an experiment such as the one below", click.get_current_context())
+    if not dry_run and running.dask is None and running.workers != 1:
+        worker_server.start(*WORKER_MODULES)  # it imports while this process does
     from pipesim.studies import sweep as sweeps
 
     allowed = _modules(allow_modules)

@@ -1,6 +1,6 @@
 """Handing out the points of a sweep: cut into chunks, given to workers, and kept as they come.
 
-    pending    3 5 6 7 | 9 10 12 | 13 ...        neighbours share plans; a chunk takes 50-100 ms
+    pending    3 5 6 7 | 9 10 12 | 13 ...        neighbours share plans; a chunk takes 100-200 ms
     waiting    [3 5 6 7] [9 10 12]               two chunks for each worker
     store      0 1 2 4 8 11                      committed chunk by chunk
 
@@ -24,7 +24,7 @@ from pipesim.studies.sweep.sweep_file import Sweep
 from pipesim.studies.sweep.worker import Outcome
 from pipesim.studies.sweep.workers import Chunk, Crew, NotStartedError
 
-CHUNK_S = 0.075  # what a chunk should take: long beside handing it over, short beside losing it
+CHUNK_S = 0.15  # what a chunk should take: long beside handing it over, short beside losing it
 _MOST = 1000  # points in a chunk
 _WINDOW_S = 10.0  # the rate is that of so many seconds
 _SILENCE_S = 5.0  # after so long without an answer it is looked whether there are workers at all

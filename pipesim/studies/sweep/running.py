@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from pipesim.base import lookup
+from pipesim.base import lookup, worker_server
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, shown, within
 from pipesim.base.settings import check_names
@@ -23,7 +23,7 @@ from pipesim.studies.sweep.keys import Keys
 from pipesim.studies.sweep.sweep_file import Sweep
 from pipesim.studies.sweep.worker import WorkerConfig
 from pipesim.studies.sweep.workers import Crew
-from pipesim.studies.sweep_options import SweepOptions
+from pipesim.studies.sweep_options import WORKER_MODULES, SweepOptions
 
 _OFTEN = 10_000  # points between two calls of who watches them being read
 _NAMED = 5  # damaged points that are named
@@ -72,6 +72,8 @@ def run(
     functions.check(sweep.engine or "auto", ENGINES, "engine")
     lookup.function_named(replayer, ENGINES, "engine")
     count = _checked(how.workers)
+    if count > 1 and how.dask is None and system.crew is None:
+        worker_server.start(*WORKER_MODULES)  # it imports while points are read here
     inputs, keys = read(sweep, functions, steps.counting("hashing"))
     with Store.open(how.store or sweep.store, create=True, connect=system.connect, clock=system.clock) as results:
         steps.begin("checking results", len(keys))

@@ -199,7 +199,7 @@ class Worker:
         trace = found if reduced.scale_widths or isinstance(found, str) else None  # a config.json: where it is
         lengths = self._read("lengths", reduced.lengths) or reduced.lengths
         named = replace(reduced, architecture=read, trace=trace or reduced.trace, lengths=lengths)
-        return sources.trace_of(named, cluster)
+        return sources.trace_of(named, cluster, found if isinstance(found, Trace) else None)
 
     def _make_costs(self, reduced: Simulation, scaling: str, weight_share: float) -> Costs:
         return setups.costs_in(replace(reduced, scaling=scaling, weight_share=weight_share), self._trace(reduced))

@@ -1,6 +1,6 @@
 """Who works: this process, processes of this machine, or a dask.distributed cluster; all take the same chunks.
 
-parent          chunks of points, 50-100 ms each                     workers
+parent          chunks of points, 100-200 ms each                    workers
 ┌────────┐ ───────────────────────────────────────────────────────> ┌──────────┐
 │ store  │        what all points share is sent once                 │ workshop │ x n
 └────────┘ <─────────────────────────────────────────────────────── └──────────┘
@@ -26,12 +26,14 @@ from concurrent.futures import (
 )
 from contextlib import contextmanager
 from contextvars import ContextVar
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, parent_process
 from typing import Any
 
+from pipesim.base import worker_server
 from pipesim.base.errors import InputError, MissingExtraError
 from pipesim.studies.simulation import Simulation
 from pipesim.studies.sweep.worker import Outcome, Worker, WorkerConfig
+from pipesim.studies.sweep_options import WORKER_MODULES
 
 _NOISY = frozenset({"distributed", "tornado", "asyncio"})
 _WHILE_S = 5.0  # how long the number of a cluster's workers is taken to stay the same
@@ -88,8 +90,7 @@ def here(order: WorkerConfig, worker: Worker | None = None) -> Iterator[Crew]:
 @contextmanager
 def processes(order: WorkerConfig, count: int) -> Iterator[Crew]:
     """Processes of this machine, forked from a server that has imported all they need."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["pipesim.studies.sweep.workers"])
+    context = worker_server.context_of(*WORKER_MODULES)
     shared = pickle.dumps(order, protocol=pickle.HIGHEST_PROTOCOL)
     pools: list[Executor] = []
 
