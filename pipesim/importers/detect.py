@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from pipesim.base import files
+from pipesim.base import files, lookup
 from pipesim.base.errors import InputError, shown
-from pipesim.core.members import ImporterInfo, infos
+from pipesim.core.members import ImporterInfo, info_of
 from pipesim.importers import IMPORTERS
 
 # Bytes of a file's beginning that are looked at.
@@ -13,8 +13,9 @@ BEGINNING = 65536
 
 def importer_for(path: Path) -> str:
     """The name of the importer for a folder or a file: by its path, its first bytes or its suffix, in this order."""
-    declared = infos(IMPORTERS, "format", ImporterInfo)
-    for name, info in declared.items():
+    declared: dict[str, ImporterInfo] = {}
+    for name in IMPORTERS:  # imported one after the other: a folder with a trace.toml needs the first alone
+        info = declared[name] = info_of(lookup.function_named(name, IMPORTERS, "format"), ImporterInfo)
         if info.recognises_path is not None and info.recognises_path(path):
             return name
     if path.is_dir():
