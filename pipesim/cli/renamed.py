@@ -8,7 +8,11 @@ from collections.abc import Mapping, Sequence
 import click
 
 COMMANDS: Mapping[str, str] = {"replay": "rebuild"}
-OPTIONS: Mapping[str, Mapping[str, str]] = {"schedule": {"-p": "--stages"}, "gallery": {"-p": "--stages"}}
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "schedule": {"-p": "--stages"},
+    "gallery": {"-p": "--stages"},
+    "whatif": {"--most": "--top"},
+}
 
 
 def with_present_names(

@@ -53,12 +53,23 @@ class TableOutputs:
         """Whether a file is standard output, which then has nothing else."""
         return STANDARD_OUTPUT in self._files
 
+    @property
+    def is_used(self) -> bool:
+        """Whether the rows are sorted, left out or written."""
+        return any(each is not None for each in (self.sort, self.top, *self._files))
+
     def chosen(self, columns: "Sequence[TextColumn]", records: "Sequence[Record]") -> list[int]:
         """The numbers of the records that are shown, in their order."""
         from pipesim.display.text.columns import ordered
 
         order = list(range(len(records))) if self.sort is None else ordered(columns, records, self.sort)
         return order[: self.top]
+
+    def written(self, columns: "Sequence[TextColumn]", records: "Sequence[Record]", *, as_json: bool) -> "list[Record]":
+        """The records that are shown, in their order, written to the files that were asked for."""
+        found = [records[n] for n in self.chosen(columns, records)]
+        self.write(columns, found, quiet=as_json)
+        return found
 
     def write(self, columns: "Sequence[TextColumn]", records: "Sequence[Record]", *, quiet: bool) -> None:
         """Write the files that were asked for."""

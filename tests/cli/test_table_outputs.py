@@ -76,3 +76,59 @@ def test_planners_and_schedulers_are_called_what_their_labels_are(run, folder):
         code, _, err = run(*COMPARE, "--label", label)
         assert code == 2
         assert message in err
+
+
+def test_gains_are_sorted_and_written_and_the_others_are_in_the_same_order(run, folder):
+    words = ("whatif", "bert-large", 'flat(2, bandwidth="1GB/s")', "-m", "2", "--planner", "uniform")
+    every = json.loads(run(*words, "--json")[1])["gains"]
+    listed = [row for row in every if not row["group"]]
+    code, out, _ = run(*words, "--sort", "-iteration", "--top", "2", "--csv", "gains.csv")
+    assert code == 0
+    rows = list(csv.DictReader(io.StringIO((folder / "gains.csv").read_text())))
+    slowest = sorted((row["iteration_time_s"] for row in listed), reverse=True)[:2]
+    assert [float(row["iteration_time_s"]) for row in rows] == slowest
+    assert len(out.split("\n\n")[1].splitlines()) == 2 + 2
+    old, new = run(*words, "--most", "2"), run(*words, "--top", "2")
+    assert old[1] == new[1]
+    assert old[2].startswith("--most is now --top")
+
+
+def test_gains_of_a_plan_that_does_not_fit_end_with_code_3_if_it_must(run):
+    words = ("whatif", "bert-large", 'flat(2, bandwidth="1GB/s", memory="1GiB")', "-m", "2", "--no-fit")
+    assert run(*words)[0] == 0
+    code, out, err = run(*words, "--require-fit")
+    assert code == 3
+    assert "first make" in out
+    assert "does not fit in memory" in err
+
+
+def test_all_schedulers_are_a_table_of_which_files_are_written(run):
+    assert run("schedules", "--markdown", "-")[1].splitlines()[2].startswith("| gpipe | ")
+    assert list(json.loads(run("schedules", "--sort", "scheduler", "--top", "1", "--json")[1]))[-1] == "auto"
+
+
+def test_layouts_are_sorted_and_written(run, folder):
+    words = ("tune", "bert-large", 'flat(2, bandwidth="1GB/s")', "--global-batch", "8", "--budget", "6")
+    code, out, _ = run(*words, "--sort", "memory", "--top", "2", "--latex", "layouts.tex", "--csv", "layouts.csv")
+    assert code == 0
+    rows = list(csv.DictReader(io.StringIO((folder / "layouts.csv").read_text())))
+    bytes_ = [float(row["peak_memory_bytes"]) for row in rows]
+    assert len(bytes_) == 2
+    assert bytes_ == sorted(bytes_)
+    assert "\\midrule" in (folder / "layouts.tex").read_text()
+    assert out.startswith("table written to layouts.csv")
+
+
+def test_results_of_a_sweep_are_sorted_before_they_are_written(run, folder):
+    (folder / "s.toml").write_text(
+        'format = "pipesim.sweep"\nversion = 1\n[simulate]\ntrace = "bert-large"\n'
+        'cluster = \'flat({gpus}, bandwidth="1GB/s")\'\nplanner = "uniform"\n[grid]\ngpus = [2, 4, 8]\n'
+    )
+    assert run("sweep", "s.toml")[0] == 0
+    code, out, _ = run("rows", "s.toml", "--sort", "-gpus", "--top", "2", "--csv", "-")
+    assert code == 0
+    assert [row["gpus"] for row in csv.DictReader(io.StringIO(out))] == ["8", "4"]
+    assert (
+        run("rows", "s.toml", "--sort", "gpus", "--top", "1", "--markdown", "-")[1].splitlines()[2].startswith("| 2 |")
+    )
+    assert [row["gpus"] for row in json.loads(run("rows", "s.toml", "--top", "1", "--json")[1])["rows"]] == [2]

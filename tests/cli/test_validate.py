@@ -1,5 +1,6 @@
 """pipesim validate: the report, a user's runs, and what is refused."""
 
+import csv
 import json
 
 import pytest
@@ -20,8 +21,22 @@ def test_without_runs_it_prints_what_ships(capsys):
     main(["validate"])
     shown = capsys.readouterr().out
     assert shown.index("(a)") < shown.index("(d)") < shown.index("intervals:")
+    head = shown.split("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in head] == ["(a)", "(b)", "(c)", "(d)", "intervals"]
     main(["validate", "--json"])
     assert [one["tier"] for one in json.loads(capsys.readouterr().out)["tiers"]] == list("abcde")
+
+
+def test_rows_of_all_tiers_are_one_table_when_they_are_sorted_or_written(tmp_path, capsys):
+    main(["validate", "--sort", "-worst", "--top", "3", "--json"])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert len(rows) == 3
+    assert [row["worst"] for row in rows] == sorted((row["worst"] for row in rows), reverse=True)
+    main(["validate", "--sort", "-worst", "--top", "3", "--csv", str(tmp_path / "sets.csv")])
+    assert capsys.readouterr().out.splitlines()[-1].split()[0] == rows[-1]["tier"]
+    with (tmp_path / "sets.csv").open(encoding="utf-8") as file:
+        assert [row["data_set"] for row in csv.DictReader(file)] == [row["data_set"] for row in rows]
+    assert "--top has no effect beside --markdown" in refused(capsys, "--markdown", "--top", "1")
 
 
 def test_a_table_takes_what_its_lines_do_not_state_from_the_command_line(tmp_path, capsys):
@@ -31,7 +46,7 @@ def test_a_table_takes_what_its_lines_do_not_state_from_the_command_line(tmp_pat
     assert [(row["id"], row["measured_s"]) for row in data["rows"]] == [("one", 2.0), ("two", 3.0)]
     main(["validate", str(tmp_path / "runs.csv"), "gpt-small-cpu", CLUSTER])
     shown = capsys.readouterr().out
-    assert "d  one" in shown
+    assert "\nd     one " in shown
     assert "in the interval that results state:" in shown
 
 

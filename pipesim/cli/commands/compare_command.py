@@ -34,6 +34,7 @@ class Chosen:
         short="p",
         family="planners",
         multiple=True,
+        group="plan",
     )
     plans: tuple[str, ...] = setting(
         (),
@@ -42,6 +43,7 @@ class Chosen:
         flag="--plan",
         is_file=True,
         multiple=True,
+        group="plan",
     )
     schedulers: tuple[str, ...] = setting(
         (),
@@ -51,6 +53,7 @@ class Chosen:
         short="s",
         family="schedulers",
         multiple=True,
+        group="schedule",
     )
 
     def names(self, simulation: Simulation) -> tuple[Sequence[str], Sequence[str]]:
@@ -173,7 +176,8 @@ def _show(
     if as_json:
         _print_json(rows, best, [full | {"starred": row["starred"]} for full, row in zip(bounded, data, strict=True)])
         return
-    shown_bound = text.gaps(bounded, options.terminal()) if verbose else "".join(map(text.nearest_bound, bounded))
+    on = options.terminal()
+    shown_bound = text.gaps(bounded, on) if verbose else "".join(text.nearest_bound(row, on) for row in bounded)
     click.echo(f"\n{shown_bound}")
 
 
@@ -191,7 +195,7 @@ def _print(rows: "list[ComparisonRow]", best: "ComparisonRow | None", data: list
     if best is not None and best.result is not None:
         result, fits = best.result, best.result.fits_memory is not False
         of = f"{best.planner} with {best.scheduler}: the fastest{'' if fits else '; none fits'}"
-        click.echo(f"{text.answer(result.as_data(), on, of)}\n\n{text.origin(result.origin, result.notes)}\n")
+        click.echo(f"{text.answer(result.as_data(), on, of)}\n\n{text.origin(result.origin, result.notes, on)}\n")
     index = next((index for index, row in enumerate(rows) if row is best), None)
     click.echo(text.comparison(data, index, on))
 

@@ -1,13 +1,16 @@
 """pipesim rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from pipesim.base.errors import InputError
 from pipesim.base.settings import setting
 from pipesim.cli import options, setting_options
+from pipesim.cli.table_outputs import STANDARD_OUTPUT, TableOutputs
 
 _SHOWN = 50  # rows that a terminal is shown; files and JSON have all
 
@@ -22,16 +25,25 @@ class Tables:
     parquet_file: str | None = setting(None, str, "Write the rows to this .parquet.", flag="--parquet", is_file=True)
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @click.argument("file", type=click.Path())
 @click.option("--query", "-q", help="A condition, or a SELECT over the table 'rows' (SQLite).")
+@setting_options.options(TableOutputs, "tables", without=("csv_file",))
 @setting_options.options(Tables, "to")
 @click.option("--store", type=click.Path(), help="Where the results are, if not where FILE puts them.")
 @click.option("--unfinished", is_flag=True, help="With points that have no result yet.")
 @click.option("--check", is_flag=True, help="Compare every row of the file with its digest, and report damage.")
 @options.as_json
 def rows(
-    file: str, query: str | None, *, to: Tables, store: str | None, unfinished: bool, check: bool, as_json: bool
+    file: str,
+    query: str | None,
+    *,
+    tables: TableOutputs,
+    to: Tables,
+    store: str | None,
+    unfinished: bool,
+    check: bool,
+    as_json: bool,
 ) -> None:
     """The results of a sweep, in the order of its grid. FILE is the experiment, or its results (.sqlite).
 
@@ -40,6 +52,7 @@ def rows(
     \b
     Examples:
       pipesim rows experiment.toml --csv rows.csv
+      pipesim rows experiment.toml --sort iteration_time_s --top 10 --markdown fastest.md
       pipesim rows experiment.toml --query 'gpus > 8 and fits_memory'
       pipesim rows experiment.toml --query 'select planner, avg(iteration_time_s) from rows group by planner'
       pipesim rows experiment.toml --query 'error is not null'
@@ -47,14 +60,18 @@ def rows(
     """
     from pipesim.studies import sweep as sweeps
 
+    tables.check(as_json=as_json)
     options.check_outputs(pictures=[])
     if check:
         _check(file, store, as_json=as_json)
         return
     sweeps.check_table(to.csv_file, ".csv")
     sweeps.check_table(to.parquet_file, ".parquet")
-    columns, found = sweeps.rows(file, query, store=store, unfinished=unfinished)
-    if to.csv_file == "-":
+    columns, every = sweeps.rows(file, query, store=store, unfinished=unfinished)
+    found = _written(columns, every, tables, as_json=as_json)
+    if tables.is_alone:
+        return
+    if to.csv_file == STANDARD_OUTPUT:
         click.echo(sweeps.csv_text(columns, found).encode(), nl=False)  # the bytes that a file would have
         return
     for path in filter(None, (to.csv_file, to.parquet_file)):
@@ -65,7 +82,22 @@ def rows(
     elif not (to.csv_file or to.parquet_file):
         from pipesim.display import text
 
-        click.echo(text.sweep_rows(columns, found))
+        click.echo(text.sweep_rows(columns, found, tables.top or _SHOWN, options.terminal()))
+
+
+def _written(
+    columns: Sequence[str], found: list[tuple[Any, ...]], tables: TableOutputs, *, as_json: bool
+) -> list[tuple[Any, ...]]:
+    """The rows that are shown, in their order, written as Markdown and LaTeX where that was asked for."""
+    from pipesim.display import text
+
+    shown = text.rows_columns(columns, found)
+    records = [dict(zip(columns, row, strict=True)) for row in found] if tables.is_used else []
+    if not records:
+        return found
+    order = tables.chosen(shown, records)
+    tables.write(shown, [records[n] for n in order], quiet=as_json)
+    return [found[n] for n in order]
 
 
 def _check(file: str, store: str | None, *, as_json: bool) -> None:

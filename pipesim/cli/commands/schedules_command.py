@@ -2,12 +2,14 @@
 
 import click
 
-from pipesim.cli import options
+from pipesim.cli import options, setting_options
+from pipesim.cli.table_outputs import TableOutputs
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
+@setting_options.options(TableOutputs, "tables")
 @options.as_json
-def schedules(as_json: bool) -> None:
+def schedules(tables: TableOutputs, as_json: bool) -> None:
     """All schedulers, with one line each.
 
     \b
@@ -18,8 +20,11 @@ def schedules(as_json: bool) -> None:
     from pipesim.display import text
     from pipesim.studies import equal_stages
 
-    found = equal_stages.family()
+    tables.check(as_json=as_json)
+    options.check_outputs(pictures=[])
+    found = [{"scheduler": name, "about": about} for name, about in equal_stages.family().items()]
+    rows = tables.written(text.schedulers_columns(), found, as_json=as_json)
     if as_json:
-        options.echo_json(found)
-    else:
-        click.echo(text.facts(found.items()))
+        options.echo_json({row["scheduler"]: row["about"] for row in rows})
+    elif not tables.is_alone:
+        click.echo(text.facts([(row["scheduler"], row["about"]) for row in rows], options.terminal()))

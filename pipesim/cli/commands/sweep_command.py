@@ -192,7 +192,7 @@ def _show(found: "list[Status]", *, as_json: bool) -> None:
     if as_json:
         options.echo_json(data[0] if len(data) == 1 else {"experiments": data})
     else:
-        click.echo(text.sweep_status(data))
+        click.echo(text.sweep_status(data, options.terminal()))
 
 
 def _data(status: "Status") -> dict[str, Any]:

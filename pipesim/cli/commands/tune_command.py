@@ -8,6 +8,7 @@ import click
 from pipesim.base.errors import within
 from pipesim.base.settings import setting
 from pipesim.cli import options, setting_options
+from pipesim.cli.table_outputs import TableOutputs
 from pipesim.studies.simulation import Simulation
 from pipesim.studies.tuning_options import TuningOptions, prices_of
 
@@ -23,7 +24,6 @@ _NOT_TAKEN = ("planner", "plan", "objective", "fit", "microbatches", "recompute_
 class TuningOutput:
     """What is shown of a search."""
 
-    top: int = setting(10, int, "Rows of the table.")
     to: str | None = setting(
         None, str, "Also show the best layout that a framework has as its arguments: megatron, megatron-bridge, "
         "torchtitan, torch or deepspeed.", metavar="FRAMEWORK",
@@ -35,6 +35,7 @@ class TuningOutput:
     html: str | None = setting(None, str, "Write an interactive page, one .html file for any browser.", is_file=True)
 
 
+_SHOWN = 10  # rows of the table where --top is not given
 ON_PAGE = 3  # layouts whose timelines are on a page
 
 
@@ -42,8 +43,11 @@ ON_PAGE = 3  # layouts whose timelines are on a page
 @options.simulation(without=_NOT_TAKEN)
 @setting_options.options(TuningOptions, "search")
 @setting_options.options(TuningOutput, "shown")
+@setting_options.options(TableOutputs, "tables")
 @options.as_json
-def tune(simulation: Simulation, search: TuningOptions, shown: TuningOutput, as_json: bool) -> None:
+def tune(
+    simulation: Simulation, search: TuningOptions, shown: TuningOutput, tables: TableOutputs, as_json: bool
+) -> None:
     """Search the best layout of a model on a cluster.
 
     Searched are tensor, pipeline and data widths, sequence parallelism, chunks, the size of microbatches, the schedule,
@@ -60,12 +64,14 @@ def tune(simulation: Simulation, search: TuningOptions, shown: TuningOutput, as_
     from pipesim.display import text
     from pipesim.studies import framework_layouts, tuning
 
+    tables.check(as_json=as_json)
     options.check_outputs(pictures=[shown.plot_file], pages=[shown.html])
+    quiet = as_json or tables.is_alone
     framework = None if shown.to is None else framework_layouts.check_framework(shown.to)
     with within("--price"):
         search = replace(search, price=prices_of(search.price), front=search.front or shown.plot_file is not None)
     given = setting_options.given_names()
-    with options.bar(search.budget, "tuning", quiet=as_json) as step:
+    with options.bar(search.budget, "tuning", quiet=quiet) as step:
         done = [0]
 
         def watch(simulated: int, _: int) -> None:
@@ -74,16 +80,20 @@ def tune(simulation: Simulation, search: TuningOptions, shown: TuningOutput, as_
 
         found = tuning.tuned(simulation, given, search, watch)
     made = None if framework is None else framework_layouts.best_of([row.simulation for row in found.rows], framework)
+    data, on = found.as_data(), options.terminal()
+    records = text.tuning_rows(data)
+    rows = tables.written(text.tuning_columns(data), records, as_json=as_json)
     if as_json:
-        options.echo_json(found.as_data() | ({} if made is None else {"framework": made.as_data()}))
-    else:
-        click.echo(text.tuning(found.as_data(), found.best.command, shown.top))
-        click.echo(f"\n{text.origin(found.origin, found.notes)}")
+        kept = data if rows == records else data | {"rows": [data["rows"][row["place"] - 1] for row in rows]}
+        options.echo_json(kept | ({} if made is None else {"framework": made.as_data()}))
+    elif not tables.is_alone:
+        click.echo(text.tuning(data, found.best.command, tables.top or _SHOWN, on, rows))
+        click.echo(f"\n{text.origin(found.origin, found.notes, on)}")
         if made is not None:
             click.echo(f"\n{text.converted(made.text, made.notes, made.exact_s, made.rounded_s, made.files)}")
     if shown.plot_file:
-        _draw(found, shown.plot_file, quiet=as_json)
-    options.write_page(shown.html, lambda: _page(found), quiet=as_json)
+        _draw(found, shown.plot_file, quiet=quiet)
+    options.write_page(shown.html, lambda: _page(found), quiet=quiet)
 
 
 def _page(found: "TuningResult") -> "Page":

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipesim.base.settings import setting
+from pipesim.base.settings import setting, settings_of
 from pipesim.cli import options, setting_options
+from pipesim.cli.table_outputs import TableOutputs
 from pipesim.studies.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class LiveOptions:
     )
 
 
+_TABLES = tuple(name for name in settings_of(TableOutputs) if name != "markdown_file")
+_SHOWN = 24  # rows of a user's runs where --top is not given
 _OF_LIVE = ("factory", "patience", "force")
 
 
@@ -38,11 +41,19 @@ _OF_LIVE = ("factory", "patience", "force")
 @click.argument("runs", required=False, type=click.Path(), metavar="[RUNS]")
 @options.simulation(without=options.DRAWS, complete=False)
 @click.option("--markdown", is_flag=True, help="Print the page of the documentation, in place of text.")
+@setting_options.options(TableOutputs, "tables", without=("markdown_file",))
 @setting_options.options(LiveOptions, "live")
 @options.force
 @options.as_json
 def validate(
-    runs: str | None, *, simulation: Simulation, markdown: bool, live: LiveOptions, force: bool, as_json: bool
+    runs: str | None,
+    *,
+    simulation: Simulation,
+    markdown: bool,
+    tables: TableOutputs,
+    live: LiveOptions,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """How far to trust it: measured runs beside their simulations, and your own.
 
@@ -64,32 +75,51 @@ def validate(
       pipesim validate operations.parquet
       pipesim validate operations.parquet llama3-70b 'hgx_h100(8)' --tp 8 --pp 4 --microbatches 16
       pipesim validate runs.csv --json
+      pipesim validate --sort -worst --top 5
       pipesim validate --live live-runs
     """
-    from pipesim.display import text
     from pipesim.studies import validation
 
+    tables.check(as_json=as_json)
+    options.check_outputs(pictures=[])
     if as_json and markdown:
         raise click.UsageError("--json and --markdown found; one of them was expected", click.get_current_context())
     options.check_given("without --live", is_there=live.live_folder is not None, without=_OF_LIVE)
     if live.live_folder is not None:
-        _run_live(live, force=force, as_json=as_json)
+        _run_live(live, tables, force=force, as_json=as_json)
         return
     if runs is None:
-        given = setting_options.given_names() - {"as_json", "markdown"}
+        given = setting_options.given_names() - {"as_json", "markdown", *_TABLES}
         options.check_given("without RUNS", is_there=False, without=tuple(sorted(given)))
-        report = validation.trust_report().as_data()
-        if as_json:
-            options.echo_json(report)
-        else:
-            click.echo(text.trust_page(report).rstrip() if markdown else text.trust_report(report))
+        options.check_given("beside --markdown", is_there=not markdown, without=_TABLES)
+        _show_report(validation.trust_report().as_data(), tables, markdown=markdown, as_json=as_json)
         return
     options.check_given("beside RUNS", is_there=not markdown, without=("markdown",))
-    found = _of_runs(runs, simulation, quiet=as_json)
+    _show_own(_of_runs(runs, simulation, quiet=as_json or tables.is_alone).as_data(), tables, as_json=as_json)
+
+
+def _show_report(report: dict[str, Any], tables: TableOutputs, *, markdown: bool, as_json: bool) -> None:
+    from pipesim.display import text
+
+    if markdown:
+        click.echo(text.trust_page(report).rstrip())
+        return
+    records = text.trust_rows(report)
+    rows = tables.written(text.trust_columns(), records, as_json=as_json)
     if as_json:
-        options.echo_json(found.as_data())
-    else:
-        click.echo(text.own_report(found.as_data()))
+        options.echo_json(report if rows == records else report | {"rows": rows})
+    elif not tables.is_alone:
+        click.echo(text.trust_report(report, options.terminal(), None if rows == records else rows))
+
+
+def _show_own(data: dict[str, Any], tables: TableOutputs, *, as_json: bool) -> None:
+    from pipesim.display import text
+
+    rows = tables.written(text.own_columns(), data["rows"], as_json=as_json)
+    if as_json:
+        options.echo_json(data | {"rows": rows})
+    elif not tables.is_alone:
+        click.echo(text.own_report(data, tables.top or _SHOWN, options.terminal(), rows))
 
 
 def _of_runs(runs: str, simulation: Simulation, *, quiet: bool) -> "OwnReport":
@@ -99,20 +129,20 @@ def _of_runs(runs: str, simulation: Simulation, *, quiet: bool) -> "OwnReport":
     has_inputs = simulation.trace is not None or simulation.architecture is not None
     is_table = table_text(Path(runs)) is not None
     if not is_table and not has_inputs:
-        given = tuple(name for name in setting_options.given_names() if name not in {"runs", "as_json", "engine"})
+        kept = {"runs", "as_json", "engine", *_TABLES}
+        given = tuple(name for name in setting_options.given_names() if name not in kept)
         options.check_given("without TRACE and CLUSTER", is_there=False, without=given)
     with options.busy("simulating", quiet=quiet):
         return validation.validated([Path(runs)], simulation if has_inputs or is_table else None)
 
 
-def _run_live(live: LiveOptions, *, force: bool, as_json: bool) -> None:
+def _run_live(live: LiveOptions, tables: TableOutputs, *, force: bool, as_json: bool) -> None:
     """Record, run, keep, and print how far simulations are from what was measured."""
-    from pipesim.display import text
     from pipesim.recorders import allocator
     from pipesim.recorders.torch_extra import require_torch
     from pipesim.studies import live_validation
 
-    others = setting_options.given_names() - {"live_folder", "as_json", *_OF_LIVE}
+    others = setting_options.given_names() - {"live_folder", "as_json", *_OF_LIVE, *_TABLES}
     options.check_given("beside --live", is_there=False, without=tuple(sorted(others)))
     options.check_free(live.live_folder or "", force=force)
     allocator.keep_memory()  # before PyTorch allocates anything
@@ -123,10 +153,9 @@ def _run_live(live: LiveOptions, *, force: bool, as_json: bool) -> None:
         )
     report = live_validation.keep(found, Path(live.live_folder or ""))
     data = report.as_data() | {"not_measured": found.not_measured}
-    if as_json:
-        options.echo_json(data)
+    _show_own(data, tables, as_json=as_json)
+    if as_json or tables.is_alone:
         return
-    click.echo(text.own_report(data))
     if found.not_measured:
         click.echo(f"\nnot measured, disturbed: {', '.join(found.not_measured)}")
     options.wrote(live.live_folder or "", "live runs")

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipesim.base.errors import InputError
-from pipesim.cli import options, setting_options
+from pipesim.base.settings import settings_of
+from pipesim.cli import failures, options, setting_options
+from pipesim.cli.table_outputs import TableOutputs
 from pipesim.studies.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 WHATS = ("device", "link", "layer")  # as in `pipesim.studies.whatif`, which is slow to import
 
 
-def _of_run(file: str, simulation: Simulation, *, by: str, most: int, as_json: bool, **more: Any) -> bool:
+def _of_run(file: str, simulation: Simulation, *, by: str, tables: TableOutputs, as_json: bool, **more: Any) -> bool:
     """What would change the steps of a recorded run; False if the file holds none."""
     from pathlib import Path
 
@@ -37,15 +39,18 @@ def _of_run(file: str, simulation: Simulation, *, by: str, most: int, as_json: b
     if simulation.interleave is not None and "scheduler" not in asked:
         simulation = replace(simulation, scheduler="interleaved")
     schedules = [(str(simulation.scheduler), simulation.interleave)] if asked else []
-    with options.busy("trying", quiet=as_json):
+    tables.check(as_json=as_json)
+    with options.busy("trying", quiet=as_json or tables.is_alone):
         run = open_run([Path(file)])
         planners = [str(simulation.planner)] if "planner" in setting_options.given_names() else []
         found = run_whatif.changes(run, part, schedules, _cuts(run, planners, **more))
-    data = {"iteration_time_s": units.to_s(float(run.step_ns.mean())), "gains": [asdict(one) for one in found]}
+    gains = [asdict(one) for one in found]
+    data = {"iteration_time_s": units.to_s(float(run.step_ns.mean())), "gains": gains}
+    rows = tables.written(text.run_columns(), gains, as_json=as_json)
     if as_json:
-        options.echo_json(data)
-    else:
-        click.echo(text.run_changes(data, most))
+        options.echo_json(data | {"gains": rows})
+    elif not tables.is_alone:
+        click.echo(text.run_changes(data, tables.top or _MOST, options.terminal(), rows))
     return True
 
 
@@ -81,14 +86,15 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
 
 
 _RUNS_ALONE = ("layers", "cuts", "layer_times")
-_OF_RUNS = ("scheduler", "interleave", "planner", "by", "most", "as_json", *_RUNS_ALONE)
+_OF_RUNS = ("scheduler", "interleave", "planner", "by", *settings_of(TableOutputs), "as_json", *_RUNS_ALONE)
+_MOST = 15  # rows that are shown where --top is not given
 
 
 @click.command(cls=setting_options.GroupedCommand)
+@setting_options.options(TableOutputs, "tables")
 @options.simulation(without=options.DRAWS, alone=_of_run)
 @click.option("--by", default="10%", show_default=True, help="How much faster each thing is made: 10% or 0.1.")
 @click.option("--only", type=click.Choice(WHATS), multiple=True, help="May be given several times; default: all.")
-@click.option("--most", type=int, default=15, show_default=True, help="Show so many, those that help most.")
 @click.option("--plot", "plot_file", type=click.Path(), help="Draw the gains as bars to this .png, .svg or .pdf.")
 @click.option("--layers", metavar="N,N,...", help="Of a recorded run: layers of each of its stages, as 8,8,8,6.")
 @click.option(
@@ -100,15 +106,17 @@ _OF_RUNS = ("scheduler", "interleave", "planner", "by", "most", "as_json", *_RUN
 )
 @click.option("--layer-times", metavar="TRACE", help="Trace of the layers of a recorded run; default: they are alike.")
 @options.html
+@options.require_fit
 @options.as_json
 def whatif(
     simulation: Simulation,
     *,
     by: str,
     only: tuple[str, ...],
-    most: int,
     plot_file: str | None,
     html: str | None,
+    tables: TableOutputs,
+    require_fit: bool,
     as_json: bool,
     **_: Any,
 ) -> None:
@@ -127,20 +135,22 @@ def whatif(
     """
     from pipesim.base import units
     from pipesim.display import text
-    from pipesim.studies import whatif
+    from pipesim.studies import results, whatif
 
     options.check_given("but for a recorded run", is_there=False, without=_RUNS_ALONE)
+    tables.check(as_json=as_json)
     options.check_outputs(pictures=[plot_file], pages=[html])
-    part = units.fraction(by)
-    setup = options.make_setup(simulation, quiet=as_json)
-    with options.busy("trying", quiet=as_json):
+    part, quiet = units.fraction(by), as_json or tables.is_alone
+    setup = options.make_setup(simulation, quiet=quiet)
+    with options.busy("trying", quiet=quiet):
         seconds, found = whatif.gains(setup, part, only or WHATS, simulation.host_memory)  # type: ignore[arg-type]  # checked by click
     if plot_file:
         from pipesim.display import figures
 
         single = [gain for gain in found if not gain.group]  # of equal layers all together
-        figures.gains([(f"{gain.what} {gain.name}", gain.gain) for gain in single[:most]], part, plot_file)
-        options.wrote(plot_file, "gains", quiet=as_json)
+        drawn = single[: tables.top or _MOST]
+        figures.gains([(f"{gain.what} {gain.name}", gain.gain) for gain in drawn], part, plot_file)
+        options.wrote(plot_file, "gains", quiet=quiet)
     data = {"iteration_time_s": seconds, "by": part, "gains": [asdict(gain) for gain in found]}
     if html:
         from pipesim.display import pages
@@ -149,8 +159,12 @@ def whatif(
 
         timeline = by_name.run(lower(setup), simulation.engine)
         title = f"{setup.costs.model.name} on {setup.cluster.name}: what would help"
-        options.write_page(html, lambda: pages.gains_page(data, timeline, title, text.first_thing(data)), quiet=as_json)
+        options.write_page(html, lambda: pages.gains_page(data, timeline, title, text.first_thing(data)), quiet=quiet)
+    listed = text.listed_gains(data)
+    rows = tables.written(text.gains_columns(), listed, as_json=as_json)
     if as_json:
-        options.echo_json(data)
-    else:
-        click.echo(text.gains(data, most))
+        options.echo_json(data if rows == listed else data | {"gains": rows})
+    elif not tables.is_alone:
+        click.echo(text.gains(data, tables.top or _MOST, options.terminal(), rows))
+    if require_fit:
+        failures.check_fit(results.simulated(setup, simulation))

@@ -41,7 +41,7 @@ from pipesim.display.text.comparison_text import comparison, comparison_columns,
 from pipesim.display.text.file_text import calibrations, scenario, sweep_file
 from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table
 from pipesim.display.text.framework_text import converted, training_layout
-from pipesim.display.text.gains_text import first_thing, gains, run_changes
+from pipesim.display.text.gains_text import first_thing, gains, gains_columns, listed_gains, run_changes, run_columns
 from pipesim.display.text.gantt_text import WIDTH, gantt
 from pipesim.display.text.jobs_text import jobs
 from pipesim.display.text.ledger_text import ledger
@@ -53,14 +53,29 @@ from pipesim.display.text.recording_text import recording
 from pipesim.display.text.roofline_text import roofline_trace
 from pipesim.display.text.run_statistics_text import prediction, stragglers
 from pipesim.display.text.run_text import recorded_run, replayed_run
-from pipesim.display.text.schedule_text import exploration, gallery, gallery_columns, schedule_difference, schedule_rows
+from pipesim.display.text.schedule_text import (
+    exploration,
+    gallery,
+    gallery_columns,
+    schedule_difference,
+    schedule_rows,
+    schedulers_columns,
+)
 from pipesim.display.text.simulation_text import asked, imported_run, simulation, slack, statistics
-from pipesim.display.text.sweep_text import sweep_points, sweep_rows, sweep_status
+from pipesim.display.text.sweep_text import rows_columns, sweep_points, sweep_rows, sweep_status
 from pipesim.display.text.terminal import PLAIN, Terminal
 from pipesim.display.text.trace_diff_text import difference
 from pipesim.display.text.trace_text import trace, trace_notes
-from pipesim.display.text.tuning_text import tuning
-from pipesim.display.text.validation_text import measured_interval, own_report, trust_page, trust_report
+from pipesim.display.text.tuning_text import tuning, tuning_columns, tuning_rows
+from pipesim.display.text.validation_text import (
+    measured_interval,
+    own_columns,
+    own_report,
+    trust_columns,
+    trust_page,
+    trust_report,
+    trust_rows,
+)
 
 __all__ = [
     "FEW",
@@ -81,6 +96,7 @@ __all__ = [
     "facts",
     "first_thing",
     "gains",
+    "gains_columns",
     "gallery",
     "gallery_columns",
     "gantt",
@@ -88,12 +104,14 @@ __all__ = [
     "imported_run",
     "jobs",
     "ledger",
+    "listed_gains",
     "measured_interval",
     "members",
     "model",
     "models",
     "nearest_bound",
     "origin",
+    "own_columns",
     "own_report",
     "percent",
     "plan",
@@ -107,10 +125,13 @@ __all__ = [
     "recording",
     "replayed_run",
     "roofline_trace",
+    "rows_columns",
     "run_changes",
+    "run_columns",
     "scenario",
     "schedule_difference",
     "schedule_rows",
+    "schedulers_columns",
     "seconds",
     "simulation",
     "size",
@@ -127,9 +148,13 @@ __all__ = [
     "trace_notes",
     "traces",
     "training_layout",
+    "trust_columns",
     "trust_page",
     "trust_report",
+    "trust_rows",
     "tuning",
+    "tuning_columns",
+    "tuning_rows",
 ]
 
 _NOW = {

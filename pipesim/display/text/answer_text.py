@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipesim.display.text.formatting import percent, seconds, size
+from pipesim.display.text.formatting import facts, percent, seconds, size, wrapped
 from pipesim.display.text.terminal import PLAIN, Terminal
 from pipesim.display.text.validation_text import measured_interval
 
@@ -22,8 +22,7 @@ def answer(data: Mapping[str, Any], on: Terminal = PLAIN, of: str = "") -> str:
         ("memory", memory(data, on)),
         ("bottleneck", bottleneck(data["bottleneck"], data)),
     ]
-    width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in lines)
+    return facts(lines, on)
 
 
 def _time(data: Mapping[str, Any], on: Terminal) -> str:
@@ -84,6 +83,6 @@ def bottleneck(found: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     return f"filling and draining the pipeline, {share} of the time ({microbatches} microbatches, {stages} stages)"
 
 
-def origin(text: str, notes: Sequence[str] = ()) -> str:
+def origin(text: str, notes: Sequence[str] = (), on: Terminal = PLAIN) -> str:
     """Where the times of a result are from, and below it what must be known of them."""
-    return "\n".join([text, *(f"note: {note}" for note in notes)])
+    return "\n".join([wrapped(text, on), *(wrapped(f"note: {note}", on, len("note: ")) for note in notes)])

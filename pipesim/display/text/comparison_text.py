@@ -56,7 +56,7 @@ def comparison_columns(rows: Sequence[Mapping[str, Any]]) -> list[TextColumn]:
     ]
 
 
-def nearest_bound(row: Mapping[str, Any]) -> str:
+def nearest_bound(row: Mapping[str, Any], on: Terminal = PLAIN) -> str:
     """The certified bound of the best row, and how far it is above."""
     lines = [("lower bound", "-")]
     if row["bound_s"]:
@@ -66,7 +66,7 @@ def nearest_bound(row: Mapping[str, Any]) -> str:
         ]
     if row.get("layout_bound_s") and row.get("fits_memory") is not False:
         lines.append(("any layout", no_layout_faster(row["layout_bound_s"], row["iteration_time_s"])))
-    return facts(lines)
+    return facts(lines, on)
 
 
 def gaps(rows: Sequence[Mapping[str, Any]], on: Terminal = PLAIN) -> str:

@@ -1,5 +1,6 @@
 """Numbers with their units, tables and lists of facts as text."""
 
+import textwrap
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
@@ -83,7 +84,7 @@ def table(  # noqa: PLR0917 - what is shown, then how
         styled = on.red if row in red else on.bold if row in bold else str
         shown[row + 2] = styled(shown[row + 2])
     without = [header for i, header in enumerate(headers) if i not in kept]
-    note = [f"left out, as the terminal is narrow: {', '.join(without)}"] if without else []
+    note = [wrapped(f"left out, as the terminal is narrow: {', '.join(without)}", on)] if without else []
     return "\n".join([*shown, *note])
 
 
@@ -116,11 +117,23 @@ def _cut(cell: str, most: int) -> str:
     return cell if len(cell) <= most else shortened(cell, most)
 
 
-def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Names and values, one pair per line."""
+def facts(pairs: Iterable[tuple[str, str]], on: Terminal = PLAIN) -> str:
+    """Names and values, one pair per line; on a terminal, long values go on below where they begin."""
     pairs = list(pairs)
     width = max(len(name) for name, _ in pairs)
-    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in pairs)
+    return "\n".join(wrapped(f"{name.ljust(width)}  {value}", on, width + _GAP) for name, value in pairs)
+
+
+def wrapped(line: str, on: Terminal = PLAIN, indent: int = 0) -> str:
+    """A line that goes on in the next ones, after so many spaces, where the terminal is too narrow for it."""
+    if on.width is None or len(line) <= on.width or on.width - indent < _NARROWEST:
+        return line
+    more = " " * indent
+    rest = textwrap.wrap(
+        line[indent:], on.width, initial_indent=more, subsequent_indent=more, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+    return "\n".join([line[:indent] + rest[0][indent:], *rest[1:]])
 
 
 def shortened(name: str, most: int = 40) -> str:

@@ -45,6 +45,11 @@ def schedule_rows(rows: Sequence[str], columns: int = 110) -> str:
     return "\n".join(row if len(row) <= columns else f"{row[: columns - 4]} ..." for row in lines)
 
 
+def schedulers_columns() -> list[TextColumn]:
+    """The columns of all schedulers."""
+    return [TextColumn("scheduler", "scheduler", on_left=True), TextColumn("about", "about", on_left=True)]
+
+
 def gallery_columns() -> list[TextColumn]:
     """The columns of a gallery; the longest stage and other definitions of the bubble are left out first."""
     return [

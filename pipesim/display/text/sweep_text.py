@@ -3,25 +3,30 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipesim.display.text.formatting import facts, table
+from pipesim.display.text.columns import TextColumn, shown
+from pipesim.display.text.formatting import facts
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 ROWS_SHOWN = 50  # a terminal shows so many; files and JSON have all
 
 
-def sweep_status(data: Sequence[Mapping[str, Any]]) -> str:
+_STATUS = (
+    TextColumn("experiment", "experiment", on_left=True),
+    TextColumn("points", "points", "{:,}".format),
+    TextColumn("done", "done", "{:,}".format),
+    TextColumn("left", "left", "{:,}".format),
+    TextColumn("failed", "failed", "{:,}".format),
+    TextColumn("last minute", "per_second", "{:.3g}/s".format, drop=1),
+    TextColumn("last result", "age", drop=2),
+)
+
+
+def sweep_status(data: Sequence[Mapping[str, Any]], on: Terminal = PLAIN) -> str:
     """One line per experiment; each of `data` is that of `pipesim sweep --status --json`."""
-    lines = [
-        [
-            one["experiment"],
-            *(f"{one[name]:,}" for name in ("points", "done", "left", "failed")),
-            f"{one['per_second']:.3g}/s",
-            _age(one),
-        ]
-        for one in data
-    ]
-    shown = table(["experiment", "points", "done", "left", "failed", "last minute", "last result"], lines)
+    red = [n for n, one in enumerate(data) if one["failed"]]
     hint = "\nwhy points failed: pipesim rows FILE --query 'error is not null'"
-    return shown + (hint if any(one["failed"] for one in data) else "")
+    records = [{**one, "age": _age(one)} for one in data]
+    return shown(_STATUS, records, on, red=red) + (hint if red else "")
 
 
 def _age(data: Mapping[str, Any]) -> str:
@@ -37,12 +42,23 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def sweep_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], most: int = ROWS_SHOWN) -> str:
-    """The first rows as a table; a column of errors only if there are any."""
-    kept = [i for i, name in enumerate(columns) if name != "error" or any(row[i] is not None for row in rows)]
-    shown = table([columns[i] for i in kept], [[_cell(row[i]) for i in kept] for row in rows[:most]], left=0)
+def rows_columns(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[TextColumn]:
+    """The columns of results; a column of errors only if there are any."""
+    return [
+        TextColumn(name, name, _cell)
+        for i, name in enumerate(columns)
+        if name != "error" or any(row[i] is not None for row in rows)
+    ]
+
+
+def sweep_rows(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], most: int = ROWS_SHOWN, on: Terminal = PLAIN
+) -> str:
+    """The first rows as a table; those whose memory does not suffice are red."""
+    records = [dict(zip(columns, row, strict=True)) for row in rows[:most]]
+    red = [n for n, row in enumerate(records) if row.get("fits_memory") == 0]
     more = f"\n... and {len(rows) - most:,} more rows; all of them with --csv FILE" if len(rows) > most else ""
-    return shown + more
+    return shown(rows_columns(columns, rows), records, on, red=red) + more
 
 
 def shown_cells(rows: Sequence[Sequence[Any]]) -> list[list[str]]:

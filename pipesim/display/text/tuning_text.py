@@ -3,20 +3,29 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipesim.display.text.formatting import no_layout_faster, percent, seconds, size, table
+from pipesim.display.text.columns import TextColumn, shown
+from pipesim.display.text.formatting import no_layout_faster, percent, seconds, size, wrapped
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 Row = Mapping[str, Any]
 _SHORT = {"one_f_one_b": "1f1b"}
+_SIZES = {"tp": "tensor", "pp": "pipeline", "dp": "data", "vpp": "interleave", "mbs": "microbatch_size"}
+_INDENT = 4  # of what goes on in the next line
 
 
-def tuning(found: Mapping[str, Any], command: str, most: int = 10) -> str:
+def tuning(
+    found: Mapping[str, Any],
+    command: str,
+    most: int = 10,
+    on: Terminal = PLAIN,
+    rows: Sequence[Row] | None = None,
+) -> str:
     """The best layout, what became of all others, and a table of the best ones.
 
-    `command` simulates the best one again.
+    `command` simulates the best one again; `rows` are those of `tuning_rows` that are shown, where it is not all.
     """
-    rows, counts = found["rows"], found["counts"]
-    best = rows[0]
-    speed = [seconds(best["iteration_time_s"])]
+    counts, best = found["counts"], found["rows"][0]
+    speed = [on.bold(seconds(best["iteration_time_s"]))]
     if best["tokens_per_s_per_gpu"] is not None:
         speed.append(f"{best['tokens_per_s_per_gpu']:,.0f} tokens/s/GPU")
     if best["mfu"] is not None:
@@ -24,26 +33,76 @@ def tuning(found: Mapping[str, Any], command: str, most: int = 10) -> str:
     lines = [
         f"best layout: {_layout(best)}: {', '.join(speed)}, {size(best['peak_memory_bytes'])} per GPU",
         f"{counts['all']:,} layouts: {_left_out(counts)}",
-        _certificate(found),
+        *_certificate(found),
         f"again: {command}" if command else "",
     ]
-    money = found["objective"] == "cost"
-    heads = ["", "tp", "pp", "dp", "vpp", "mbs", "sp", "recompute", "sharding", "schedule", "blocks", "iteration"]
-    heads += [
-        "tokens/s/GPU",
-        "MFU",
-        "idle",
-        "exposed",
-        "memory",
-        "gap to bound",
-        "any layout",
-        *(["cost", "per million tokens"] if money else []),
+    records = (tuning_rows(found) if rows is None else rows)[:most]
+    bold = [n for n, row in enumerate(records) if row["place"] == 1]
+    answer = [wrapped(line, on, _INDENT) for line in lines if line]
+    return "\n".join([*answer, "", shown(tuning_columns(found), records, on, bold), *_reasons(found["refusals"])])
+
+
+def tuning_rows(found: Mapping[str, Any]) -> list[Row]:
+    """The layouts with their places, and the time of communication that computation does not hide."""
+    return [
+        {
+            "place": n,
+            **row,
+            "exposed_s": row["exposed_communication_s"] + row["exposed_all_reduce_s"],
+            "recomputed": _recomputed(row),
+            "cuts": row["planner"] if row["planner"] != "megatron" else _blocks(row["blocks"], row["kinds"]),
+        }
+        for n, row in enumerate(found["rows"], 1)
     ]
-    heads += ["goodput"] if "goodput" in best else []
+
+
+def tuning_columns(found: Mapping[str, Any]) -> list[TextColumn]:
+    """The columns of layouts; those of the objective where it is another than the time."""
+    columns = [
+        TextColumn("", "place", on_left=True),
+        *(TextColumn(header, key, lambda size: str(size or "-")) for header, key in _SIZES.items()),
+        TextColumn("sp", "sequence_parallel", lambda given: "yes" if given else "", drop=6),
+        TextColumn("recompute", "recomputed", drop=2),
+        TextColumn("sharding", "sharding", drop=1),
+        TextColumn("schedule", "scheduler", lambda name: _SHORT.get(name, name)),
+        TextColumn("blocks", "cuts", drop=4),
+        TextColumn("iteration", "iteration_time_s", seconds),
+    ]
     if found["objective"] == "p95":
-        heads.insert(12, "p95")
-    shown = table(heads, [_line(n, row, found) for n, row in enumerate(rows[:most], 1)], left=1)
-    return "\n".join([*(line for line in lines if line), "", shown, *_reasons(found["refusals"])])
+        columns.append(TextColumn("p95", "replay_p95_s", seconds))
+    columns += [
+        TextColumn("tokens/s/GPU", "tokens_per_s_per_gpu", _count, drop=8),
+        TextColumn("MFU", "mfu", percent, drop=3),
+        TextColumn("idle", "bubble_idle_share", percent, drop=7),
+        TextColumn("exposed", "exposed_s", seconds, drop=9),
+        TextColumn("memory", "peak_memory_bytes", size),
+        TextColumn("gap to bound", "own_gap", _above, drop=5),
+        TextColumn("any layout", "gap", _above, drop=10),
+    ]
+    if found["objective"] == "cost":
+        columns.append(TextColumn("cost", "value", "{:.4g}".format))
+        columns.append(TextColumn("per million tokens", "cost_per_million_tokens", _amount))
+    if "goodput" in found["rows"][0]:
+        columns.append(TextColumn("goodput", "goodput", percent))
+    return columns
+
+
+def _count(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _amount(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _recomputed(row: Row) -> str:
+    """What is recomputed; `full` with the blocks of each stage where these differ."""
+    blocks = row["recompute_blocks"]
+    return str(row["recompute"]) if blocks is None else f"full: {_blocks(blocks)}"
+
+
+def _above(part: float | None) -> str:
+    return "-" if part is None else f"{100 * part:+.1f} %"
 
 
 def _layout(row: Row) -> str:
@@ -65,7 +124,7 @@ def _left_out(counts: Mapping[str, int]) -> str:
     return "; ".join(f"{count:,} {what}" for count, what in parts if count)
 
 
-def _certificate(found: Mapping[str, Any]) -> str:
+def _certificate(found: Mapping[str, Any]) -> list[str]:
     own, best, lines = found["bound_s"], found["rows"][0], []
     if found["layout_bound_s"]:
         lines.append(f"any layout: {no_layout_faster(found['layout_bound_s'], best['iteration_time_s'])}")
@@ -74,34 +133,7 @@ def _certificate(found: Mapping[str, Any]) -> str:
         lines.append(
             f"lower bound: {seconds(own)} for the cuts and schedules that were searched; the best is {gap} above"
         )
-    return "\n".join(lines)
-
-
-def _line(number: int, row: Row, found: Mapping[str, Any]) -> list[str]:
-    exposed = row["exposed_communication_s"] + row["exposed_all_reduce_s"]
-    cells = [
-        str(number),
-        *(str(row[name] or "-") for name in ("tensor", "pipeline", "data", "interleave", "microbatch_size")),
-        "yes" if row["sequence_parallel"] else "",
-        row["recompute"] if row["recompute_blocks"] is None else f"full: {_blocks(row['recompute_blocks'])}",
-        row["sharding"],
-        _SHORT.get(row["scheduler"], row["scheduler"]),
-        row["planner"] if row["planner"] != "megatron" else _blocks(row["blocks"], row["kinds"]),
-        seconds(row["iteration_time_s"]),
-        "-" if row["tokens_per_s_per_gpu"] is None else f"{row['tokens_per_s_per_gpu']:,.0f}",
-        percent(row["mfu"]),
-        percent(row["bubble_idle_share"]),
-        seconds(exposed),
-        size(row["peak_memory_bytes"]),
-        *("-" if row[name] is None else f"{100 * row[name]:+.1f} %" for name in ("own_gap", "gap")),
-    ]
-    if found["objective"] == "p95":
-        cells.insert(12, seconds(row["replay_p95_s"]))
-    if found["objective"] != "cost":
-        return [*cells, *([percent(row["goodput"])] if "goodput" in row else [])]
-    per_million = row["cost_per_million_tokens"]
-    cells += [f"{row['value']:.4g}", "-" if per_million is None else f"{per_million:.4g}"]
-    return [*cells, *([percent(row["goodput"])] if "goodput" in row else [])]
+    return lines
 
 
 def _blocks(blocks: Sequence[int] | None, kinds: str = "") -> str:

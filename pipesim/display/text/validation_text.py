@@ -3,8 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipesim.display.text.formatting import percent, seconds, table
+from pipesim.display.text.columns import TextColumn, shown
+from pipesim.display.text.formatting import facts, percent, seconds, table, wrapped
+from pipesim.display.text.terminal import PLAIN, Terminal
 
+Row = Mapping[str, Any]
+MOST_LINES = 5  # of a headline
 _HEAD = ("data", "rows", "mean", "median", "p90", "worst", "bias", "Spearman", "regret")
 _SOURCES = ("source", "rows", "inside", "width, median")
 _ABOUT = """
@@ -70,21 +74,72 @@ def _factors(data: Mapping[str, Any]) -> str:
     return f"{data['low']:.2f} to {data['high']:.2f} of the simulated time"
 
 
-def trust_report(data: Mapping[str, Any]) -> str:
-    """The report on measured runs; `data` is that of `TrustReport.as_data`."""
-    parts = [*_tiers(data["tiers"]), _coverage(data["intervals"])]
-    return "\n\n".join(parts)
+def trust_report(data: Mapping[str, Any], on: Terminal = PLAIN, rows: Sequence[Row] | None = None) -> str:
+    """The report on measured runs: a line for each tier, then all; `data` is that of `TrustReport.as_data`.
+
+    `rows` are those of `trust_rows` where a choice of them is shown, as one table.
+    """
+    head, tiers = facts(_headline(data["tiers"], data["intervals"]), on), data["tiers"]
+    if rows is not None:
+        return f"{head}\n\n{shown(trust_columns(), rows, on)}"
+    return "\n\n".join([head, *_tiers(tiers, on), _coverage(data["intervals"], on)])
 
 
-def own_report(data: Mapping[str, Any], most: int = 24) -> str:
-    """A user's own runs, row by row; `data` is that of `OwnReport.as_data`."""
-    rows = [
-        [f"{row['tier']}  {row['id']}", seconds(row["measured_s"]), seconds(row["simulated_s"]), _signed(row["error"])]
-        for row in data["rows"]
+def _headline(tiers: Sequence[Row], intervals: Row | None) -> list[tuple[str, str]]:
+    """What was measured of each tier, and how many are inside the intervals, in at most five lines."""
+    lines = [(f"({one['tier']})", f"{_summary(one['data'])}: {one['what']}") for one in tiers if one["data"]]
+    if intervals is not None:
+        part = f"{percent(intervals['inside'] / intervals['rows'])} of {intervals['rows']} measured runs are inside"
+        lines.append(("intervals", part))
+    return lines[:MOST_LINES]
+
+
+def _summary(sets: Sequence[Row]) -> str:
+    """Between which mean errors the data sets of a tier are, and how many rows they have."""
+    least, most = (_precise(pick(one["mean"] for one in sets)) for pick in (min, max))
+    mean = least if least == most else f"{least} to {most}"
+    return f"mean error {mean} in {sum(one['rows'] for one in sets)} rows"
+
+
+def trust_columns() -> list[TextColumn]:
+    """The columns of data sets of measured runs."""
+    return [
+        TextColumn("tier", "tier", on_left=True),
+        TextColumn("data", "data_set", on_left=True),
+        TextColumn("rows", "rows"),
+        TextColumn("mean", "mean", _precise),
+        TextColumn("median", "median", _precise, drop=4),
+        TextColumn("p90", "p90", _precise, drop=3),
+        TextColumn("worst", "worst", _precise),
+        TextColumn("bias", "bias", _signed),
+        TextColumn("Spearman", "spearman", _spearman, drop=2),
+        TextColumn("regret", "regret", percent, drop=1),
     ]
-    left_out = [f"... and {len(rows) - most} more rows (--json has all)"] if len(rows) > most else []
-    listed = "\n".join([table(["", "measured", "simulated", "error"], rows[:most]), *left_out])
-    parts = [data["source"], *_tiers(data["tiers"]), listed]
+
+
+def trust_rows(data: Mapping[str, Any]) -> list[Row]:
+    """The data sets of all tiers, each with the letter of its tier."""
+    return [{"tier": tier["tier"], **one} for tier in data["tiers"] for one in tier["data"]]
+
+
+def own_columns() -> list[TextColumn]:
+    """The columns of a user's measured runs."""
+    return [
+        TextColumn("tier", "tier", on_left=True),
+        TextColumn("id", "id", on_left=True),
+        TextColumn("measured", "measured_s", seconds),
+        TextColumn("simulated", "simulated_s", seconds),
+        TextColumn("error", "error", _signed),
+    ]
+
+
+def own_report(data: Mapping[str, Any], most: int = 24, on: Terminal = PLAIN, rows: Sequence[Row] | None = None) -> str:
+    """A user's own runs, row by row; `data` is that of `OwnReport.as_data`, `rows` those that are shown."""
+    found = data["rows"] if rows is None else rows
+    left_out = [f"... and {len(found) - most} more rows (--json has all)"] if len(found) > most else []
+    listed = "\n".join([shown(own_columns(), found[:most], on), *left_out])
+    head = facts([("measured", data["source"]), *_headline(data["tiers"], data["intervals"])], on)
+    parts = [head, *_tiers(data["tiers"], on), listed]
     if data["intervals"] is not None:
         parts.append(
             f"in the interval that results state: {data['intervals']['inside']} of {data['intervals']['rows']}"
@@ -92,12 +147,13 @@ def own_report(data: Mapping[str, Any], most: int = 24) -> str:
     return "\n\n".join(parts)
 
 
-def _tiers(tiers: Sequence[Mapping[str, Any]]) -> list[str]:
+def _tiers(tiers: Sequence[Mapping[str, Any]], on: Terminal) -> list[str]:
+    columns = trust_columns()[1:]
     return [
         "\n".join(
             [
-                f"({one['tier']}) {one['what']}",
-                table(_HEAD, _rows(one["data"])) if one["data"] else "not measured",
+                wrapped(f"({one['tier']}) {one['what']}", on),
+                shown(columns, one["data"], on) if one["data"] else "not measured",
                 *(f"published for {row['data_set']}: {row['published']}" for row in one["data"] if row["published"]),
             ]
         )
@@ -112,12 +168,16 @@ def _rows(sets: Sequence[Mapping[str, Any]], *, published: bool = False) -> list
             str(one["rows"]),
             *(_precise(one[name]) for name in ("mean", "median", "p90", "worst")),
             _signed(one["bias"]),
-            ", ".join(f"{value:.2f}" for value in one["spearman"]) or "-",
+            _spearman(one["spearman"]),
             "-" if one["regret"] is None else f"{_regret(one)} of {one['choices']}",
             *([one["published"] or "-"] if published else []),
         ]
         for one in sets
     ]
+
+
+def _spearman(found: Sequence[float]) -> str:
+    return ", ".join(f"{value:.2f}" for value in found) or "-"
 
 
 def _regret(one: Mapping[str, Any]) -> str:
@@ -134,13 +194,12 @@ def _signed(value: float) -> str:
     return f"{sign}{_precise(abs(value))}"
 
 
-def _coverage(data: Mapping[str, Any]) -> str:
+def _coverage(data: Mapping[str, Any], on: Terminal) -> str:
     whole = percent(data["inside"] / data["rows"])
-    head = (
-        f"intervals: of {data['rows']} measured runs of (c), (d) and (e), {whole} are in the interval that all other "
-        f"sources give\n(an interval is the middle {data['nominal']:.0%} of runs of the same kind)"
-    )
-    return f"{head}\n{table(_SOURCES, _of_sources(data))}"
+    of = f"intervals: of {data['rows']} measured runs of (c), (d) and (e), {whole}"
+    head = wrapped(f"{of} are in the interval that all other sources give", on)
+    head += f"\n(an interval is the middle {data['nominal']:.0%} of runs of the same kind)"
+    return f"{head}\n{table(_SOURCES, _of_sources(data), on=on)}"
 
 
 def _of_sources(data: Mapping[str, Any]) -> list[list[str]]:

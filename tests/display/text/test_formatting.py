@@ -74,10 +74,20 @@ def test_long_names_are_shortened():
 def test_columns_are_left_out_from_the_right_until_a_table_fits_its_terminal():
     headers, rows = ["name", "a", "b", "c"], [["x" * 10, "1" * 10, "2" * 10, "3" * 10]]
     for width, kept in ((None, 4), (46, 4), (45, 3), (33, 2), (5, 2)):
-        lines = text.table(headers, rows, on=text.Terminal(width)).splitlines()
-        assert lines[0].split() == headers[:kept]
-        assert (lines[-1] == f"left out, as the terminal is narrow: {', '.join(headers[kept:])}") == (kept < 4)
+        shown = text.table(headers, rows, on=text.Terminal(width))
+        assert shown.splitlines()[0].split() == headers[:kept]
+        left_out = f"left out, as the terminal is narrow: {', '.join(headers[kept:])}"
+        assert " ".join(shown.split()).endswith(left_out) == (kept < 4)
     assert text.table(headers, rows, on=text.Terminal(40), drop=["a"]).splitlines()[0].split() == ["name", "b", "c"]
+
+
+def test_long_values_go_on_below_where_they_begin_and_no_line_is_wider_than_the_terminal():
+    pairs = [("time", "136.2 ms, by 365 measured runs of any kind"), ("idle", "3 %")]
+    assert text.facts(pairs, text.Terminal(26)) == (
+        "time  136.2 ms, by 365\n      measured runs of any\n      kind\nidle  3 %"
+    )
+    assert text.facts(pairs) == text.facts(pairs, text.Terminal(None))
+    assert len(text.facts(pairs).splitlines()) == 2
 
 
 def test_names_are_shortened_where_leaving_out_columns_does_not_suffice():
