@@ -6,6 +6,7 @@ def compare(simulation: Simulation, ...) -> None: ...
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import click
@@ -48,11 +49,13 @@ def options(
     fields: Iterable[str] = (),
     without: Iterable[str] = (),
     make: Callable[[Mapping[str, Any]], T] | None = None,
+    group: str = "",
 ) -> Callable[[Command], Command]:
     """Give a command an option for each setting of a dataclass, and one value of it as the argument `name`.
 
     `fields` are those that become options (default: all), but for `without`; the others keep their defaults. `make`
-    makes the value of what was given, where it is not just the dataclass.
+    makes the value of what was given, where it is not just the dataclass. `group` is the heading of settings that are
+    of none.
     """
     known = settings_of(record)
     chosen = [one for one in fields or known if one not in without]
@@ -65,7 +68,8 @@ def options(
 
         defaults, decorated = defaults_of(record), cast("Command", call)
         for one in reversed(chosen):
-            decorated = option(one, known[one], defaults[one])(decorated)
+            about = replace(known[one], group=known[one].group or group)
+            decorated = option(one, about, defaults[one])(decorated)
         return decorated
 
     return decorate

@@ -35,6 +35,27 @@ def test_options_are_listed_under_what_they_are_about(command, run):
     assert len(headings) == len(set(headings))
 
 
+@pytest.mark.parametrize(
+    ("command", "headings"),
+    [
+        ("rebuild", ["Reading", "Recorded runs", "Network", "Engine", "Output"]),
+        ("plot", ["Chart", "Output"]),
+        ("sweep", ["Running", "Output"]),
+        ("record", ["Recording", "Output"]),
+        ("import", ["Reading", "Output"]),
+        ("trace", ["Model", "Output"]),
+    ],
+)
+def test_commands_of_many_options_have_headings_too(command, headings, run):
+    found = re.findall(r"^(\w[\w ]*) options:$", run("help", command)[1], re.MULTILINE)
+    assert found == headings
+
+
+def test_planners_and_schedulers_are_chosen_under_what_they_are(run):
+    plan = run("help", "compare")[1].split("Plan options:")[1].split(" options:")[0]
+    assert re.search(r"-p, --planner", plan)
+
+
 def test_stages_have_no_short_option_that_is_the_planner_elsewhere(run):
     code, out, err = run("schedule", "gpipe", "-p", "3", "--json")
     assert code == 0

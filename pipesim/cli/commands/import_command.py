@@ -45,10 +45,10 @@ class ImportOptions:
     every: bool = setting(False, bool, "Show every layer.", flag="--all")
 
 
-@click.command(name="import")
+@click.command(name="import", cls=setting_options.GroupedCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @click.option("--output", "-o", required=True, metavar="TRACE", type=click.Path(), help="Folder to write the trace to.")
-@setting_options.options(ImportOptions, "how")
+@setting_options.options(ImportOptions, "how", group="reading")
 @options.as_json
 def import_(files: tuple[str, ...], output: str, how: ImportOptions, as_json: bool) -> None:
     """Read files that others wrote, and write the trace in them; 'pipesim show formats' lists every option.

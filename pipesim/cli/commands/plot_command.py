@@ -70,10 +70,10 @@ class ChartFiles:
     store: str | None = setting(None, str, "Where the results are, if not where FILE puts them.", is_file=True)
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @click.argument("file", type=click.Path())
 @click.argument("names", nargs=-1)
-@setting_options.options(ChartOptions, "chart")
+@setting_options.options(ChartOptions, "chart", group="chart")
 @setting_options.options(ChartFiles, "places")
 @options.as_json
 def plot(file: str, names: tuple[str, ...], chart: ChartOptions, places: ChartFiles, as_json: bool) -> None:

@@ -130,12 +130,17 @@ class Saved:
             options.wrote(self.gantt, "Gantt charts", quiet=quiet)
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILES...")
-@setting_options.options(Reading, "reading")
+@setting_options.options(Reading, "reading", group="reading")
 @setting_options.options(RunReading, "recorded")
 @setting_options.options(RunQuestions, "questions")
-@click.option("--cluster", help="Simulate on this cluster; default: links inferred from the recording.")
+@click.option(
+    "--cluster",
+    cls=setting_options.GroupedOption,
+    group="network",
+    help="Simulate on this cluster; default: links inferred from the recording.",
+)
 @setting_options.options(Simulation, "simulation", fields=("sharing", "transfers", "engine"))
 @setting_options.options(Saved, "saved")
 @options.as_json

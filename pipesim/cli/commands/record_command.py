@@ -56,10 +56,10 @@ class RecordOptions:
     name: str = setting("", str, "Name of the model in the trace; default: the factory's.")
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @click.argument("factory")
 @click.option("--output", "-o", type=click.Path(), required=True, help="Folder of the trace.")
-@setting_options.options(RecordOptions, "how")
+@setting_options.options(RecordOptions, "how", group="recording")
 @options.force
 @options.as_json
 def record(factory: str, output: str, how: RecordOptions, force: bool, as_json: bool) -> None:

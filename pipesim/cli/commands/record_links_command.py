@@ -40,9 +40,9 @@ class LinkOptions:
         return LinkSettings(self.samples, smallest, largest, self.patience, rounds=self.rounds)
 
 
-@click.command("record-links")
+@click.command("record-links", cls=setting_options.GroupedCommand)
 @click.option("--output", "-o", type=click.Path(), required=True, help="Folder to write to; may be that of a trace.")
-@setting_options.options(LinkOptions, "how")
+@setting_options.options(LinkOptions, "how", group="measuring")
 @options.force
 @options.as_json
 def record_links(output: str, how: LinkOptions, force: bool, as_json: bool) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BY = 0.1  # how much faster each thing is made
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @click.argument("file", type=click.Path(), metavar="RUN|SIMULATION")
 @click.option("--output", "-o", type=click.Path(), default="report.html", show_default=True, help="The page (.html).")
 @click.option("--bound", is_flag=True, help="Also search for the certified lower bounds of a simulation.")

@@ -40,10 +40,10 @@ class ImportedProgram:
     )
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @click.argument("cluster", shell_complete=setting_options.complete("topologies"))
-@setting_options.options(ImportedProgram, "how")
+@setting_options.options(ImportedProgram, "how", group="reading")
 @setting_options.options(Simulation, "simulation", fields=("engine",))
 @setting_options.options(TimelineOutputs, "outputs", without=("critical", "memory_plot"))
 @click.option("--verify", is_flag=True, help="Check the timeline from scratch against the rules of the simulation.")

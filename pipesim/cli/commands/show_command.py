@@ -17,7 +17,7 @@ from pipesim.topologies import TOPOLOGIES
 INDENT, WIDTH = 12, 120
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @click.argument(
     "what",
     required=False,

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 _SHOWN = 5  # points that --dry-run shows
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @click.argument("file", required=False, type=click.Path())
-@setting_options.options(SweepOptions, "running")
+@setting_options.options(SweepOptions, "running", group="running")
 @click.option(
     "--allow-modules",
     metavar="NAME[,NAME]",

@@ -46,9 +46,9 @@ class RooflineOptions:
         return {name: value for name, value in sizes if value is not None}
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @click.argument("model", required=False, shell_complete=setting_options.complete("architectures"))
-@setting_options.options(RooflineOptions, "sizes")
+@setting_options.options(RooflineOptions, "sizes", group="model")
 @click.option("--output", "-o", type=click.Path(), help="Folder to write.")
 @options.force
 @click.option("--list", "list_", is_flag=True, help="List all architectures and devices.")
