@@ -201,6 +201,9 @@ def _text(value: str | float | None) -> str:
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
+WIDE = 1000.0  # of ends of an axis; with less between them, powers of ten are too few labels
+
+
 def figure(lines: Sequence[Line], path: Path) -> None:
     """Simulated against measured seconds, and bytes, on logarithmic axes; filled where a row is of `main`."""
     import matplotlib as mpl  # noqa: PLC0415 - slow to import
@@ -223,6 +226,12 @@ def figure(lines: Sequence[Line], path: Path) -> None:
         mpl.lines.Line2D([], [], color=colour, marker=marker, linestyle="", label=source)
         for source, (marker, colour) in looks.items()
     ]
+    handles += [
+        mpl.lines.Line2D(
+            [], [], color="0.4", marker="o", linestyle="", markerfacecolor="none", label="hollow: not all stated"
+        ),
+        mpl.patches.Patch(color="0.9", label="within 10 %"),
+    ]
     left.legend(handles=handles, fontsize=7, frameon=False, loc="upper left")
     sheet.savefig(path, dpi=160)
     plt.close(sheet)
@@ -233,13 +242,23 @@ def _over(pair: tuple[float | None, float | None], unit: float) -> tuple[float |
     return first, second
 
 
+def _ticks(ax: object, ratio: float) -> None:
+    """Plain numbers at powers of ten; where the axis spans few of them, at twice and five times these too."""
+    from matplotlib import ticker  # noqa: PLC0415 - slow to import
+
+    for axis in (ax.xaxis, ax.yaxis):  # type: ignore[attr-defined]
+        axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if ratio < WIDE else (1,)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
+
+
 def _panel(ax: object, points: Mapping[str, tuple[float | None, float | None, tuple[str, str], bool]]) -> None:
     known = [(x, y, look, is_main) for x, y, look, is_main in points.values() if x is not None and y is not None]
     if not known:
         return
     ends = [min(min(x, y) for x, y, *_ in known) * 0.8, max(max(x, y) for x, y, *_ in known) * 1.25]
     ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")  # type: ignore[attr-defined]
-    ax.xaxis.set_minor_formatter("")  # type: ignore[attr-defined]  # labels between powers of ten overlap
+    _ticks(ax, ends[1] / ends[0])
     ax.plot(ends, ends, color="0.4", linewidth=0.8)  # type: ignore[attr-defined]
     ax.fill_between(ends, [end * 0.9 for end in ends], [end * 1.1 for end in ends], color="0.9")  # type: ignore[attr-defined]
     for x, y, (marker, colour), is_main in known:

@@ -2,11 +2,16 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from pipesim.base.errors import PipesimError
 from pipesim.cli import failures, options, setting_options
 from pipesim.studies.simulation import Simulation
+
+if TYPE_CHECKING:
+    from pipesim.studies.results import PlanResult, SimulationResult
 
 
 @click.command(cls=setting_options.GroupedCommand)
@@ -22,7 +27,8 @@ from pipesim.studies.simulation import Simulation
 def plan(simulation: Simulation, output: str | None, to: str | None, require_fit: bool, as_json: bool) -> None:
     """Split a model over a cluster.
 
-    Whether the plan fits (--require-fit) is decided by simulating it as 'pipesim simulate' does by default.
+    Five lines first: the plan simulated as 'pipesim simulate' does by default, which decides too whether it fits
+    (--require-fit); --json has the plan alone.
 
     \b
     Examples:
@@ -33,7 +39,7 @@ def plan(simulation: Simulation, output: str | None, to: str | None, require_fit
     """
     from pipesim.base import serialisation
     from pipesim.display import text
-    from pipesim.studies import framework_layouts, results, setups
+    from pipesim.studies import framework_layouts, results
 
     options.check_outputs(pictures=[])
     framework = None if to is None else framework_layouts.check_framework(to)
@@ -42,10 +48,11 @@ def plan(simulation: Simulation, output: str | None, to: str | None, require_fit
         found = None if framework is None else framework_layouts.convert(simulation, result.plan, framework)
     if output:
         serialisation.save(result.plan, Path(output))
+    made: SimulationResult | PipesimError | None = None
+    if require_fit or not as_json:
+        made = _simulated(simulation, result, quiet=as_json)
     if not as_json:  # the plan is there; its bound may take longer than planning did
-        head = text.plan_head(result.plan, result.planning_s, result.costs.widths.expert)
-        origin = text.origin(result.origin, result.notes)
-        click.echo("\n\n".join([head, origin, text.stages(result.plan, options.terminal())]))
+        _print(result, made)
     with options.busy("bounding", quiet=as_json):
         bound = result.bound
     with options.busy("simulating", quiet=as_json):
@@ -53,9 +60,37 @@ def plan(simulation: Simulation, output: str | None, to: str | None, require_fit
     if as_json:
         options.echo_json(result.as_data() | ({} if found is None else {"framework": found.as_data()}))
     else:
-        click.echo(f"\n{text.plan_against(bound, times, result.interval.as_data(), result.layout_bound)}")
+        interval = result.interval.as_data() if isinstance(made, PipesimError) else None  # else beside the time
+        against = text.plan_against(bound, times, interval, result.layout_bound, options.terminal())
+        click.echo(f"\n{against}")
         if found is not None:
             click.echo(f"\n{text.converted(found.text, found.notes, found.exact_s, found.rounded_s, found.files)}")
-    if require_fit:
-        setup = setups.setup_of(replace(simulation, plan=result.plan))
-        failures.check_fit(results.simulated(setup, simulation))
+    if require_fit and isinstance(made, PipesimError):
+        raise made
+    if require_fit and made is not None and not isinstance(made, PipesimError):
+        failures.check_fit(made)
+
+
+def _simulated(simulation: Simulation, planned: "PlanResult", *, quiet: bool) -> "SimulationResult | PipesimError":
+    """The plan simulated, or why it cannot be: under the schedule of every plan, or on this machine."""
+    from pipesim.studies import results, setups
+
+    try:
+        with options.busy("simulating", quiet=quiet):
+            return results.simulated(setups.setup_of(replace(simulation, plan=planned.plan)), simulation)
+    except PipesimError as error:
+        return error
+
+
+def _print(planned: "PlanResult", made: "SimulationResult | PipesimError | None") -> None:
+    """The answer, then the plan."""
+    from pipesim.display import text
+
+    on = options.terminal()
+    if made is None or isinstance(made, PipesimError):
+        answer = text.wrapped(f"not simulated: {made}", on)
+    else:
+        answer = text.answer(made.as_data(bound=False), on)
+    head = text.plan_head(planned.plan, planned.planning_s, planned.costs.widths.expert, on)
+    origin = text.origin(planned.origin, planned.notes, on)
+    click.echo("\n\n".join([answer, head, origin, text.stages(planned.plan, on)]))

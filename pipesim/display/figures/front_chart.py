@@ -9,6 +9,7 @@ from pipesim.display.figures import paper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.patheffects import AbstractPathEffect
 
 _FRONT, _OTHERS = "#0072B2", "#BBBBBB"
 _APART = 0.06, 0.35  # of the height and the width: names of layouts that are closer would overlap
@@ -31,7 +32,8 @@ def _front(rows: Sequence[Mapping[str, Any]]) -> "Figure":
     axes.scatter(*_places(best), s=18, color=_FRONT, label="none is faster and smaller", zorder=3)
     for row in _apart(best, rows):
         at = row["peak_memory_bytes"] / 2**30, row["iteration_time_s"]
-        axes.annotate(_named(row), at, xytext=(5, 4), textcoords="offset points", fontsize=6)
+        name = axes.annotate(_named(row), at, xytext=(5, 4), textcoords="offset points", fontsize=6, zorder=4)
+        name.set_path_effects([_clear()])
     axes.set_xlabel("memory of the fullest GPU (GiB)")
     axes.set_ylabel("iteration time (s)")
     axes.margins(x=0.22, y=0.12)
@@ -39,6 +41,13 @@ def _front(rows: Sequence[Mapping[str, Any]]) -> "Figure":
     axes.legend(frameon=False, fontsize=7)
     paper.settle(figure)
     return figure
+
+
+def _clear() -> "AbstractPathEffect":
+    """White around letters, so that they can be read over points and lines."""
+    from matplotlib import patheffects  # noqa: PLC0415 - slow to import
+
+    return patheffects.withStroke(linewidth=2.0, foreground="white")
 
 
 def _apart(best: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -1,7 +1,7 @@
 """Results as text for a terminal.
 
     seconds, size, rate, percent       numbers with their units
-    table, facts                       rows under headers; names beside values
+    table, facts, wrapped              rows under headers; names beside values; a line for a narrow terminal
     answer, origin                     the answer of a simulation in five lines; where its times are from, and notes
     plan, plan_head, stages            a plan: all of it, its layout, its stages
     plan_against                       what a plan is measured against
@@ -39,7 +39,7 @@ from pipesim.display.text.catalog_text import device_kinds, members, models, tra
 from pipesim.display.text.cluster_text import cluster
 from pipesim.display.text.comparison_text import comparison, comparison_columns, gaps, nearest_bound
 from pipesim.display.text.file_text import calibrations, scenario, sweep_file
-from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table
+from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table, wrapped
 from pipesim.display.text.framework_text import converted, training_layout
 from pipesim.display.text.gains_text import first_thing, gains, gains_columns, listed_gains, run_changes, run_columns
 from pipesim.display.text.gantt_text import WIDTH, gantt
@@ -155,6 +155,7 @@ __all__ = [
     "tuning",
     "tuning_columns",
     "tuning_rows",
+    "wrapped",
 ]
 
 _NOW = {

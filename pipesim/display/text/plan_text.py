@@ -14,10 +14,10 @@ from pipesim.display.text.validation_text import measured_interval
 
 def plan(plan: Plan, planning_s: float | None = None, expert: int = 1, on: Terminal = PLAIN) -> str:
     """A plan: its layout in a few lines, then stage by stage."""
-    return f"{plan_head(plan, planning_s, expert)}\n\n{stages(plan, on)}"
+    return f"{plan_head(plan, planning_s, expert, on)}\n\n{stages(plan, on)}"
 
 
-def plan_head(plan: Plan, planning_s: float | None = None, expert: int = 1) -> str:
+def plan_head(plan: Plan, planning_s: float | None = None, expert: int = 1, on: Terminal = PLAIN) -> str:
     """What was planned for what, and how; `expert` is the width of its costs."""
     timed = "" if planning_s is None else f", planned in {seconds(planning_s)}"
     head = [
@@ -28,7 +28,7 @@ def plan_head(plan: Plan, planning_s: float | None = None, expert: int = 1) -> s
     ]
     if plan.objective_s is not None:
         head.append(("objective", f"{seconds(plan.objective_s)}, as the planner estimates an iteration"))
-    return facts(head)
+    return facts(head, on)
 
 
 def stages(plan: Plan, on: Terminal = PLAIN) -> str:
@@ -45,6 +45,7 @@ def plan_against(
     times_by_scaling: Mapping[str, float] | None = None,
     interval: Mapping[str, Any] | None = None,
     layout_bound_s: float | None = None,
+    on: Terminal = PLAIN,
 ) -> str:
     """What a plan is measured against: certified bounds, its simulated time under each scaling, measured runs."""
     head = [("lower bound", f"{seconds(bound_s)} (no plan of this kind is faster)")]
@@ -55,7 +56,7 @@ def plan_against(
         head.append(("simulated", ", ".join(both)))
     if interval is not None:
         head.append(("measured runs", measured_interval(interval)))
-    return facts(head)
+    return facts(head, on)
 
 
 def _gpus(plan: Plan) -> str:
