@@ -56,10 +56,10 @@ def show(noun: str, *, as_json: bool) -> None:
         return
     from pipesim.display import text
 
-    formatters: dict[str, Callable[[Any], str]]
+    formatters: dict[str, Callable[..., str]]
     formatters = {"traces": text.traces, "models": text.models, "devices": text.device_kinds}
-    formatted: Callable[[Any], str] = formatters.get(noun, text.members)
-    click.echo(formatted(found))
+    formatted: Callable[..., str] = formatters.get(noun, text.members)
+    click.echo(formatted(found, on=options.terminal()))
 
 
 def families_of(name: str) -> list[str]:
@@ -94,7 +94,8 @@ def show_member(name: str, *, as_json: bool) -> None:
 
     for noun, member in found.items():
         click.echo(f"{noun.removesuffix('s')}")
-        click.echo(text.device_kinds(member) if noun == "devices" else text.members(member))
+        on = options.terminal()
+        click.echo(text.device_kinds(member, on=on) if noun == "devices" else text.members(member, on))
         if noun == "devices":
             click.echo(f"from: {member[name]['sheet']}")
 

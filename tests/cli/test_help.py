@@ -94,6 +94,39 @@ def test_a_terminal_gets_colours_and_tables_of_its_width_unless_it_asks_not_to()
     assert "\x1b[" not in printed_to_a_terminal("simulate", *SMALL, "-m", "2", "--no-color")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("simulate", "llama3-8b", "hgx_h100(1)", "--tp", "2", "-m", "4"),
+        ("plan", *SMALL, "-m", "2", "--planner", "uniform"),
+        ("schedule", "zb_v", "--stages", "4", "-m", "8"),
+        ("schedules",),
+        ("show", "bert-large"),
+        ("show", "planners"),
+        ("diff", "bert-large", "bert-large"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_no_line_is_wider_than_the_terminal(words):
+    shown = re.sub(r"\x1b\[\d*m", "", printed_to_a_terminal(*words))
+    assert max(map(len, shown.split("\r\n"))) <= 80
+
+
+def test_plans_begin_with_the_answer_of_their_simulation(run):
+    words = ("bert-large", 'flat(4, bandwidth="1GB/s")', "-m", "4", "--planner", "uniform")
+    answer = run("simulate", *words)[1].split("\n\n")[0]
+    assert run("plan", *words)[1].split("\n\n")[0] == answer
+
+
+def test_a_plan_that_cannot_be_simulated_is_shown_all_the_same(run):
+    words = ("bert-large", 'flat(4, bandwidth="1GB/s")', "-m", "4", "--planner", "uniform", "--host-memory", "20kB")
+    code, out, _ = run("plan", *words)
+    assert code == 0
+    assert out.startswith("not simulated: 4 microbatches on 4 stages make ")
+    assert "planner       uniform" in out
+    assert run("plan", *words, "--require-fit")[0] == 2
+
+
 def test_a_pipe_gets_neither_colours_nor_narrow_tables(run):
     _, out, _ = run("simulate", *SMALL, "-m", "2", "-v")
     assert "\x1b[" not in out

@@ -31,4 +31,4 @@ def diff(trace_a: str, trace_b: str, every: bool, as_json: bool) -> None:
     if as_json:
         options.echo_json({"a": trace_a, "b": trace_b, "groups": serialisation.to_data(groups)})
     else:
-        click.echo(text.difference(groups, None if every else text.FEW))
+        click.echo(text.difference(groups, None if every else text.FEW, options.terminal()))

@@ -87,7 +87,7 @@ def import_(files: tuple[str, ...], output: str, how: ImportOptions, as_json: bo
     if as_json:
         options.echo_json(_data(trace, output, took))
     else:
-        click.echo(text.trace(trace, None if how.every else text.FEW))
+        click.echo(text.trace(trace, None if how.every else text.FEW, options.terminal()))
         options.wrote(output, f"trace, read as {trace.source.partition(':')[0]} in {took:.2f} s,")
 
 

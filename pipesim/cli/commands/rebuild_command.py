@@ -213,7 +213,8 @@ def rebuild(
     if as_json:
         options.echo_json(data)
         return
-    click.echo(text.rebuilt(data))
+    shown_on = options.terminal()
+    click.echo(text.rebuilt(data, shown_on))
     if len(made.plan.devices) <= FEW:
         for name, timeline in (("recorded", made.recorded), ("simulated", made.simulated)):
-            click.echo(f"\n{name}\n{text.gantt(timeline)}")
+            click.echo(f"\n{name}\n{text.gantt(timeline, columns=shown_on.width)}")

@@ -96,7 +96,8 @@ def replay(
     if as_json:
         options.echo_json(data)
     else:
-        click.echo("\n\n".join(filter(None, [text.replayed_run(data), run_questions.shown(more)])))
+        replayed = text.replayed_run(data, options.terminal())
+        click.echo("\n\n".join(filter(None, [replayed, run_questions.shown(more)])))
     if saved.save_schedule:
         made.order.save(saved.save_schedule)
         options.wrote(saved.save_schedule, "schedule", quiet=as_json)
@@ -162,7 +163,7 @@ def show(
     if as_json:
         options.echo_json(data)
     else:
-        click.echo(text.recorded_run(data))
+        click.echo(text.recorded_run(data, options.terminal()))
     if plot or output:
         from pipesim.display import figures
 

@@ -96,7 +96,8 @@ def schedule(
     if as_json:
         options.echo_json(data)
     else:
-        chart = text.gantt(timeline, exactly=True)
-        beside = [] if other is None else [text.schedule_difference(data, options.terminal())]
-        parts = [text.exploration(data), *beside, chart, text.schedule_rows(data["table"])]
+        on = options.terminal()
+        chart = text.gantt(timeline, columns=on.width, exactly=True)
+        beside = [] if other is None else [text.schedule_difference(data, on)]
+        parts = [text.exploration(data, on), *beside, chart, text.schedule_rows(data["table"], on.width or text.WIDTH)]
         click.echo("\n\n".join(parts))

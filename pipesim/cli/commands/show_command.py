@@ -205,7 +205,7 @@ def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> Non
         noise = spread.noise_data(costs_of(trace))
         options.echo_json(json_data.trace_data(trace) | {"noise": noise, "notes": text.trace_notes(trace)})
         return
-    click.echo(text.trace(trace, None if every else text.FEW))
+    click.echo(text.trace(trace, None if every else text.FEW, options.terminal()))
     for path in pictures:
         options.wrote(path, "picture")
 
@@ -218,7 +218,7 @@ def _model(what: str, *, every: bool, as_json: bool) -> None:
     if as_json:
         options.echo_json(json_data.model_data(model))
     else:
-        click.echo(text.model(model, every=every))
+        click.echo(text.model(model, every=every, on=options.terminal()))
 
 
 def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: str | None, *, as_json: bool) -> None:
@@ -240,7 +240,7 @@ def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: 
     if as_json:
         options.echo_json(json_data.cluster_data(cluster))
         return
-    click.echo(text.cluster(cluster))
+    click.echo(text.cluster(cluster, on=options.terminal()))
     for path, noun in ((plot_file, "picture"), (output, "cluster")):
         if path:
             options.wrote(path, noun)

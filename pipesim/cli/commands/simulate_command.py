@@ -138,7 +138,7 @@ def _print(result: "SimulationResult", asked: Asked) -> None:
             text.simulation(data, on=on),
         ]
         if len(result.setup.plan.devices) <= FEW:
-            parts.append(text.gantt(result.timeline, columns=on.width or text.WIDTH))
+            parts.append(text.gantt(result.timeline, columns=on.width))
     if asked.ledger:
         parts.append(text.ledger(result.ledger.as_data(), result.bound if asked.bound else None))
     if asked.slack:

@@ -3,9 +3,10 @@
 from pipesim.core import widths
 from pipesim.core.cluster import Cluster
 from pipesim.display.text.formatting import facts, rate, size, table
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 
-def cluster(cluster: Cluster, most: int = 16) -> str:
+def cluster(cluster: Cluster, most: int = 16, on: Terminal = PLAIN) -> str:
     """What a cluster has, and the bandwidth between its devices."""
     kinds = {
         kind: sum(d.kind == kind for d in cluster.devices) for kind in dict.fromkeys(d.kind for d in cluster.devices)
@@ -33,7 +34,7 @@ def cluster(cluster: Cluster, most: int = 16) -> str:
     ]
     left = len(cluster.devices) - len(names)
     more = f"\n... {left} more devices; draw all of them with --plot FILE" if left else ""
-    return f"{facts(head)}\n\n{table(['GB/s', *map(_short, names)], rows)}{more}"
+    return f"{facts(head, on)}\n\n{table(['GB/s', *map(_short, names)], rows, on=on)}{more}"
 
 
 def _least(bandwidth: float) -> str:

@@ -10,10 +10,11 @@ from pipesim.display.text.formatting import seconds
 WIDTH = 110  # characters of a line where there is no terminal
 
 
-def gantt(timeline: Timeline, slot_ns: int | None = None, columns: int = WIDTH, *, exactly: bool = False) -> str:
+def gantt(timeline: Timeline, slot_ns: int | None = None, columns: int | None = None, *, exactly: bool = False) -> str:
     """A Gantt chart in text: what each device does in the middle of each slot of time, as letter and microbatch.
 
-    `exactly` takes slots of the greatest common divisor of all durations, if so many fit.
+    `exactly` takes slots of the greatest common divisor of all durations, if so many fit: in `columns`, or in twice the
+    usual width where no limit is given.
 
     gpu0  F0 F1 .  .  .  B0 B0 B1 B1
     gpu1  .  F0 B0 B0 F1 B1 B1 .  .
@@ -21,10 +22,10 @@ def gantt(timeline: Timeline, slot_ns: int | None = None, columns: int = WIDTH, 
     program, names = timeline.program, timeline.program.devices
     width = max(len(_cell(program, task)) for task in program.order.values.tolist()) + 1
     left = max(map(len, names)) + 2
-    slots = max((columns - left) // width, 1)
+    slots = max(((columns or WIDTH) - left) // width, 1)
     slot = slot_ns or max(-(-timeline.makespan // slots), 1)
     unit = int(np.gcd.reduce(timeline.end[program.is_compute])) if exactly else 0
-    if unit and timeline.makespan // unit <= 2 * slots:
+    if unit and timeline.makespan // unit <= (slots if columns else 2 * slots):
         slot = unit
     middles = np.arange(slot // 2, timeline.makespan, slot)
     lines = []

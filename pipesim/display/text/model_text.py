@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pipesim.architectures import operations
 from pipesim.core.model import Layer, Model
 from pipesim.display.text.formatting import facts, rate, shortened, size, table
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 
-def model(model: Model, *, every: bool = False) -> str:
+def model(model: Model, *, every: bool = False, on: Terminal = PLAIN) -> str:
     """A model: its parameters, the work of a microbatch, and its layers by kind, or each of them."""
     flops = model.forward_flops
     parameters = int(model.parameter_bytes.sum()) // operations.value_bytes(model.precision)
@@ -21,9 +22,9 @@ def model(model: Model, *, every: bool = False) -> str:
     columns = ["parameters", "forward", "kept", "output of one"]
     if every:
         rows = ([f"{n}  {shortened(layer.name)}", *_sizes([layer])] for n, layer in enumerate(model.layers))
-        return f"{facts(head)}\n\n{table(['layer', *columns], rows)}"
+        return f"{facts(head, on)}\n\n{table(['layer', *columns], rows, on=on)}"
     rows = ([kind, f"{len(layers)}", *_sizes(layers)] for kind, layers in _kinds(model))
-    return f"{facts(head)}\n\n{table(['kind', 'layers', *columns], rows)}"
+    return f"{facts(head, on)}\n\n{table(['kind', 'layers', *columns], rows, on=on)}"
 
 
 def _kinds(model: Model) -> Iterator[tuple[str, list[Layer]]]:

@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipesim.display.text.formatting import facts, seconds, table
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 
-def rebuilt(data: Mapping[str, Any]) -> str:
+def rebuilt(data: Mapping[str, Any], on: Terminal = PLAIN) -> str:
     """A recorded run and its simulation, per rank and phase; `data` is that of `rebuilding.comparison`."""
     error = "-" if data["error"] is None else f"{100 * data['error']:+.1f} %"
     head = [
-        ("recorded", f"{data['source']}: {data['stages']} stages, {data['microbatches']} microbatches"),
         ("iteration", f"{seconds(data['recorded_s'])} recorded, {seconds(data['replayed_s'])} replayed ({error})"),
+        ("recorded", f"{data['source']}: {data['stages']} stages, {data['microbatches']} microbatches"),
         ("links", f"{data['cluster']}, {data['engine']} engine"),
     ]
     if data.get("steps"):
@@ -28,4 +29,4 @@ def rebuilt(data: Mapping[str, Any]) -> str:
         for row in data["ranks"]
         for which in ("recorded", "replayed")
     ]
-    return f"{facts(head)}\n\n{table(['', '', *phases], rows, left=2)}"
+    return f"{facts(head, on)}\n\n{table(['', '', *phases], rows, left=2, on=on)}"

@@ -4,23 +4,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipesim.display.text.formatting import FEW, facts, seconds, table
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 _MOST_STEPS = 12
 
 
-def recorded_run(data: Mapping[str, Any]) -> str:
+def recorded_run(data: Mapping[str, Any], on: Terminal = PLAIN) -> str:
     """What a recorded run is; `data` is that of `run_summary.summary`."""
-    return facts(_facts(data))
+    return facts(_facts(data), on)
 
 
-def replayed_run(data: Mapping[str, Any]) -> str:
-    """A recorded run beside its own-operation replay; `data` is that of `run_replay.comparison`."""
-    found = [
-        *_facts(data),
-        ("schedule", data["schedule"].replace("_", " ")),
+def replayed_run(data: Mapping[str, Any], on: Terminal = PLAIN) -> str:
+    """How near a run is to its own-operation replay, then both; `data` is that of `run_replay.comparison`."""
+    step = data["step_s"]
+    answer = [
+        ("steps", f"{seconds(step['mean'])} (mean of {data['step_count']}) on {data['ranks']} ranks"),
         ("replay", _errors(data["errors"]["error"]) + ", with launch gaps"),
         ("", _errors(data["errors"]["error_without_gaps"]) + ", without"),
     ]
+    found = [*_facts(data), ("schedule", data["schedule"].replace("_", " "))]
     steps = data["steps"]
     rows = [
         [
@@ -41,7 +43,8 @@ def replayed_run(data: Mapping[str, Any]) -> str:
     if len(data["per_rank"]) > len(shown):
         ranks.append([f"… {len(data['per_rank']) - len(shown)} more", "", *("" for _ in phases)])
     headers = ["step", "recorded", "simulated", "error", "without gaps", "error"]
-    return f"{facts(found)}\n\n{table(headers, rows)}\n\n{table(['mean of steps', '', *phases], ranks, left=2)}"
+    means = table(["mean of steps", "", *phases], ranks, left=2, on=on)
+    return "\n\n".join([facts(answer, on), facts(found, on), table(headers, rows, on=on), means])
 
 
 def _facts(data: Mapping[str, Any]) -> list[tuple[str, str]]:

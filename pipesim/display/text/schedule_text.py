@@ -9,16 +9,17 @@ from pipesim.display.text.formatting import facts, percent, seconds, table
 from pipesim.display.text.terminal import PLAIN, Terminal
 
 
-def exploration(data: Mapping[str, Any]) -> str:
+def exploration(data: Mapping[str, Any], on: Terminal = PLAIN) -> str:
     """The makespan, bubble and activations of a schedule; `data` is that of `equal_stages.exploration`."""
     peaks = " ".join(map(str, data["peak_in_flight"].values()))
     return facts(
         [
-            ("makespan", seconds(data["makespan"])),
+            ("makespan", on.bold(seconds(data["makespan"]))),
             ("longest stage", seconds(data["longest_stage"])),
             ("bubble", bubble(data["bubble"])),
             ("in flight at most", f"{peaks} (microbatches on each device, chunks counted apart)"),
-        ]
+        ],
+        on,
     )
 
 

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 
 from pipesim.analysis.trace_diff import Change, GroupChange, LayerChange
-from pipesim.display.text.formatting import FEW, seconds, shortened, size, table
+from pipesim.display.text.formatting import FEW, seconds, shortened, size, table, wrapped
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 
-def difference(groups: Sequence[GroupChange], most: int | None = FEW) -> str:
+def difference(groups: Sequence[GroupChange], most: int | None = FEW, on: Terminal = PLAIN) -> str:
     """What changed from one trace to another: totals, then the layers that changed most, in their order."""
-    return "\n\n".join(_group(group, most) for group in groups)
+    return "\n\n".join(_group(group, most, on) for group in groups)
 
 
-def _group(group: GroupChange, most: int | None) -> str:
+def _group(group: GroupChange, most: int | None, on: Terminal) -> str:
     kinds, sizes = group.kinds, group.microbatch_sizes
     title = f"on {kinds[0]}" if kinds[0] == kinds[1] else f"on {kinds[0]} (A) and {kinds[1]} (B)"
     title += f", microbatch of {sizes[0]}" + ("" if sizes[0] == sizes[1] else f" (A) and {sizes[1]} (B)")
@@ -21,11 +22,12 @@ def _group(group: GroupChange, most: int | None) -> str:
     shown = sorted(timed[:most], key=lambda pair: (pair[0].a or 0, pair[1].phase != "forward"))
     rows = [[_number(layer), shortened(layer.name), change.phase, *_cells(change)] for layer, change in shown]
     headers = ["layer", "name", "phase", "A", "B", "change", "95 % interval", "verdict"]
-    parts = [f"{title}\n{table(headers, [*together, *rows], left=3)}"]
+    sure = sum(any(change.verdict in {"slower", "faster"} for change in layer.times) for layer in group.layers)
+    drop = ("95 % interval", "A", "B")
+    shown_table = table(headers, [*together, *rows], left=3, on=on, drop=drop)
+    parts = [wrapped(title, on), wrapped(_sentence(group, sure), on), "", shown_table]
     if len(timed) > len(shown):
         parts.append(f"... and {len(timed) - len(shown)} more rows (--all)")
-    sure = sum(any(change.verdict in {"slower", "faster"} for change in layer.times) for layer in group.layers)
-    parts.append(_sentence(group, sure))
     return "\n".join([*parts, *_structure(group.layers, most)])
 
 

@@ -8,19 +8,20 @@ from pipesim.analysis import spread
 from pipesim.core.costs import Costs, Phase, costs_of
 from pipesim.core.teams import SINGLE
 from pipesim.core.trace import Trace
-from pipesim.display.text.formatting import FEW, facts, percent, seconds, shortened, size, table
+from pipesim.display.text.formatting import FEW, facts, percent, seconds, shortened, size, table, wrapped
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 _MENTIONED = 0.01  # of the forward
 
 _PHASES: tuple[Phase, ...] = ("forward", "backward")
 
 
-def trace(trace: Trace, most: int | None = FEW) -> str:
+def trace(trace: Trace, most: int | None = FEW, on: Terminal = PLAIN) -> str:
     """A trace: its origin, its totals, its layers, and how much their times vary."""
     costs = costs_of(trace)
     kind, samples = costs.groups[0]
-    parts = [facts([*_about(trace), *_totals(costs)]), _layers(costs_of(trace, samples), kind, most)]
-    return "\n\n".join([*parts, *(f"note: {note}" for note in trace_notes(trace))])
+    parts = [facts([*_about(trace), *_totals(costs)], on), _layers(costs_of(trace, samples), kind, most, on)]
+    return "\n\n".join([*parts, *(wrapped(f"note: {note}", on, len("note: ")) for note in trace_notes(trace))])
 
 
 def _about(trace: Trace) -> list[tuple[str, str]]:
@@ -81,7 +82,7 @@ def _one_way(trace: Trace) -> Iterator[str]:
         )
 
 
-def _layers(costs: Costs, kind: str, most: int | None) -> str:
+def _layers(costs: Costs, kind: str, most: int | None, on: Terminal) -> str:
     """Layers as recorded on the first device kind and size, and the noise of these times where there are samples."""
     group = 0
     varies = bool((costs.count[group] > 1).any())
@@ -100,7 +101,7 @@ def _layers(costs: Costs, kind: str, most: int | None) -> str:
     title = f"as recorded on {kind}, microbatch of {costs.model.microbatch_size}"
     title += "; medians, and their noise: MAD / median" if varies else ""
     more = f"\n... and {left} more layers (--all)" if left else ""
-    return f"{title}\n{table(headers, rows, left=3)}{more}"
+    return f"{wrapped(title, on)}\n{table(headers, rows, left=3, on=on)}{more}"
 
 
 def _noise(noise: spread.Noise, layer: int) -> str:

@@ -22,3 +22,4 @@ def test_exact_slots_are_the_greatest_common_divisor_of_the_durations():
 def test_a_chart_is_no_wider_than_requested():
     timeline = run(pipeline([1, 2], [2, 1], 30, "gpipe", sharing="none"))
     assert max(map(len, text.gantt(timeline, columns=60).splitlines())) <= 60
+    assert max(map(len, text.gantt(timeline, columns=60, exactly=True).splitlines())) <= 60
