@@ -42,10 +42,11 @@ def importable(monkeypatch):
 
 
 def script(name):
-    """A script of the evaluation as a module."""
-    if name in sys.modules:
+    """A script of the evaluation as a module; other folders have scripts of the same name."""
+    path = FOLDER / f"{name}.py"
+    if name in sys.modules and sys.modules[name].__file__ == str(path):
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
