@@ -6,7 +6,8 @@ detail_levels   what a row looks like from afar, computed here so that a page of
 edited_schedules what the page must know to check and time a schedule that is edited in it
 page_tables     results as tables and facts
 page_views      the pages of the commands: of a simulation, a comparison, a schedule, a recorded run, any tables
-page.js, page.css  what runs in the browser
+program/*.js    what runs in the browser, joined into one program when a page is written
+page.css        its style
 """
 
 from pipesim.display.pages.page_file import Page, PageTable, check_path, html, write

@@ -77,7 +77,7 @@ def _pieces(page: Page) -> Iterator[str]:
         yield '<section id="chart" aria-label="timeline"></section>\n'
     yield _data("head", orjson.dumps(head))
     yield from (_data(f"coarse{n}", chart.coarse) for n, chart in enumerate(charts))
-    yield f"<script>\n{_asset('page.js')}</script>\n" if charts else ""
+    yield f"<script>\n{program()}</script>\n" if charts else ""
     yield from (_data(f"columns{n}", chart.columns) for n, chart in enumerate(charts))
     for table in page.tables:
         yield from _table(table)
@@ -96,6 +96,15 @@ _HEAD = """<!doctype html>
 {style}</style></head>
 <body>
 """
+
+
+_PARTS = ("data", "rows", "painting", "annotations", "looking", "comparing", "editing", "controls")
+
+
+def program() -> str:
+    """What runs in the browser: the files of `program` in this order, as one function, so that no name is global."""
+    parts = "\n".join(_asset(f"program/{part}.js") for part in _PARTS)
+    return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
 def _asset(name: str) -> str:

@@ -1,12 +1,14 @@
 """Pages as files: whole, escaped, and with nothing from elsewhere."""
 
 import re
+from importlib import resources
 
 import pytest
 
 from helpers.networks import pipeline
 from pipesim.base.errors import InputError
 from pipesim.display import pages
+from pipesim.display.pages import page_file
 from pipesim.engines.event import run
 
 
@@ -42,3 +44,10 @@ def test_another_suffix_is_refused(page, tmp_path, name):
     with pytest.raises(InputError, match=r"a file name ending in \.html or \.htm was expected"):
         pages.write(page, tmp_path / name)
     assert not list(tmp_path.iterdir())
+
+
+def test_every_file_of_the_program_is_in_it_once():
+    folder = resources.files("pipesim.display.pages") / "program"
+    texts = [file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".js")]
+    assert texts
+    assert [page_file.program().count(text) for text in texts] == [1] * len(texts)
