@@ -29,6 +29,13 @@ _TIMES = 2048
 _TRACKS = 8  # transfers drawn at once on a link
 _LOAD = 10_000  # parts of a link's capacity
 
+_WORDS = {
+    "input": "input gradient",
+    "weight": "weight gradient",
+    "all_reduce": "all-reduce",
+    "all_gather": "all-gather",
+}  # kinds of tasks whose names in a program are short
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -59,7 +66,7 @@ def packed(name: str, timeline: Timeline) -> Packed:
             "engine": timeline.engine,
             "devices": list(program.devices),
             "nodes": [_node(device) for device in program.devices],
-            "kinds": [kind.replace("_", " ") for kind in KINDS],
+            "kinds": [_WORDS.get(kind, kind) for kind in KINDS],
             "letters": LETTERS,
             "rows": rows,
             "row_starts": row_task.starts.tolist(),

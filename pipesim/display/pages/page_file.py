@@ -130,7 +130,11 @@ def _table(table: PageTable) -> Iterator[str]:
         yield f"<p>{escape(table.note)}</p>"
     yield '<div class="scroll"><table>'
     if table.headers:
-        cells = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.headers)
+        name = " class=name"
+        cells = "".join(
+            f'<th scope="col"{name if n < table.left else ""}>{escape(cell)}</th>'
+            for n, cell in enumerate(table.headers)
+        )
         yield f"<thead><tr>{cells}</tr></thead>"
     yield "<tbody>"
     for row in table.rows:

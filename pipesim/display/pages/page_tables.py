@@ -5,6 +5,7 @@ from typing import Any
 
 from pipesim.display.pages.page_file import PageTable
 from pipesim.display.text.formatting import percent, seconds, size
+from pipesim.display.text.ledger_text import cause_name
 
 Facts = list[tuple[str, str]]
 _MOST = 64  # rows of devices and links
@@ -78,7 +79,7 @@ def _left_out(count: int) -> str:
 def ledger_table(data: Mapping[str, Any]) -> PageTable:
     """The ledger; `data` is that of `Ledger.as_data`."""
     rows = [
-        [x["cause"].replace("_", " "), seconds(x["seconds"]), percent(x["share"]), seconds(x["step_without_s"])]
+        [cause_name(x["cause"]), seconds(x["seconds"]), percent(x["share"]), seconds(x["step_without_s"])]
         for x in reversed(data["lines"])
     ]
     rows.append(["iteration", seconds(data["step_s"]), percent(1.0), ""])

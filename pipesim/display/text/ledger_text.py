@@ -23,7 +23,7 @@ _NAMES = {
 
 def ledger(data: Mapping[str, Any], bound: float | None = None, most: int = 5) -> str:
     """The lines, their sum, and what straggles most; `data` is that of `Ledger.as_data`, `bound` the certified one."""
-    lines = [[_name(x["cause"]), _signed(x["seconds"]), percent(x["share"]), seconds(x["step_without_s"])]
+    lines = [[cause_name(x["cause"]), _signed(x["seconds"]), percent(x["share"]), seconds(x["step_without_s"])]
              for x in reversed(data["lines"])]  # fmt: skip
     lines[0][-1] = ""
     lines.append(["iteration", seconds(data["step_s"]), percent(1.0), ""])
@@ -33,7 +33,8 @@ def ledger(data: Mapping[str, Any], bound: float | None = None, most: int = 5) -
     return "\n\n".join([f"{found}\n{rest}", *_stragglers(data, most)])
 
 
-def _name(cause: str) -> str:
+def cause_name(cause: str) -> str:
+    """A line of a ledger in words."""
     return _NAMES.get(cause, f"stragglers: {cause}s")
 
 

@@ -1,6 +1,7 @@
 """Pages as files: whole, escaped, and with nothing from elsewhere."""
 
 import re
+from dataclasses import replace
 from importlib import resources
 
 import pytest
@@ -51,3 +52,9 @@ def test_every_file_of_the_program_is_in_it_once():
     texts = [file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".js")]
     assert texts
     assert [page_file.program().count(text) for text in texts] == [1] * len(texts)
+
+
+def test_headers_of_names_are_aligned_as_the_names_below_them(page):
+    table = pages.PageTable("t", ["what", "name", "time"], [["a", "b", "1 s"]], left=2)
+    shown = pages.html(replace(page, tables=[table]))
+    assert '<th scope="col" class=name>name</th><th scope="col">time</th>' in shown

@@ -23,7 +23,7 @@ def test_the_tables_of_the_critical_path_sum_to_the_iteration(data):
 
 def test_the_ledger_ends_with_the_iteration(data):
     table = page_tables.ledger_table(data["ledger"])
-    assert table.rows[0][0] == "ideal compute"
+    assert table.rows[0][0] == "computation, evenly spread"
     assert table.rows[-1][:2] == ["iteration", dict(page_tables.facts(data))["iteration"]]
 
 

@@ -108,7 +108,7 @@ function matcher(chart, text) {
     }
     found = /^(stage|mb|microbatch)[:=](\d+)$/.exec(word);
     if (found) { const column = found[1] === "stage" ? c.stage : c.microbatch, value = Number(found[2]); return (t) => column[t] === value; }
-    const kind = chart.kinds.findIndex((name) => name.replace(" ", "-") === word || name === word);
+    const kind = chart.kinds.findIndex((name) => [name, name.replace(" ", "-"), name.split(" ")[0]].includes(word));
     if (kind >= 0) return (t) => c.kind[t] === kind;
     if (word === "critical") return (t) => c.critical[t] === 1;
     const places = chart.devices.map((name) => name.includes(word));
