@@ -16,7 +16,7 @@ it took and lanes, and links that carry one transfer at a time, keep their order
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from pipesim.core.program import (
     WEIGHT,
 )
 from pipesim.core.timeline import Timeline
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CAUSES = (
     "forward", "backward", "optimizer", "slow_device", "transfer", "all_reduce", "contention", "unexplained",
@@ -79,6 +82,18 @@ class CriticalPath:
 
     timeline: Timeline
     parts: tuple[PathPart, ...]
+
+    def __repr__(self) -> str:
+        total = max(self.timeline.makespan, 1)
+        parts = (f"{cause.replace('_', ' ')} {100 * ns / total:.1f} %" for cause, ns in self.spent.items() if ns)
+        return f"Critical path of {len(self.tasks):,} tasks: {', '.join(parts)}"
+
+    def frame(self) -> "pd.DataFrame":
+        """A row for each stretch, in seconds."""
+        import pandas as pd  # noqa: PLC0415 - slow to import
+
+        rows = [(units.to_s(one.begin), units.to_s(one.end), one.task, one.cause, one.where) for one in self.parts]
+        return pd.DataFrame(rows, columns=["start_s", "end_s", "task", "cause", "where"])
 
     @cached_property
     def tasks(self) -> tuple[int, ...]:

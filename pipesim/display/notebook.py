@@ -61,6 +61,12 @@ def html_table(
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
 
+def below(sentence: str, table: str, more: int = 0) -> str:
+    """A table under the sentence of its value; `more` rows are left out."""
+    left_out = f"<p>... and {more:,} more rows</p>" if more > 0 else ""
+    return f"<p>{escape(sentence)}</p>{table}{left_out}"
+
+
 def records_table(
     columns: Sequence[TextColumn],
     records: Sequence[Mapping[str, Any]],

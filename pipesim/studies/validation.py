@@ -10,7 +10,7 @@ e    real processes on one machine, from the times that were recorded there
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from pipesim.analysis import scores
 from pipesim.base import settings, units
 from pipesim.base.errors import InputError, within
 from pipesim.core.recorded_run import RecordedRun
+from pipesim.display import notebook, text
 from pipesim.importers.run_opening import open_run
 from pipesim.studies import accuracy, run_replay
 from pipesim.studies.measured_runs import TIERS, ShippedRun, Tier, shipped
@@ -25,6 +26,9 @@ from pipesim.studies.measured_table import measured_lines, table_text
 from pipesim.studies.results import SimulationResult, simulate
 from pipesim.studies.run_prediction import RunModel, predicted
 from pipesim.studies.simulation import FIELDS, Simulation
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WHAT: dict[Tier, str] = {
     "a": "recorded steps, each simulated with the durations of its own operations, with their launch gaps and without",
@@ -119,6 +123,19 @@ class TrustReport:
     scores: tuple[Score, ...]
     coverage: tuple[accuracy.Coverage, ...]
 
+    def __repr__(self) -> str:
+        rows = sum(one.rows for one in self.scores)
+        return f"Report on {rows:,} measured runs in {len(self.scores)} data sets, beside their simulations"
+
+    def _repr_html_(self) -> str:
+        return notebook.below(repr(self), notebook.records_table(text.trust_columns(), text.trust_rows(self.as_data())))
+
+    def frame(self) -> "pd.DataFrame":
+        """A row for each data set."""
+        import pandas as pd  # noqa: PLC0415 - slow to import
+
+        return pd.DataFrame(text.trust_rows(self.as_data()))
+
     def as_data(self) -> dict[str, Any]:
         """Plain numbers."""
         tiers = [
@@ -164,6 +181,20 @@ class OwnReport:
     inside: int | None = None
     """Of the simulated configurations, how many measured times are in their interval; None where there are none."""
     simulated: int = 0
+
+    def __repr__(self) -> str:
+        return f"{len(self.rows):,} measured runs of {self.source} beside their simulations"
+
+    def _repr_html_(self) -> str:
+        rows = self.as_data()["rows"]
+        table = notebook.records_table(text.own_columns(), rows[: text.FEW])
+        return notebook.below(repr(self), table, len(rows) - text.FEW)
+
+    def frame(self) -> "pd.DataFrame":
+        """A row for each measured run."""
+        import pandas as pd  # noqa: PLC0415 - slow to import
+
+        return pd.DataFrame(self.as_data()["rows"])
 
     def as_data(self) -> dict[str, Any]:
         """Plain numbers."""

@@ -6,8 +6,10 @@ from xml.etree import ElementTree as ET
 import pandas as pd
 import pytest
 
+from pipesim.analysis.critical_path import critical_path
 from pipesim.display import notebook
-from pipesim.studies import comparison, loading, results
+from pipesim.studies import comparison, loading, results, tuning, validation
+from pipesim.studies.sweep.show import SweepRows
 
 CLUSTER = 'servers(2, 2, intra="25GB/s", inter="1GB/s")'
 
@@ -31,10 +33,13 @@ def values(result):
         "result": result,
         "found": found,
         "comparison": comparison.compare("bert-large", CLUSTER, ["balanced", "uniform(stages=99)"]),
+        "tuning": tuning.tune("bert-large", CLUSTER, global_batch=16, pipeline=4, budget=3),
+        "rows": SweepRows(["gpus", "time"], [(2, 0.5), (4, None)]),
+        "trust": validation.trust_report(),
     }
 
 
-NAMES = ["trace", "cluster", "plan", "schedule", "timeline", "result", "found", "comparison"]
+NAMES = ["trace", "cluster", "plan", "schedule", "timeline", "result", "found", "comparison", "tuning", "rows", "trust"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -57,6 +62,15 @@ def test_every_table_is_a_data_frame(values, name):
     frame = values[name].frame()
     assert isinstance(frame, pd.DataFrame)
     assert len(frame) > 0
+
+
+def test_a_critical_path_is_a_paragraph_and_a_data_frame_of_its_stretches(result):
+    path = critical_path(result.timeline)
+    assert len(repr(path)) < 300
+    frame = path.frame()
+    assert frame["start_s"].iloc[0] == 0.0
+    assert frame["end_s"].iloc[-1] == pytest.approx(result.iteration_time)
+    assert list(frame["end_s"])[:-1] == list(frame["start_s"])[1:]
 
 
 def test_paragraphs_have_the_numbers_of_their_values(values, result):

@@ -75,6 +75,9 @@ class SweepRows(NamedTuple):
 
         return pd.DataFrame(self.rows, columns=self.columns)
 
+    def __repr__(self) -> str:
+        return f"Results of {len(self.rows):,} points: {', '.join(self.columns)}"
+
     def _repr_html_(self) -> str:
         from pipesim.display import notebook  # noqa: PLC0415 - workers of a sweep show nothing
         from pipesim.display.text.sweep_text import ROWS_SHOWN, shown_cells  # noqa: PLC0415 - as above

@@ -80,6 +80,10 @@ class Sweep:
     host_memory: HostMemory = None
     fold: str = "auto"
 
+    def __repr__(self) -> str:
+        over = f" over {', '.join(self.axes)}" if self.axes else ""
+        return f"Sweep {self.name} of at most {self.size:,} points{over}; metrics {', '.join(self.metrics)}"
+
     @property
     def axes(self) -> tuple[str, ...]:
         """The names of all axes, in order."""

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pipesim.base.settings import settings_of
+from pipesim.display.text.formatting import FEW, seconds
+from pipesim.display.text.tuning_text import tuning_columns, tuning_rows
 from pipesim.studies.simulation import Simulation, defaults
 from pipesim.studies.tuning.space import LayoutChoice
 
@@ -96,6 +98,19 @@ class TuningResult:
     """Reasons for which layouts were refused, each once."""
     own_bound: float | None = None
     """Seconds that none of the layouts that were searched has less of, with their cuts, chunks and schedules."""
+
+    def __repr__(self) -> str:
+        best, counts = self.best.candidate, self.counts
+        layout = f"TP {best.tensor}, PP {best.pipeline}, DP {best.data}, {best.scheduler}"
+        simulated = f"{counts.simulated:,} of {counts.all:,} layouts simulated"
+        return f"{simulated}; the best is {layout}: {seconds(self.best.iteration_time)}"
+
+    def _repr_html_(self) -> str:
+        from pipesim.display import notebook  # noqa: PLC0415 - processes of a search show nothing
+
+        data = self.as_data()
+        table = notebook.records_table(tuning_columns(data), tuning_rows(data)[:FEW], bold=[0])
+        return notebook.below(repr(self), table, len(self.rows) - FEW)
 
     @property
     def best(self) -> TuningRow:
