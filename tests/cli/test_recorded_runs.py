@@ -123,7 +123,7 @@ def test_whatif_of_a_run_ranks_what_would_change_its_steps(run, table):
 
 def test_whatif_of_a_run_cuts_its_layers_otherwise(run, table):
     words = ("whatif", table, "--layers", "4,4", "--cut", "5,3", "--cut", "4,4", "--planner", "balanced")
-    code, out, _ = run(*words, "--most", "0")
+    code, out, _ = run(*words, "--top", "1")
     assert code == 0
     assert [line.split()[:2] for line in out.splitlines() if line.startswith(("cut", "plan"))]
     assert "other cuts: layers are alike:" in out

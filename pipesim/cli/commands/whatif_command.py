@@ -50,7 +50,8 @@ def _of_run(file: str, simulation: Simulation, *, by: str, tables: TableOutputs,
     if as_json:
         options.echo_json(data | {"gains": rows})
     elif not tables.is_alone:
-        click.echo(text.run_changes(data, tables.top or _MOST, options.terminal(), rows))
+        ranked = [gains[n] for n in replace(tables, top=None).chosen(text.run_columns(), gains)]
+        click.echo(text.run_changes(data, tables.top or _MOST, options.terminal(), ranked))
     return True
 
 
