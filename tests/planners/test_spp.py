@@ -14,7 +14,8 @@ from pipesim.engines import by_name
 from pipesim.lowering import lower
 from pipesim.planners.data_parallel import data_parallel
 from pipesim.planners.spp import memory_limit, plan_of, spp
-from pipesim.planners.spp.prm import prm
+from pipesim.planners.spp.contention import contended, shared_bandwidths, shared_pipeline
+from pipesim.planners.spp.prm import partitions, prm, tables_of
 from pipesim.planners.spp.rdo import ordered
 from pipesim.studies import loading, results
 
@@ -23,7 +24,7 @@ from pipesim.studies import loading, results
 @given(traces(kinds=("any",)), clusters(), st.integers(1, 8))
 def test_spp_is_the_best_of_all_numbers_of_stages_and_never_loses_to_data_parallelism(trace, cluster, microbatches):
     costs = costs_of(trace)
-    plan = spp(costs.model, cluster, costs, microbatches)
+    plan = spp(costs.model, cluster, costs, microbatches, bandwidth="nominal")
     order, _ = ordered(cluster, "auto")
 
     def time(candidate):
@@ -37,11 +38,32 @@ def test_spp_is_the_best_of_all_numbers_of_stages_and_never_loses_to_data_parall
     assert time(plan) <= time(whole)
 
 
+@settings(max_examples=25)
+@given(traces(kinds=("any",)), clusters(), st.integers(1, 8))
+def test_by_default_links_are_shared_and_no_reading_of_spp_is_better_where_they_are(trace, cluster, microbatches):
+    costs = costs_of(trace)
+    plan = spp(costs.model, cluster, costs, microbatches)
+    assert plan == spp(costs.model, cluster, costs, microbatches, bandwidth="shared")
+    order, _ = ordered(cluster, "auto", shared_bandwidths(cluster))
+    tables = tables_of(costs, cluster, order, microbatches)
+    both = [*partitions(tables).values(), *partitions(contended(tables, cluster, order)).values()]
+
+    def time(candidate):
+        pipeline = shared_pipeline(candidate, costs, cluster)
+        return execute(pipeline).time(pipeline)
+
+    assert time(plan) == min(time(plan_of(costs.model, cluster, order, s, microbatches)) for s in both)
+    assert plan.objective_s == pytest.approx(time(plan) / 1e9)
+
+
 def test_what_was_done_is_stated_in_the_plan():
     costs = costs_of(even_trace(4))
     cluster = loading.load_cluster('flat(3, bandwidth="1GB/s")')
     assert spp(costs.model, cluster, costs, 2).planner == "spp"
     assert spp(costs.model, cluster, costs, 2, order="hierarchical").planner == "spp(order='hierarchical')"
+    literal = spp(costs.model, cluster, costs, 2, order="given", bandwidth="nominal")
+    assert literal.planner == "spp(order='given', bandwidth='nominal')"
+    assert spp(costs.model, cluster, costs, 2, bandwidth="nominal").planner == "spp(bandwidth='nominal')"
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@
 Only the abstract of the paper was available: it minimises the time of a synchronous iteration over any connectivity
 of GPUs, by a partition with device mapping and by an order of the microbatches. The formulas of RDO, PRM and PE are
 reconstructed. Our own choices among them: the smaller side of a cut comes first; all replica pairs of two stages send
-at once; a channel is one half-duplex machine; PE runs blocks in cycle order.
+at once; a channel is one half-duplex machine; PE runs blocks in cycle order. What is extended: read literally, every
+pair of devices has its nominal bandwidth (`bandwidth="nominal"`); by default pairs share links (`contention`).
 """
 
 import numpy as np
@@ -51,15 +52,15 @@ def spp(
     order: str = "auto",
     most_stages: int | None = None,
     memory: str = "",
-    bandwidth: str = "nominal",
+    bandwidth: str = "shared",
 ) -> Plan:
     """Minimises PE's time on the abstract pipeline over all numbers of stages, in one order of the devices.
 
     `order` is auto (rdo, above 256 devices hierarchical), rdo, hierarchical, given or random (seed 0). `memory` names
     the schedule whose microbatches in flight every stage must hold: one_f_one_b, or gpipe or pe, which may hold all.
-    `bandwidth` is nominal, each pair having its route for itself, or shared: RDO, PRM and PE give a pair what it has
-    while all pairs of two groups of replicas send, and a ring is as slow as the NIC that it crosses (ours); PE chooses
-    between PRM's plans for both.
+    `bandwidth` is shared: RDO, PRM and PE give a pair what it has while all pairs of two groups of replicas send, and
+    a ring is as slow as the NIC that it crosses; PE chooses between PRM's plans for this and for nominal bandwidths
+    (our extension). Or it is nominal, each pair having its route for itself: the literal reading.
     Ignores contention between channels, latencies while partitioning, and memory unless asked; uses all devices.
     """
     plans.check_microbatches(microbatches)
@@ -78,9 +79,9 @@ def spp(
     candidates = [plan_of(model, cluster, sequence, solution, microbatches) for solution in solutions]
     timed = [(_pe_time(plan, costs, cluster, shared=shared), n, plan) for n, plan in enumerate(candidates)]
     time, _, plan = min(timed)
-    label = "spp" if order == "auto" and name == "rdo" else f"spp(order={name!r})"
-    if shared:
-        label = "spp(bandwidth='shared')" if label == "spp" else f"spp(order={name!r}, bandwidth='shared')"
+    options = [] if order == "auto" and name == "rdo" else [f"order={name!r}"]
+    options += [] if shared else ["bandwidth='nominal'"]
+    label = f"spp({', '.join(options)})" if options else "spp"
     return Plan(plan.model, plan.layers, microbatches, plan.stages, "split", label, to_s(time))
 
 

@@ -11,12 +11,14 @@ sets the pace. SPP's own tables take the least bandwidth of any pair and let all
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from pipesim.analysis.channels import Pipeline, pipeline_of
 from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints
+from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
@@ -26,10 +28,18 @@ from pipesim.planners.spp.prm import GroupTables
 Pairs = list[tuple[str, str]]
 
 
+class Routes(NamedTuple):
+    """The links that messages take."""
+
+    media: Ints  # [from, to, hop]: which, -1 after the last
+    pace: Floats  # [medium]: seconds per byte
+
+
 def contended(tables: GroupTables, cluster: Cluster, order: list[int]) -> GroupTables:
     """The same tables with channels and rings at the pace of their busiest link."""
-    use = _link_seconds(cluster, order)
-    return tables._replace(channel=_channels(use), reduce=_rings(use))
+    media, pace = routes_of(cluster)
+    routes = Routes(media[np.ix_(order, order)], pace)
+    return tables._replace(channel=compiled(busiest_channels)(routes), reduce=compiled(busiest_rings)(routes))
 
 
 def shared_bandwidths(cluster: Cluster) -> Floats:
@@ -95,41 +105,68 @@ def _crossing(cluster: Cluster, pairs: Iterable[tuple[str, str]]) -> "Counter[in
     return Counter(medium for a, b in pairs for medium in cluster.route(a, b).media)
 
 
-def _link_seconds(cluster: Cluster, order: list[int]) -> Floats:
-    """[from, to, link]: seconds that one byte between two devices occupies each link."""
-    names = [cluster.devices[i].name for i in order]
-    routes = {(a, b): cluster.route(x, y) for a, x in enumerate(names) for b, y in enumerate(names) if a != b}
-    media = sorted({medium for route in routes.values() for medium in route.media})
-    position = {medium: n for n, medium in enumerate(media)}
-    use = np.zeros((len(order), len(order), len(media)))
+def routes_of(cluster: Cluster) -> Routes:
+    """The routes between all pairs of devices."""
+    names = [device.name for device in cluster.devices]
+    routes = {(a, b): cluster.route(x, y).media for a, x in enumerate(names) for b, y in enumerate(names) if a != b}
+    media = np.full((len(names), len(names), max(map(len, routes.values()), default=1)), -1)
     for (a, b), route in routes.items():
-        for medium in route.media:
-            use[a, b, position[medium]] = 1 / cluster.media_bandwidth[medium]
-    return use
+        media[a, b, : len(route)] = route
+    return Routes(media, 1 / np.array(cluster.media_bandwidth, dtype=float))
 
 
-def _channels(use: Floats) -> Floats:
-    """[b, r, r']: seconds per byte of the cut from the r devices before b to the r' from b on, forward or backward."""
-    count = len(use)
+def busiest_channels(routes: Routes) -> Floats:
+    """[b, r, r']: seconds per byte of the cut from the r devices before b to the r' from b on, forward or backward.
+
+    carried[k, medium]    seconds of the r messages to, or from, the k-th device from b on; `used` lists those media
+    total[medium]         seconds of all messages to, or from, the r' devices from b on
+    """
+    media, pace = routes
+    count, links = len(media), len(pace)
     channel = np.full((count + 1, count + 1, count + 1), np.inf)
+    carried, total = np.zeros((count, links)), np.zeros(links)
+    used, many = np.zeros((count, links), np.int32), np.zeros(count, np.int64)
     for b in range(1, count):
-        pairs = np.outer(np.arange(1, b + 1), np.arange(1, count - b + 1))
-        worst = np.zeros(pairs.shape)
-        for way in (use[b - 1 :: -1, b:], use[b:, b - 1 :: -1].transpose(1, 0, 2)):
-            loads = np.cumsum(np.cumsum(way, axis=0), axis=1)
-            worst = np.maximum(worst, loads.max(axis=2))
-        channel[b, 1 : b + 1, 1 : count - b + 1] = worst / pairs
+        channel[b, 1 : b + 1, 1 : count - b + 1] = 0.0
+        for way in range(2):
+            carried[:] = 0.0
+            many[:] = 0
+            for r in range(1, b + 1):
+                total[:] = 0.0
+                worst = 0.0
+                for k in range(count - b):
+                    route = media[b - r, b + k] if way == 0 else media[b + k, b - r]
+                    for medium in route:
+                        if medium < 0:
+                            break
+                        if carried[k, medium] == 0.0:
+                            used[k, many[k]] = medium
+                            many[k] += 1
+                        carried[k, medium] += pace[medium]
+                    for n in range(many[k]):
+                        medium = used[k, n]
+                        total[medium] += carried[k, medium]
+                        worst = max(worst, total[medium])
+                    channel[b, r, k + 1] = max(channel[b, r, k + 1], worst / (r * (k + 1)))
     return channel
 
 
-def _rings(use: Floats) -> Floats:
+def busiest_rings(routes: Routes) -> Floats:
     """[i, r]: seconds of all-reduce per byte of parameters on the ring of devices i .. i+r-1."""
-    count = len(use)
-    reduce = np.zeros((count, count + 1))
+    media, pace = routes
+    count = len(media)
+    reduce, chain = np.zeros((count, count + 1)), np.zeros(len(pace))
     for i in range(count):
-        chain = np.zeros(use.shape[2])
+        chain[:] = 0.0
+        slowest = 0.0
         for r in range(2, count - i + 1):
-            last = i + r - 1
-            chain = chain + use[last - 1, last]
-            reduce[i, r] = 2 * (r - 1) / r * (chain + use[last, i]).max()
+            for medium in media[i + r - 2, i + r - 1]:
+                if medium >= 0:
+                    chain[medium] += pace[medium]
+                    slowest = max(slowest, chain[medium])
+            worst = slowest
+            for medium in media[i + r - 1, i]:
+                if medium >= 0:
+                    worst = max(worst, chain[medium] + pace[medium])
+            reduce[i, r] = 2 * (r - 1) / r * worst
     return reduce

@@ -86,8 +86,9 @@ def spp_plus(
     check_at_least("seed", seed, 0)
     price = with_limit(estimate or abstract_cost(costs, cluster, evaluations + ANNEALED))
     ways = REPLICAS if estimate else REPLICAS[:1]
+    literal = spp(model, cluster, costs, microbatches, bandwidth="nominal")
     first = spp(model, cluster, costs, microbatches)
-    candidates = [first, *_from_other_planners(model, cluster, costs, microbatches, seed)]
+    candidates = [literal, *_from_other_planners(model, cluster, costs, microbatches, seed)]
     candidates += [plan for way in ways for plan in island_plans(costs, cluster, microbatches, way)]
     candidates += _promising(model, cluster, costs, microbatches, seed, max(evaluations // 4, 1))
     known: dict[Key, Plan] = {}
@@ -98,7 +99,10 @@ def spp_plus(
     chosen = _best(list(known.values()), price, floor, evaluations)
     least, plan = inf, first
     judge = with_limit(exact) if exact else price
-    for one in [*chosen, first]:
+    judged = dict[Key, Plan]()
+    for one in [*chosen, literal, first]:
+        judged.setdefault((one.stages, one.replicas), one)
+    for one in judged.values():
         seconds = judge(one, least)
         if seconds < least:
             least, plan = seconds, one

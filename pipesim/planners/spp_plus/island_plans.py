@@ -23,8 +23,9 @@ from pipesim.base.arrays import Ints
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan, Replicas, Stage
+from pipesim.planners.spp.contention import routes_of
 from pipesim.planners.spp_plus.labels import best_labels
-from pipesim.planners.spp_plus.placements import best_placements, routes_of
+from pipesim.planners.spp_plus.placements import best_placements
 
 LAYERS = 64  # with more, only cuts are tried that are smaller than their neighbours
 WORK, MORE_WORK = 2_000_000, 20_000_000  # layers times ways to place two stages: for a search, for a few values of T

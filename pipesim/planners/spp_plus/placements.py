@@ -17,17 +17,11 @@ from pipesim.base.arrays import Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster
 from pipesim.core.plan import Stage
+from pipesim.planners.spp.contention import Routes
 
 STARTS = 24  # orders of devices that the search begins with: the plan's own, and drawn ones
 KEPT = 3  # of the orders it ends with
 CLOSE = 0.03  # weight of the mean load of links: of placements with nearly the same T, the one that loads links less
-
-
-class Routes(NamedTuple):
-    """The links that messages take."""
-
-    media: Ints  # [from, to, hop]: which, -1 after the last
-    pace: Floats  # [medium]: seconds per byte
 
 
 class StageLoads(NamedTuple):
@@ -38,16 +32,6 @@ class StageLoads(NamedTuple):
     one: Floats  # seconds of one microbatch, both ways
     ring: Floats  # bytes that each edge of the all-reduce carries
     cut: Floats  # bytes of one microbatch from the stage before, one way
-
-
-def routes_of(cluster: Cluster) -> Routes:
-    """The routes between all pairs of devices."""
-    names = [device.name for device in cluster.devices]
-    routes = {(a, b): cluster.route(x, y).media for a, x in enumerate(names) for b, y in enumerate(names) if a != b}
-    media = np.full((len(names), len(names), max(map(len, routes.values()), default=1)), -1)
-    for (a, b), route in routes.items():
-        media[a, b, : len(route)] = route
-    return Routes(media, 1 / np.array(cluster.media_bandwidth, dtype=float))
 
 
 def best_placements(

@@ -9,10 +9,18 @@ from hypothesis import strategies as st
 from helpers.strategies import clusters, even_trace, traces
 from pipesim.analysis.channels import execute, pipeline_of
 from pipesim.base.errors import InputError
+from pipesim.base.kernels import compiled
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.spp import spp
-from pipesim.planners.spp.contention import contended, shared_bandwidths, shared_pipeline
+from pipesim.planners.spp.contention import (
+    busiest_channels,
+    busiest_rings,
+    contended,
+    routes_of,
+    shared_bandwidths,
+    shared_pipeline,
+)
 from pipesim.planners.spp.prm import tables_of
 from pipesim.studies import loading
 from pipesim.studies.results import simulate
@@ -74,6 +82,14 @@ def test_channels_and_rings_go_at_the_pace_of_their_busiest_link(cluster, data):
         assert name in {"channel", "reduce"} or getattr(plain, name) is getattr(shared, name)
 
 
+@settings(max_examples=15)
+@given(clusters())
+def test_compiled_tables_are_the_plain_ones_to_the_last_bit(cluster):
+    routes = routes_of(cluster)
+    for kernel in (busiest_channels, busiest_rings):
+        assert compiled(kernel)(routes).tobytes() == kernel(routes).tobytes()
+
+
 def test_pairs_have_less_bandwidth_the_more_of_them_cross_a_link():
     """Of eight one-way pairs between two servers, four cross each NIC in each direction."""
     cluster = loading.load_cluster('servers(2, 2, intra="24GB/s", inter="8Gb/s")')
@@ -100,11 +116,11 @@ def test_pes_pipeline_is_as_slow_as_its_busiest_links():
 @given(traces(kinds=("any",)), clusters(), st.integers(1, 8))
 def test_no_channel_is_faster_where_links_are_shared(trace, cluster, microbatches):
     costs = costs_of(trace)
-    plan = spp(costs.model, cluster, costs, microbatches, bandwidth="shared")
+    plan = spp(costs.model, cluster, costs, microbatches)
     nominal, shared = pipeline_of(plan, costs, cluster), shared_pipeline(plan, costs, cluster)
     assert (shared.ahead >= nominal.ahead).all()
     assert (shared.back >= nominal.back).all()
-    assert plan.planner == "spp(bandwidth='shared')"
+    assert plan.planner == "spp"
     assert plan.objective_s == pytest.approx(execute(shared).time(shared) / 1e9)
 
 
@@ -112,7 +128,7 @@ def test_shared_links_are_worth_more_than_twice_the_speed_behind_one_nic():
     case = "inception-v3", 'servers(4, 4, intra="25GB/s", inter="10Gb/s")'
     nominal, shared = (
         simulate(architecture=case[0], cluster=case[1], planner=planner, scheduler="pe", efficiency=0.5)
-        for planner in ("spp", 'spp(bandwidth="shared")')
+        for planner in ('spp(bandwidth="nominal")', "spp")
     )
     assert shared.iteration_time * 2 < nominal.iteration_time
 

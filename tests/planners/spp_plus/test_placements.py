@@ -13,6 +13,7 @@ from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Stage
+from pipesim.planners.spp.contention import routes_of
 from pipesim.planners.spp_plus.placements import (
     CLOSE,
     StageLoads,
@@ -21,7 +22,6 @@ from pipesim.planners.spp_plus.placements import (
     improve_each,
     loads_of,
     placement_cost,
-    routes_of,
 )
 from pipesim.studies import loading
 
