@@ -114,12 +114,11 @@ def whatif(
     *,
     by: str,
     only: tuple[str, ...],
-    plot_file: str | None,
-    html: str | None,
     tables: TableOutputs,
     require_fit: bool,
     as_json: bool,
-    **_: Any,
+    plot_file: str | None,
+    **more: Any,
 ) -> None:
     """What would help most: each device, link and layer a little faster.
 
@@ -138,6 +137,7 @@ def whatif(
     from pipesim.display import text
     from pipesim.studies import results, whatif
 
+    html: str | None = more["html"]
     options.check_given("but for a recorded run", is_there=False, without=_RUNS_ALONE)
     tables.check(as_json=as_json)
     options.check_outputs(pictures=[plot_file], pages=[html])

@@ -25,7 +25,7 @@ from pipesim.engines.compiled.rate_updates import (
     next_pending,
     rate_elsewhere,
 )
-from pipesim.engines.compiled.simulation_state import ProgramArrays, Routes, SimulationState
+from pipesim.engines.compiled.simulation_state import ProgramArrays, RouteArrays, SimulationState
 from pipesim.engines.compiled.sorting import sort_first
 from pipesim.engines.max_min import rates_and_levels
 
@@ -37,7 +37,7 @@ SHARED, CROWDED, TOO_MANY_CHANGES = range(3)
 
 
 class Flows(NamedTuple):
-    """The transfers under way. Those on one link form a doubly linked list of positions in `Routes.medium`."""
+    """The transfers under way. Those on one link form a doubly linked list of positions in `RouteArrays.medium`."""
 
     left: Floats  # of each task: bytes to go at the time `since`
     rate: Floats
@@ -245,7 +245,7 @@ def joined_rates(p: ProgramArrays, flows: Flows, most: int) -> int:
 
 
 @borrowing
-def find_groups(routes: Routes, flows: Flows, most: int) -> int:
+def find_groups(routes: RouteArrays, flows: Flows, most: int) -> int:
     """Find the groups of flows that are joined to touched links; how many, or -1 where one has more than `most`."""
     search = flows.search
     search.turn[0] += 1
@@ -263,7 +263,7 @@ def find_groups(routes: Routes, flows: Flows, most: int) -> int:
 
 
 @inlined
-def rate_alone(routes: Routes, flows: Flows, begin: int, group: int) -> None:
+def rate_alone(routes: RouteArrays, flows: Flows, begin: int, group: int) -> None:
     """The rate of the flow of a group, if it has one: its links have no others but those that are alike."""
     if begin < flows.search.group_flows[group]:
         task = flows.search.found[begin]
@@ -275,7 +275,7 @@ def rate_alone(routes: Routes, flows: Flows, begin: int, group: int) -> None:
 
 
 @borrowing
-def rate_and_levels_alone(routes: Routes, flows: Flows, begin: int, group: int) -> None:
+def rate_and_levels_alone(routes: RouteArrays, flows: Flows, begin: int, group: int) -> None:
     """In place of `rate_alone` where levels are kept: those of the links of the group too."""
     search, level = flows.search, flows.levels.level
     rate_alone(routes, flows, begin, group)
@@ -291,7 +291,7 @@ def rate_and_levels_alone(routes: Routes, flows: Flows, begin: int, group: int) 
 
 @inlined
 def find_joined(  # noqa: PLR0917 - a kernel has no keywords
-    routes: Routes, flows: Flows, medium: int, begin: int, first: int, most: int
+    routes: RouteArrays, flows: Flows, medium: int, begin: int, first: int, most: int
 ) -> tuple[int, int]:
     """Find the flows joined to a link through common links, or a few more than `most`: from `begin` and `first` on.
 
@@ -320,7 +320,7 @@ def find_joined(  # noqa: PLR0917 - a kernel has no keywords
     return count, links
 
 
-def updated_rates(routes: Routes, flows: Flows) -> int:
+def updated_rates(routes: RouteArrays, flows: Flows) -> int:
     """Find the flows that get other rates, and these, from the rates before; -1 where that takes too long."""
     levels, rate = flows.levels, flows.rate
     count, looks = make_touched_pending(routes, flows), 0
@@ -343,7 +343,7 @@ def updated_rates(routes: Routes, flows: Flows) -> int:
 
 
 @borrowing
-def make_touched_pending(routes: Routes, flows: Flows) -> int:
+def make_touched_pending(routes: RouteArrays, flows: Flows) -> int:
     """Levels of touched links are to be computed; flows that have just begun get a first rate. How many they are."""
     before, found, rate, count = flows.levels.before, flows.search.found, flows.rate, 0
     for at in range(flows.touched_count[0]):
@@ -359,7 +359,7 @@ def make_touched_pending(routes: Routes, flows: Flows) -> int:
 
 
 @borrowing
-def change_rates(routes: Routes, flows: Flows, medium: int, old: float, count: int) -> int:
+def change_rates(routes: RouteArrays, flows: Flows, medium: int, old: float, count: int) -> int:
     """A link has another level than `old`: its flows get their rates, and links above these are to be looked at."""
     level, before, rate, j = flows.levels.level, flows.levels.before, flows.rate, flows.foremost[medium]
     value = level[medium]
@@ -382,7 +382,7 @@ def change_rates(routes: Routes, flows: Flows, medium: int, old: float, count: i
 
 
 def fair_rates(  # noqa: PLR0917 - a kernel has no keywords
-    routes: Routes, capacity: Floats, search: JoinedSearch, level: Floats, begin: int, group: int
+    routes: RouteArrays, capacity: Floats, search: JoinedSearch, level: Floats, begin: int, group: int
 ) -> None:
     """The rates of a group of flows, which are found from `begin` on, and the levels of their links."""
     joined, rates = search.found[begin : search.group_flows[group]], search.rates

@@ -16,7 +16,7 @@ import numpy as np
 
 from pipesim.base.arrays import Bools, Floats, Ints
 from pipesim.base.kernels import borrowing, inlined
-from pipesim.engines.compiled.simulation_state import Routes
+from pipesim.engines.compiled.simulation_state import RouteArrays
 
 INFINITE = float("inf")
 MOST_LOOKS = 8  # times as many levels as there are links: then all rates are computed together
@@ -86,7 +86,7 @@ def next_pending(levels: Levels) -> int:
 
 
 @inlined
-def rate_elsewhere(routes: Routes, level: Floats, task: int, medium: int) -> float:
+def rate_elsewhere(routes: RouteArrays, level: Floats, task: int, medium: int) -> float:
     """The rate that a flow would have without this link."""
     rate: float = routes.limit[task]
     for k in range(routes.first[task], routes.first[task + 1]):
@@ -98,7 +98,7 @@ def rate_elsewhere(routes: Routes, level: Floats, task: int, medium: int) -> flo
 
 @borrowing
 def level_of(  # noqa: PLR0917 - a kernel has no keywords
-    routes: Routes, levels: Levels, capacity: float, medium: int, foremost: int, following: Ints, task: Ints
+    routes: RouteArrays, levels: Levels, capacity: float, medium: int, foremost: int, following: Ints, task: Ints
 ) -> float:
     """What a link offers when the flows that have a lower rate elsewhere are fixed; its flows begin at `foremost`."""
     below, weights, number, sharing, j = levels.below, levels.weights, 0, 0, foremost

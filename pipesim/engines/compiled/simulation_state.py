@@ -31,7 +31,7 @@ class CapacityChanges(NamedTuple):
     capacity: Floats
 
 
-class Routes(NamedTuple):
+class RouteArrays(NamedTuple):
     """What each task crosses: medium[first[t] : first[t + 1]], at no more than limit[t] bytes per ns."""
 
     first: Shorts
@@ -52,7 +52,7 @@ class ProgramArrays(NamedTuple):
     dependent: Shorts
     first_order: Shorts
     order: Shorts
-    routes: Routes
+    routes: RouteArrays
     capacity: Floats
     profiles: Profiles
     changes: CapacityChanges  # none, unless the rule is one that changes rates
@@ -86,7 +86,7 @@ def arrays_of(program: Program) -> ProgramArrays:
         dependent,
         program.order.starts.astype(np.int32),
         program.order.values.astype(np.int32),
-        Routes(
+        RouteArrays(
             program.route.starts.astype(np.int32),
             program.route.values.astype(np.int32),
             program.alike.astype(np.int32),
