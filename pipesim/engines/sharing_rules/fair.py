@@ -71,6 +71,7 @@ class FairLinks(LinkManager):
         self.ends: list[tuple[int, int]] = []  # heap of (finish, task); entries that are outdated are skipped
         self.timer = -1
         self.touched: set[int] = set()  # media where something changed since rates were last computed
+        self.begun: list[int] = []  # flows that have begun since then, on media that no other crossed
         self.rating = False
         self.log: list[tuple[int, int, float]] = []
         self.most_changes = limits.most_changes(PER_CHANGE)
@@ -96,26 +97,34 @@ class FairLinks(LinkManager):
     def _flow(self, task: int) -> None:
         self.rate[task] = 0.0
         self.since[task] = int(self.env._now)  # noqa: SLF001 - as above
+        met = [medium for medium in self.route[task] if self.crossing[medium]]
         for medium in self.route[task]:
             self.crossing[medium].add(task)
-        self._rate_soon(self.route[task])
+        if met:
+            self.touched.update(met)
+        else:
+            self.begun.append(task)
+        if not self.rating:
+            self._rate_soon()
 
     def _change_speed(self, event: Event) -> None:
         medium: int = event._value  # noqa: SLF001 - the medium, given in `__init__`
         speed = self.program.media_speed(medium, int(self.env._now))  # noqa: SLF001 - as above
         self.capacity[medium] = float(self.program.capacity[medium]) * speed
-        self._rate_soon((medium,))
+        self._touch((medium,))
 
-    def _rate_soon(self, media: Iterable[int]) -> None:
-        """Compute rates when all that happens now has happened; nothing changes on links that no flow crosses."""
-        crossing = self.crossing
-        used = [medium for medium in media if crossing[medium]]
-        if not used:
-            return
-        self.touched.update(used)
-        if not self.rating:
-            self.rating = True
-            self._at(int(self.env._now), self._rate, None, LOW)  # noqa: SLF001 - as above
+    def _touch(self, media: Iterable[int]) -> None:
+        """Something has changed on these media; that matters where flows cross them."""
+        used = [medium for medium in media if self.crossing[medium]]
+        if used:
+            self.touched.update(used)
+            if not self.rating:
+                self._rate_soon()
+
+    def _rate_soon(self) -> None:
+        """Compute rates when all that happens now has happened."""
+        self.rating = True
+        self._at(int(self.env._now), self._rate, None, LOW)  # noqa: SLF001 - as above
 
     def _at(self, time: int, call: Callable[[Event], None], value: object, priority: EventPriority = NORMAL) -> None:
         event = Event(self.env)
@@ -127,15 +136,18 @@ class FairLinks(LinkManager):
         """Compute the rates of the changed flows: of those that are alone, and of the others together."""
         self.rating = False
         now, route, crossing = int(self.env._now), self.route, self.crossing  # noqa: SLF001 - as above
-        rates, shared = dict[int, float](), list[int]()
-        for task in set[int]().union(*[crossing[medium] for medium in self.touched]):
+        rates, shared, begun = dict[int, float](), list[int](), self.begun
+        if self.touched:  # on all media that several flows cross, and that a flow crosses no more
+            begun = list(set[int](begun).union(*[crossing[medium] for medium in self.touched]))
+            self.touched.clear()
+        for task in begun:
             for medium in route[task]:
                 if len(crossing[medium]) > 1:
                     shared.append(task)
                     break
             else:
                 rates[task] = self._rate_alone(task)
-        self.touched.clear()
+        self.begun.clear()
         if shared:
             joined = self._component(shared)
             rates.update(zip(joined, self._rates_of(joined), strict=True))
@@ -203,7 +215,7 @@ class FairLinks(LinkManager):
                 del self.finish[task], self.rate[task], self.since[task]
                 for medium in self.route[task]:
                     self.crossing[medium].discard(task)
-                self._rate_soon(self.route[task])
+                self._touch(self.route[task])
                 self.done(task)
         if not self.rating:
             self._set_timer(now)
