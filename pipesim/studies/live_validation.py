@@ -74,7 +74,7 @@ def cases(layers: int) -> list[LiveCase]:
 def live_runs(factory: str, patience_s: float) -> LiveRuns:
     """Record the model of a factory and the links, run all cases, and record the model again."""
     trace = _recorded(factory, patience_s)
-    links = launch.in_new_processes(2, LinkSettings(patience_s=patience_s), "gloo")
+    cluster = cluster_of(launch.in_new_processes(2, LinkSettings(patience_s=patience_s), "gloo"))
     chosen = cases(trace.layer_count)
     seconds = medians(measured(run_live(chosen, factory, MICROBATCH, patience_s=patience_s)))
     check_drift(trace, _recorded(factory, patience_s))
@@ -82,7 +82,7 @@ def live_runs(factory: str, patience_s: float) -> LiveRuns:
     left_out = tuple(case.name for case in chosen if case.name not in seconds)
     if not kept:
         raise RefusedError(f"not measured: every one of {len(chosen)} configurations was disturbed by other processes")
-    return LiveRuns(trace, cluster_of(links), kept, left_out)
+    return LiveRuns(trace, cluster, kept, left_out)
 
 
 def _recorded(factory: str, patience_s: float) -> Trace:
