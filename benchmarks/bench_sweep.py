@@ -197,6 +197,7 @@ except Enough:
     first = {step: when for when, step, done in reversed(steps)}
     longest = max(b[0] - a[0] for a, b in zip(steps, steps[1:]))
     print(json.dumps({"loaded": loaded, "shown": steps[0][0], "whole": now(), "most": most, "first": first,
+                      "cpu": time.process_time(),
                       "longest": longest}))
 """
 
@@ -211,7 +212,11 @@ def _large(folder: Path) -> list[Row]:
     with Store.open(place) as store:
         asked = seconds(lambda: list(store.pending(made.name, "event")))
     return [
-        (f"{LARGE:,} points: from the command to the first result", f"{found['whole']:.1f} s", "≤ 60 s"),
+        (
+            f"{LARGE:,} points: from the command to the first result",
+            f"{found['whole']:.1f} s, {found['cpu']:.1f} of CPU",
+            "≤ 60 s",
+        ),
         ("... most memory of that process", f"{found['most'] / 1e6:.0f} MB", "≤ 500 MB"),
         ("... reading the values of its axis", f"{found['loaded']:.1f} s", ""),
         ("... hashing", f"{first['checking results'] - first['hashing']:.1f} s", ""),
