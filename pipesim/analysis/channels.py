@@ -25,6 +25,8 @@ from pipesim.core.costs import Costs, Phase
 from pipesim.core.plan import Plan
 from pipesim.lowering.messages import alone
 
+Known = dict[tuple[object, ...], tuple[int, ...]]
+
 MANY = 100_000  # blocks; from here on the import of numba pays
 
 
@@ -56,27 +58,47 @@ class Execution(NamedTuple):
         return int((self.ends + pipeline.all_reduce).max())
 
 
-def pipeline_of(plan: Plan, costs: Costs, cluster: Cluster) -> Pipeline:
-    """The abstract pipeline of a plan whose replicas split each microbatch, at the pace of the slowest of a group."""
-    cuts = range(len(plan.stages) - 1)
-    return Pipeline(
-        forward=stage_ns(plan, costs, cluster, "forward"),
-        backward=stage_ns(plan, costs, cluster, "backward"),
-        ahead=np.array([_channel_ns(plan, costs, cluster, n, n + 1) for n in cuts], np.int64),
-        back=np.array([_channel_ns(plan, costs, cluster, n + 1, n) for n in cuts], np.int64),
-        all_reduce=np.array([_all_reduce_ns(plan, costs, cluster, n) for n in range(len(plan.stages))], np.int64),
-        microbatches=plan.microbatches,
-    )
+def pipeline_of(plan: Plan, costs: Costs, cluster: Cluster, known: Known | None = None) -> Pipeline:
+    """The abstract pipeline of a plan whose replicas split each microbatch, at the pace of the slowest of a group.
+
+    `known` keeps what stages and channels take, for plans of one model and cluster that have most of them in common.
+    """
+    known = {} if known is None else known
+    stages = plan.stages
+    one = [_of_stage(plan, costs, cluster, n, known) for n in range(len(stages))]
+    between = [_of_cut(plan, costs, cluster, n, known) for n in range(len(stages) - 1)]
+    forward, backward, all_reduce = np.array(one, np.int64).T
+    ahead, back = np.array(between, np.int64).reshape(-1, 2).T
+    return Pipeline(forward, backward, ahead, back, all_reduce, plan.microbatches)
+
+
+def _of_stage(plan: Plan, costs: Costs, cluster: Cluster, n: int, known: Known) -> tuple[int, ...]:
+    """Forward, backward and all-reduce of a stage."""
+    key = plan.replicas, plan.stages[n]
+    if key not in known:
+        both = (units.ns_of(_seconds(plan, costs, cluster, n, phase)) for phase in ("forward", "backward"))
+        known[key] = *both, _all_reduce_ns(plan, costs, cluster, n)
+    return known[key]
+
+
+def _of_cut(plan: Plan, costs: Costs, cluster: Cluster, n: int, known: Known) -> tuple[int, ...]:
+    """A message across a cut, ahead and back."""
+    here, there = plan.stages[n], plan.stages[n + 1]
+    key = plan.replicas, here.stop, here.devices, there.devices
+    if key not in known:
+        known[key] = _channel_ns(plan, costs, cluster, n, n + 1), _channel_ns(plan, costs, cluster, n + 1, n)
+    return known[key]
 
 
 def stage_ns(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> Ints:
     """Nanoseconds of one microbatch on each stage, at the pace of its slowest replica."""
-    kinds = [{cluster.device(device).kind for device in stage.devices} for stage in plan.stages]
-    seconds = [
-        max(costs.seconds(phase, kind, plan.share(n))[stage.start : stage.stop].sum() for kind in kinds[n])
-        for n, stage in enumerate(plan.stages)
-    ]
-    return units.to_ns(np.array(seconds))
+    return units.to_ns(np.array([_seconds(plan, costs, cluster, n, phase) for n in range(len(plan.stages))]))
+
+
+def _seconds(plan: Plan, costs: Costs, cluster: Cluster, n: int, phase: Phase) -> float:
+    stage = plan.stages[n]
+    kinds = {cluster.device(device).kind for device in stage.devices}
+    return max(float(costs.seconds(phase, kind, plan.share(n))[stage.start : stage.stop].sum()) for kind in kinds)
 
 
 def _channel_ns(plan: Plan, costs: Costs, cluster: Cluster, sender: int, receiver: int) -> int:

@@ -157,6 +157,15 @@ class Costs:
 
     def _mix_of(self, kind: str, samples: float) -> list[tuple[int, float]]:
         """As `_mix`, for a number of samples: the group of that size, or of the sizes below and above."""
+        if (kind, samples) not in self._mixes:
+            self._mixes[kind, samples] = self._new_mix(kind, samples)
+        return self._mixes[kind, samples]
+
+    @cached_property
+    def _mixes(self) -> dict[tuple[str, float], list[tuple[int, float]]]:
+        return {}
+
+    def _new_mix(self, kind: str, samples: float) -> list[tuple[int, float]]:
         name = self.recorded_kind(kind)
         groups = [(size, g) for g, (recorded, size) in enumerate(self.groups) if recorded == name]
         whole = round(samples)

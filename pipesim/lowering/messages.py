@@ -24,7 +24,8 @@ class Alone(NamedTuple):
 def alone(cluster: Cluster, source: str, target: str, size: float, times: int) -> Alone:
     """A message of `size` bytes sent `times` times in a row."""
     route = cluster.route(source, target)
-    delay, transmission = (times * part for part in cluster.timing(route, size))
+    delay, transmission = cluster.timing(route, size)
+    delay, transmission = times * delay, times * transmission
     delay_ns = units.ns_of(delay)
     units.ns_of(transmission)  # refuses what lasts for ever
     has_table = cluster.has_tables and any(cluster.links[link].table for link in route.links)

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 
-from pipesim.analysis.channels import execute, pipeline_of
+from pipesim.analysis.channels import Known, execute, pipeline_of
 from pipesim.base import kernels, units
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -28,8 +28,10 @@ def abstract_cost(costs: Costs, cluster: Cluster, evaluations: int) -> Cost:
     if evaluations >= 100:
         kernels.import_compiler()
 
+    known: Known = {}
+
     def seconds(plan: Plan) -> float:
-        pipeline = pipeline_of(plan, costs, cluster)
+        pipeline = pipeline_of(plan, costs, cluster, known)
         return units.to_s(execute(pipeline).time(pipeline))
 
     return seconds

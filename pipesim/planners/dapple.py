@@ -232,6 +232,7 @@ def least_blocks(
     """
     width = max(16, MOST_WAYS // sum(problem.sizes) ** 4)
     cells: list[list[_Cell]] = [[]]
+    ways: dict[tuple[Used, int], list[tuple[Used, Group]]] = {}
     for m in range(1, deepest + 1):
         sources: dict[tuple[Used, Group], list[_Cell]] = {}
         if m == 1 or not straight:
@@ -239,7 +240,9 @@ def least_blocks(
             sources[after(problem.fresh, group), group] = []
         for r in range(1, 2 if straight else m):
             for cell in cells[m - r][:width]:
-                for way in placements_of_each(problem.sizes, cell.used, r, pipelines, width):
+                if (cell.used, r) not in ways:
+                    ways[cell.used, r] = placements_of_each(problem.sizes, cell.used, r, pipelines, width)
+                for way in ways[cell.used, r]:
                     sources.setdefault(way, []).append(cell)
         made = [_cell(problem, *way, ahead) for way, ahead in sources.items()]
         middle = min(problem.layers - 1, int(np.searchsorted(problem.seconds[0, 1:], problem.total * m / deepest)))

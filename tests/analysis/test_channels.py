@@ -1,5 +1,7 @@
 """The abstract pipeline: PE against its bounds, against rules of its order, and against the compiled twin."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,6 +41,18 @@ def pipelines(draw):
 def test_pe_keeps_the_bound_of_the_theorem_and_no_order_beats_the_work(pipeline):
     time = execute(pipeline).time(pipeline)
     assert work_bound(pipeline) <= time <= theorem_bound(pipeline)
+
+
+@settings(max_examples=24)
+@given(jobs(sharings=("none",), split_backwards=False))
+def test_what_is_known_of_other_plans_changes_no_pipeline(job):
+    known = {}
+    for microbatches in (job.plan.microbatches, job.plan.microbatches + 1):
+        plan = replace(job.plan, microbatches=microbatches)
+        for parts in (plan, replace(plan, stages=(Stage(0, plan.layers, plan.stages[0].devices),)), plan):
+            one, other = (pipeline_of(parts, job.costs, job.cluster, given) for given in (None, known))
+            for name in Pipeline.__slots__:
+                assert np.array_equal(getattr(one, name), getattr(other, name))
 
 
 @settings(max_examples=48)

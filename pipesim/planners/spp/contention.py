@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipesim.analysis.channels import Pipeline, pipeline_of
+from pipesim.analysis.channels import Known, Pipeline, pipeline_of
 from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.kernels import compiled
@@ -55,9 +55,9 @@ def shared_bandwidths(cluster: Cluster) -> Floats:
     return weights
 
 
-def shared_pipeline(plan: Plan, costs: Costs, cluster: Cluster) -> Pipeline:
-    """The abstract pipeline, its channels and rings no faster than their busiest link."""
-    nominal = pipeline_of(plan, costs, cluster)
+def shared_pipeline(plan: Plan, costs: Costs, cluster: Cluster, known: Known | None = None) -> Pipeline:
+    """The abstract pipeline, its channels and rings no faster than their busiest link; `known` as in `pipeline_of`."""
+    nominal = pipeline_of(plan, costs, cluster, known)
     ahead, back, stages = [], [], plan.stages
     for n in range(len(stages) - 1):
         size = float(costs.model.cut_bytes[stages[n].stop - 1]) * plan.share(n) * plan.share(n + 1)
