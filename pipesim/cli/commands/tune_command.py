@@ -15,6 +15,7 @@ from pipesim.studies.tuning_options import TuningOptions, prices_of
 if TYPE_CHECKING:
     from pipesim.display.pages import Page
     from pipesim.studies.tuning import TuningResult
+    from pipesim.studies.tuning.space import LayoutChoice
 
 # What is searched in another way, or given by the search.
 _NOT_TAKEN = ("planner", "plan", "objective", "fit", "microbatches", "recompute_blocks")
@@ -102,11 +103,15 @@ def _page(found: "TuningResult") -> "Page":
     from pipesim.studies import results
 
     made = [results.simulate(row.simulation) for row in found.rows[:ON_PAGE]]
-    names = [f"{n}: {row.candidate.scheduler}, TP {row.candidate.tensor}, PP {row.candidate.pipeline}, "
-             f"DP {row.candidate.data}" for n, row in enumerate(found.rows[:ON_PAGE], 1)]  # fmt: skip
+    names = [f"{n}: {_named(row.candidate)}" for n, row in enumerate(found.rows[:ON_PAGE], 1)]
     timelines = {name: result.timeline for name, result in zip(names, made, strict=True)}
     setup = made[0].setup
     return pages.tuning_page(found.as_data(), timelines, f"layouts of {setup.costs.model.name} on {setup.cluster.name}")
+
+
+def _named(one: "LayoutChoice") -> str:
+    sizes = one.planner or f"PP {one.pipeline}, DP {one.data}"
+    return f"{one.scheduler}, TP {one.tensor}, {sizes}"
 
 
 def _draw(found: "TuningResult", path: str, *, quiet: bool) -> None:

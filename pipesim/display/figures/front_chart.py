@@ -67,7 +67,10 @@ def _places(rows: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]
 
 
 def _named(row: Mapping[str, Any]) -> str:
+    if not row["pipeline"]:  # stages and replicas of a planner
+        return f"TP {row['tensor']}, {row['planner']}"
     sizes = f"TP {row['tensor']}, PP {row['pipeline']}, DP {row['data']}"
     chunks = f", VPP {row['interleave']}" if row["interleave"] > 1 else ""
     again = "" if row["recompute"] == "none" else f", {row['recompute']}"
+    again += " of some blocks" if row.get("recompute_blocks") else ""
     return f"{sizes}{chunks}{again}"

@@ -25,3 +25,11 @@ def test_the_front_is_a_line_and_the_others_are_points(tmp_path):
 def test_nothing_cannot_be_drawn():
     with pytest.raises(InputError, match="no layouts found"):
         figures.front([])
+
+
+def test_a_planner_is_named_in_place_of_the_sizes_that_it_decides_and_some_blocks_are_not_all():
+    planned = row(2.0, 20, on_front=True) | {"pipeline": 0, "data": 0, "planner": "alpa"}
+    partly = row(3.0, 10, on_front=True) | {"recompute_blocks": [2, 0]}
+    figure = figures.front([planned, partly])
+    named = {note.get_text() for note in figure.axes[0].texts}
+    assert named == {"TP 2, alpa", "TP 2, PP 4, DP 1, full of some blocks"}
