@@ -13,12 +13,14 @@ read-only container), in the user's cache folder, or in a temporary folder that 
 code is executed; if there is none, in memory only.
 """
 
+import atexit
 import dis
 import functools
 import hashlib
 import inspect
 import logging
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -52,12 +54,29 @@ class _Compiled:
         from pipesim.base.kernel_compiler import KernelCompiler  # noqa: PLC0415 - as above
 
         options = _options(self.py_func) | {"pipeline_class": KernelCompiler}
-        code, folder = numba.njit(**options)(_linked(self.py_func)), _folder(self.py_func)
-        if folder is not None:
-            code._cache = _cache_in(folder, code.py_func)  # noqa: SLF001 - numba's own locators use the path
-            if not any(folder.glob(f"*.{self.py_func.__name__}-*.nbi")):
+        code = numba.njit(**options)(_linked(self.py_func))
+        if self._folder is not None:
+            code._cache = _cache_in(self._folder, code.py_func)  # noqa: SLF001 - numba's own locators use the path
+            if not self._is_cached():
                 logging.getLogger(f"{__name__}.compilation").info("compiling %s", self.py_func.__name__)
+        if self._elsewhere is not None:
+            self._elsewhere.wait()
         return code
+
+    @functools.cached_property
+    def _folder(self) -> Path | None:
+        return _folder(self.py_func)
+
+    def _is_cached(self) -> bool:
+        return self._folder is not None and any(self._folder.glob(f"*.{self.py_func.__name__}-*.nbi"))
+
+    def compile_elsewhere(self, call: str) -> None:
+        """As the function of this name."""
+        known = self._elsewhere is not None or "_machine_code" in self.__dict__
+        if not known and sys.executable and self._folder is not None and not self._is_cached():
+            self._elsewhere = _started(call)
+
+    _elsewhere: "subprocess.Popen[bytes] | None" = None
 
     def __call__(self, *arguments: object) -> object:
         return self._machine_code(*arguments)
@@ -66,6 +85,35 @@ class _Compiled:
     def _numba_type_(self) -> Any:  # noqa: ANN401 - numba declares no types
         """What numba takes this for when another kernel calls it."""
         return self._machine_code._numba_type_
+
+
+def compile_elsewhere(kernel: Kernel, call: str) -> None:
+    """Have a kernel compiled by another process while this one does other work, unless it is compiled or cached.
+
+    `call` is "module:function": the function runs the kernel on a small problem, with arguments of the types that it
+    always has. Whatever becomes of the process, the kernel is compiled: here, if it is not in the cache when it is
+    first called and the process has ended.
+    """
+    code = kernel if isinstance(kernel, _Compiled) else compiled(kernel)
+    code.compile_elsewhere(call)
+
+
+def _started(call: str) -> "subprocess.Popen[bytes]":
+    """A process of its own that calls `module:function`, and that does not outlive this one."""
+    module, _, function = call.partition(":")
+    paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+    process = subprocess.Popen(  # noqa: S603 - this Python, and a function of ours
+        [sys.executable, "-c", f"import {module}; {module}.{function}()"],
+        env=os.environ | {"PYTHONPATH": paths},
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    atexit.register(_end, process)
+    return process
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
 
 
 def borrowing(kernel: Kernel) -> Kernel:

@@ -27,6 +27,7 @@ from pipesim.core.schedule import Schedule
 from pipesim.engines import ENGINES
 from pipesim.lowering import Setup, lower, redraw
 from pipesim.schedulers import SCHEDULERS
+from pipesim.studies.early_compilation import compile_fair_sharing
 
 Price = Callable[[Plan], float]
 
@@ -103,6 +104,8 @@ def prices(  # noqa: PLR0917 - what prices depend on
             f"objective = {objective.name!r} has no effect on this planner, which is given no cost of plans; "
             "annealing, brute and spp_plus are"
         )
+    if asked:
+        compile_fair_sharing()
     return asked if blocks is None else {name: _of_units(price, blocks) for name, price in asked.items()}
 
 

@@ -200,3 +200,27 @@ def test_a_variant_replaces_kernels_also_within_those_that_it_calls():
     assert large.__name__ == "large_walk"
     assert (walk(0), large(0)) == (201, 2211)
     assert (compiled(walk)(0), compiled(large)(0)) == (201, 2211)
+
+
+ELSEWHERE = (
+    "from pipesim.base.kernels import compiled\n\ndef tripled(x):\n    return 3 * x\n\n"
+    "def example():\n    compiled(tripled)(1)\n\ndef fails():\n    raise SystemExit(1)\n"
+)
+CALLING_ELSEWHERE = (
+    "from elsewhere import tripled\nfrom pipesim.base.kernels import compile_elsewhere, compiled\n\n"
+    "kernel = compiled(tripled)\ncompile_elsewhere(kernel, 'elsewhere:{}')\n"
+    "print(kernel(2), sum(kernel._machine_code.stats.cache_hits.values()), kernel._elsewhere is not None)\n"
+)
+
+
+def test_a_kernel_is_compiled_by_another_process_where_it_is_not_cached(tmp_path):
+    (tmp_path / "elsewhere.py").write_text(ELSEWHERE)
+    (tmp_path / "calling.py").write_text(CALLING_ELSEWHERE.format("example"))
+    assert result(tmp_path) == "6 1 True\n", "it is waited for, and found in the cache"
+    assert result(tmp_path) == "6 1 False\n", "nothing is left to compile"
+
+
+def test_a_kernel_is_compiled_here_if_the_other_process_fails(tmp_path):
+    (tmp_path / "elsewhere.py").write_text(ELSEWHERE)
+    (tmp_path / "calling.py").write_text(CALLING_ELSEWHERE.format("fails"))
+    assert result(tmp_path) == "6 0 True\n"
