@@ -6,7 +6,6 @@ import pytest
 
 from pipesim.base import kernels
 from pipesim.base.arrays import Floats
-from pipesim.base.kernels import compiled
 
 
 def reciprocal(value: float) -> float:
@@ -23,13 +22,14 @@ def reciprocals(values: Floats) -> Floats:
     return found
 
 
-def test_what_kernels_call_is_a_part_of_them_and_no_machine_code_of_its_own():
-    values = np.array([4.0, 0.5, 2.0])
-    assert compiled(reciprocals)(values).tolist() == reciprocals(values).tolist() == [0.25, 0.5, 2.0]
+def test_what_kernels_call_is_a_part_of_them_and_no_machine_code_of_its_own(monkeypatch):
+    monkeypatch.setattr(kernels, "_folder", lambda _: None)  # not from the cache
+    values, kernel = np.array([4.0, 0.5, 2.0]), kernels._Compiled(reciprocals)
+    assert kernel(values).tolist() == reciprocals(values).tolist() == [0.25, 0.5, 2.0]
     with pytest.raises(ValueError, match="none"):
-        compiled(reciprocals)(np.array([1.0, 0.0]))
+        kernel(np.array([1.0, 0.0]))
     (part,) = kernels._called(reciprocal).overloads.values()
-    (whole,) = compiled(reciprocals)._machine_code.overloads.values()
+    (whole,) = kernel._machine_code.overloads.values()
     name = part.fndesc.llvm_func_name
     assert part.library.get_pointer_to_function(name) == 0
     assert whole.library.get_pointer_to_function(whole.fndesc.llvm_func_name) != 0
@@ -40,9 +40,10 @@ def doubled(value: float) -> float:
     return 2 * value
 
 
-def test_numba_makes_machine_code_as_ever_of_what_is_no_kernel():
+def test_numba_makes_machine_code_as_ever_of_what_is_no_kernel(monkeypatch):
     """Also of functions that a kernel uses, such as those of numpy, which numba keeps once compiled."""
-    compiled(reciprocals)(np.array([1.0]))
+    monkeypatch.setattr(kernels, "_folder", lambda _: None)  # as above
+    kernels._Compiled(reciprocals)(np.array([1.0]))
     both = numba.njit(lambda values: (np.sort(values)[0], doubled_code(values[0])))
     doubled_code = numba.njit(doubled)
     assert both(np.array([3.0, 1.0])) == (1.0, 6.0)
