@@ -1,12 +1,12 @@
 """pipesim whatif."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipesim.base.errors import InputError
-from pipesim.base.settings import settings_of
+from pipesim.base.settings import setting, settings_of
 from pipesim.cli import failures, options, setting_options
 from pipesim.cli.table_outputs import TableOutputs
 from pipesim.studies.simulation import Simulation
@@ -91,12 +91,21 @@ _OF_RUNS = ("scheduler", "interleave", "planner", "by", *settings_of(TableOutput
 _MOST = 15  # rows that are shown where --top is not given
 
 
+@dataclass(frozen=True, slots=True)
+class GainPictures:
+    """What is drawn of gains."""
+
+    plot_file: str | None = setting(
+        None, str, "Draw the gains as bars to this .png, .svg or .pdf.", flag="--plot", is_file=True
+    )
+    html: str | None = setting(None, str, "Write an interactive page, one .html file for any browser.", is_file=True)
+
+
 @click.command(cls=setting_options.GroupedCommand)
 @setting_options.options(TableOutputs, "tables")
 @options.simulation(without=options.DRAWS, alone=_of_run)
 @click.option("--by", default="10%", show_default=True, help="How much faster each thing is made: 10% or 0.1.")
 @click.option("--only", type=click.Choice(WHATS), multiple=True, help="May be given several times; default: all.")
-@click.option("--plot", "plot_file", type=click.Path(), help="Draw the gains as bars to this .png, .svg or .pdf.")
 @click.option("--layers", metavar="N,N,...", help="Of a recorded run: layers of each of its stages, as 8,8,8,6.")
 @click.option(
     "--cut",
@@ -106,7 +115,7 @@ _MOST = 15  # rows that are shown where --top is not given
     help="Of a recorded run: other layers per stage. May be given several times; --planner chooses them.",
 )
 @click.option("--layer-times", metavar="TRACE", help="Trace of the layers of a recorded run; default: they are alike.")
-@options.html
+@setting_options.options(GainPictures, "pictures")
 @options.require_fit
 @options.as_json
 def whatif(
@@ -114,11 +123,11 @@ def whatif(
     *,
     by: str,
     only: tuple[str, ...],
+    pictures: GainPictures,
     tables: TableOutputs,
     require_fit: bool,
     as_json: bool,
-    plot_file: str | None,
-    **more: Any,
+    **_: Any,
 ) -> None:
     """What would help most: each device, link and layer a little faster.
 
@@ -137,30 +146,31 @@ def whatif(
     from pipesim.display import text
     from pipesim.studies import results, whatif
 
-    html: str | None = more["html"]
     options.check_given("but for a recorded run", is_there=False, without=_RUNS_ALONE)
     tables.check(as_json=as_json)
-    options.check_outputs(pictures=[plot_file], pages=[html])
+    options.check_outputs(pictures=[pictures.plot_file], pages=[pictures.html])
     part, quiet = units.fraction(by), as_json or tables.is_alone
     setup = options.make_setup(simulation, quiet=quiet)
     with options.busy("trying", quiet=quiet):
         seconds, found = whatif.gains(setup, part, only or WHATS, simulation.host_memory)  # type: ignore[arg-type]  # checked by click
-    if plot_file:
+    if pictures.plot_file:
         from pipesim.display import figures
 
         single = [gain for gain in found if not gain.group]  # of equal layers all together
         drawn = single[: tables.top or _MOST]
-        figures.gains([(f"{gain.what} {gain.name}", gain.gain) for gain in drawn], part, plot_file)
-        options.wrote(plot_file, "gains", quiet=quiet)
+        figures.gains([(f"{gain.what} {gain.name}", gain.gain) for gain in drawn], part, pictures.plot_file)
+        options.wrote(pictures.plot_file, "gains", quiet=quiet)
     data = {"iteration_time_s": seconds, "by": part, "gains": [asdict(gain) for gain in found]}
-    if html:
+    if pictures.html:
         from pipesim.display import pages
         from pipesim.engines import by_name
         from pipesim.lowering import lower
 
         timeline = by_name.run(lower(setup), simulation.engine)
         title = f"{setup.costs.model.name} on {setup.cluster.name}: what would help"
-        options.write_page(html, lambda: pages.gains_page(data, timeline, title, text.first_thing(data)), quiet=quiet)
+        options.write_page(
+            pictures.html, lambda: pages.gains_page(data, timeline, title, text.first_thing(data)), quiet=quiet
+        )
     listed = text.listed_gains(data)
     rows = tables.written(text.gains_columns(), listed, as_json=as_json)
     if as_json:
