@@ -43,6 +43,8 @@ class Check:
     microbatch_size: int
     reference_s: float
     layers_s: float
+    split: float | None = None
+    """Both parts of split backwards over whole ones, the search of the graph left out; None: not measured."""
 
     @property
     def difference(self) -> float:
@@ -177,7 +179,8 @@ def _example_bytes(subject: Subject) -> int:
 def _checked(measured: Measurements, size: int, tolerance: float) -> Check:
     """Refuse layers that do not add up to the uninstrumented model."""
     sums = (measured.columns["forward_s"] + measured.columns["backward_s"]).sum(axis=1)
-    check = Check(size, float(np.median(measured.reference)), float(np.median(sums)))
+    reference, layers = float(np.median(measured.reference)), float(np.median(sums))
+    check = Check(size, reference, layers, _split_share(measured))
     if abs(check.difference) > tolerance:
         raise RefusedError(
             f"the layers do not add up: the model takes {check.reference_s:.6g} s for a microbatch, forward and "
@@ -185,6 +188,16 @@ def _checked(measured: Measurements, size: int, tolerance: float) -> Check:
             f"{tolerance:.0%} was expected. Larger microbatches, fewer and larger layers, or --method hooks may help"
         )
     return check
+
+
+def _split_share(measured: Measurements) -> float | None:
+    """What gradients of inputs and of weights take one after the other, over whole backwards; medians of all layers."""
+    both = [measured.columns.get(name) for name in ("backward_input_s", "backward_weight_s")]
+    if both[0] is None or both[1] is None:
+        return None
+    whole = float(np.median(measured.columns["backward_s"].sum(axis=1)))
+    share = float(np.median((both[0] + both[1]).sum(axis=1))) / whole if whole else np.nan
+    return share if np.isfinite(share) else None
 
 
 def _blank_scattered(subject: Subject, measured: Measurements, size: int) -> list[NotMeasured]:

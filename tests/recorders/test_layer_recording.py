@@ -36,3 +36,13 @@ def test_layers_that_are_off_by_more_than_five_percent_are_refused(reference, pa
     else:
         with pytest.raises(RefusedError, match=r"do not add up: .*within 5% was expected"):
             layer_recording._checked(measured, 4, 0.05)
+
+
+def test_both_parts_of_backwards_are_stated_over_whole_ones_where_they_were_measured():
+    both = columns(
+        forward_s=[[0.5, 0.5]], backward_s=[[1, 1]], backward_input_s=[[0, 0.6]], backward_weight_s=[[1.1, 0.5]]
+    )
+    found = layer_recording._checked(Measurements(both, np.array([3.0]), {}, []), 4, 0.05)
+    assert found.split == pytest.approx(1.1)
+    whole = columns(forward_s=[[0.5, 0.5]], backward_s=[[1, 1]])
+    assert layer_recording._checked(Measurements(whole, np.array([3.0]), {}, []), 4, 0.05).split is None

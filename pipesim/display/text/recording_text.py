@@ -32,6 +32,10 @@ def _head(recording: "LayerRecording") -> list[tuple[str, str]]:
         found.append(
             (f"microbatch of {check.microbatch_size}", f"{whole} whole, {layers} layer by layer ({difference})")
         )
+        if check.split is not None:
+            found.append(
+                ("split backwards", f"both parts take {check.split:.2f} of whole ones (graph search left out)")
+            )
     found += [(f"step of {step.name}", f"{1e9 * step.s_per_byte:.4g} ns per byte") for step in trace.optimizers]
     if recording.lost:
         used = len(recording.lost) - recording.disturbed

@@ -12,7 +12,7 @@ def recording(**changed):
     trace = SimpleNamespace(
         model="gpt", layer_count=2, precision="fp32", machine="cpu", optimizers=(OptimizerStep("sgd", 2e-9),)
     )
-    check = SimpleNamespace(reference_s=1.0, layers_s=1.1, difference=0.1, microbatch_size=4)
+    check = SimpleNamespace(reference_s=1.0, layers_s=1.1, difference=0.1, microbatch_size=4, split=1.04)
     absent = SimpleNamespace(layers=(), what="recompute", microbatch_size=2, why="fails")
     values = {"trace": trace, "checks": [check], "lost": [0, 1, 2], "disturbed": 1, "not_measured": [absent]}
     return SimpleNamespace(**values | changed)
@@ -28,6 +28,7 @@ def test_a_recording_shows_its_layers_checks_and_what_is_missing():
     shown = text.recording(recording(), [scattered(0.1)])
     assert shown.splitlines()[2].split()[:4] == ["0", "conv", "4", "1.000"]
     assert "1.000 s whole, 1.100 s layer by layer (+10.0 %)" in shown
+    assert "both parts take 1.04 of whole ones (graph search left out)" in shown
     assert "2 ns per byte" in shown
     assert "2; discarded 1" in shown
     assert "recompute, microbatch of 2: all layers: fails" in shown
