@@ -248,13 +248,13 @@ def words() -> tuple[str, ...]:
 
 
 @contextmanager
-def busy(label: str, *, quiet: bool) -> Iterator[None]:
-    """Show what is running, if it takes longer than PATIENCE and standard error is a terminal."""
+def busy(label: str, *, quiet: bool, patience: float | None = None) -> Iterator[None]:
+    """Show what is running, if it takes longer than `patience` seconds (PATIENCE) and standard error is a terminal."""
     if quiet or not streams.is_watched():
         yield
         return
     done = threading.Event()
-    thread = threading.Thread(target=_spin, args=(label, done), daemon=True)
+    thread = threading.Thread(target=_spin, args=(label, done, PATIENCE if patience is None else patience), daemon=True)
     thread.start()
     try:
         yield
@@ -263,8 +263,8 @@ def busy(label: str, *, quiet: bool) -> Iterator[None]:
         thread.join()
 
 
-def _spin(label: str, done: threading.Event) -> None:
-    if done.wait(PATIENCE):
+def _spin(label: str, done: threading.Event, patience: float) -> None:
+    if done.wait(patience):
         return
     for frame in itertools.cycle("|/-\\"):
         click.echo(f"\r{label} {frame}", nl=False, err=True)

@@ -4,14 +4,16 @@ import io
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from helpers.places import ROOT
-from pipesim.cli import main, streams
+from pipesim.cli import main, options, streams
 
 FLAT = 'flat(2, bandwidth="1GB/s")'
 COMMANDS = {
@@ -107,3 +109,13 @@ def test_a_terminal_is_informed_once_when_kernels_are_compiled(capsys, monkeypat
     logger.info("compiling %s", "another")
     assert capsys.readouterr().err.count("compiling for this machine, once") == 1
     assert not logger.handlers
+
+
+def test_what_takes_longer_than_its_patience_is_shown_and_taken_back(capsys, monkeypatch):
+    monkeypatch.setattr(streams, "is_watched", lambda: True)
+    with options.busy("reading", quiet=False, patience=0.0):
+        time.sleep(0.05)
+    assert re.fullmatch(r"(\rreading .)+\r +\r", capsys.readouterr().err)
+    with options.busy("reading", quiet=False, patience=60.0):
+        pass
+    assert not capsys.readouterr().err

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pipesim.studies.sweep import Functions, Preparation, Progress, Sweep
 
 _SHOWN = 5  # points that --dry-run shows
+_SOON = 0.2  # seconds until a terminal shows that a file is being read
 
 
 @click.command(cls=setting_options.GroupedCommand)
@@ -75,10 +76,10 @@ def sweep(
         raise click.UsageError("FILE is missing: an experiment such as the one below", click.get_current_context())
     if not dry_run and running.dask is None and running.workers != 1:
         worker_server.start(*WORKER_MODULES)  # it imports while this process does
-    from pipesim.studies import sweep as sweeps
-
     allowed = _modules(allow_modules)
-    with options.busy("reading", quiet=as_json):
+    with options.busy("reading", quiet=as_json, patience=_SOON):  # a long axis takes seconds
+        from pipesim.studies import sweep as sweeps
+
         experiment = sweeps.load(file)
     if dry_run:
         _show_points(experiment, sweeps.Functions(imports=False, allowed=allowed), as_json=as_json)
