@@ -61,7 +61,8 @@ class PlannerInfo(_Info):
     what is between letters and digits do not matter.
 
     Where a plan does not fit in memory, `refits` states what of it may be changed, in this order: an option, of which
-    other values are tried (`option`: a number that divides the devices), its `cuts`, and its `replicas`.
+    other values are tried (`option`: one of `values`; if there are none, a number that divides the devices), its
+    `cuts`, and its `replicas`.
     """
 
     tables: Callable[[ProblemSize], float] = lambda _: 0.0
@@ -70,6 +71,7 @@ class PlannerInfo(_Info):
     option_aliases: Mapping[str, str] = field(default_factory=dict)
     refits: tuple[Refit, ...] = ("cuts", "replicas")
     option: str = ""
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,12 +110,13 @@ def _refits(simulation: Simulation, costs: Costs, cluster: Cluster) -> tuple[Seq
     def others() -> list[Plan]:
         devices = len(cluster.devices) // costs.widths.gpus
         found = []
-        for value in (n for n in range(1, devices + 1) if devices % n == 0):
+        for value in info.values or [n for n in range(1, devices + 1) if devices % n == 0]:
             with suppress(PipesimError):
                 found.append(plan_of(simulation, costs, cluster, {info.option: value}))
         return sorted(found, key=lambda plan: plan.objective_s or 0.0)
 
-    return ("cuts",) if stated & _SHAPE and "cuts" in info.refits else () if stated & _SHAPE else info.refits, others
+    refits = tuple(part for part in info.refits if part != "option" or info.option not in stated)
+    return ("cuts",) if stated & _SHAPE and "cuts" in refits else () if stated & _SHAPE else refits, others
 
 
 def microbatches_of(simulation: Simulation, costs: Costs) -> int:
@@ -211,7 +212,9 @@ def scenario_of(simulation: Simulation, cluster: Cluster) -> Scenario:
     return scenario.beside((load if isinstance(load, Background) else Background.load(load)).on(cluster))
 
 
-def plan_of(simulation: Simulation, costs: Costs, cluster: Cluster, options: Mapping[str, int] | None = None) -> Plan:
+def plan_of(
+    simulation: Simulation, costs: Costs, cluster: Cluster, options: Mapping[str, int | str] | None = None
+) -> Plan:
     """The plan of a file, or that of the planner, with more `options` of it."""
     if simulation.plan is not None:
         return load_plan(simulation.plan)
@@ -248,7 +251,7 @@ def fitting_plan(simulation: Simulation, trace: Trace, costs: Costs, cluster: Cl
     return (setup.plan, setup.notes) if setup.notes else (plan, ())
 
 
-def _planner_of(simulation: Simulation, options: Mapping[str, int]) -> Planner | str:
+def _planner_of(simulation: Simulation, options: Mapping[str, int | str]) -> Planner | str:
     """The planner, with the sizes of the layout that are given as its options; refused by name if it has none such."""
     layout = {name: value for name in LAYOUT if (value := getattr(simulation, name)) is not None}
     planner: Planner | str = simulation.planner or UNSTATED["planner"]

@@ -1,18 +1,28 @@
 """SPP+ as a whole: never worse than SPP, and devices that only cost time stay idle."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from helpers.islands import SLOW, with_a_slow_server
-from helpers.strategies import clusters, even_trace, traces
+from helpers.strategies import clusters, even_trace, jobs, traces
+from pipesim.analysis import metrics
 from pipesim.analysis.channels import execute, pipeline_of
+from pipesim.base.errors import DoesNotFitError
 from pipesim.core.costs import costs_of
-from pipesim.planners.spp import BANDWIDTHS, spp
+from pipesim.engines import by_name
+from pipesim.lowering import Setup, lower
+from pipesim.planners.spp import BANDWIDTHS, holds, memory_limit, spp
 from pipesim.planners.spp_plus import spp_plus
-from pipesim.studies import loading, setups
+from pipesim.schedulers.gpipe import gpipe
+from pipesim.schedulers.one_f_one_b import one_f_one_b
+from pipesim.studies import loading, results, setups
 from pipesim.studies.pricing import simulated_seconds
 
+SCHEDULERS_OF = {"gpipe": gpipe, "one_f_one_b": one_f_one_b}
 SERVERS = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
 
 
@@ -52,6 +62,46 @@ def test_where_the_estimate_misleads_the_exact_time_decides():
         exact=lambda plan: 1.0 if plan.stages == first.stages else 2.0,
     )  # fmt: skip
     assert found.stages == first.stages
+
+
+@pytest.mark.parametrize("schedule", ["one_f_one_b", "gpipe"])
+def test_with_a_memory_limit_all_that_is_priced_and_the_plan_hold_what_they_must(schedule):
+    """Six layers of 4 MB with parameters and state, 1 MB of stash per microbatch: data parallelism does not fit."""
+    costs, plain = costs_of(even_trace(6)), loading.load_cluster('flat(3, bandwidth="1GB/s")')
+    cluster = replace(plain, devices=tuple(replace(device, memory=17_000_000) for device in plain.devices))
+    limit, priced = memory_limit(costs, cluster, [0, 1, 2], 4, schedule), []
+
+    def estimate(plan):
+        priced.append(plan)
+        return simulated_seconds(costs, cluster, plan)
+
+    free = spp_plus(costs.model, cluster, costs, 4, estimate=estimate)
+    assert not all(holds(limit, cluster, plan) for plan in priced)
+    priced.clear()
+    held = spp_plus(costs.model, cluster, costs, 4, estimate=estimate, memory=schedule)
+    assert held.stages != free.stages
+    assert len(priced) > 1
+    assert all(holds(limit, cluster, plan) for plan in priced)
+    setup = results.make_setup(even_trace(6), cluster, held, schedule, fit=False)
+    assert metrics.fits_memory(by_name.run(lower(setup)))
+    with pytest.raises(DoesNotFitError, match="no plan fits in memory"):
+        spp_plus(costs.model, cluster, costs, 40, memory="gpipe")
+
+
+@settings(max_examples=40)
+@given(jobs(sharings=("none",), split_backwards=False), st.sampled_from(["one_f_one_b", "gpipe"]))
+def test_what_plans_of_one_stage_per_device_must_hold_is_what_is_counted_for_their_schedule(job, schedule):
+    """Stage n of S keeps min(S - n, M) microbatches under 1F1B, all under GPipe; each replica its share of each."""
+    plan = replace(job.plan, microbatches=min(job.plan.microbatches, 4))
+    assume(plan.replicas == "split" and len(plan.devices) == sum(plan.replication) and not plan.teams)
+    order = list(range(len(job.cluster.devices)))
+    limit = memory_limit(job.costs, job.cluster, order, plan.microbatches, schedule)
+    setup = Setup(plan, SCHEDULERS_OF[schedule](plan, job.costs, job.cluster), job.costs, job.cluster)
+    peak = dict(zip(plan.devices, metrics.peak_memory(by_name.run(lower(setup))).tolist(), strict=True))
+    assume(max(peak.values()) > 2)
+    for spare, fits in ((2, True), (-2, False)):  # bytes, for rounding
+        capacity = np.array([max(0.0, peak.get(d.name, 0) + spare) for d in job.cluster.devices], np.float64)
+        assert holds(replace(limit, capacity=capacity), job.cluster, plan) == fits
 
 
 def test_a_server_that_only_costs_time_stays_idle():

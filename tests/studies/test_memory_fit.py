@@ -3,6 +3,7 @@
 import pytest
 
 import pipesim as ps
+from helpers.strategies import even_trace
 from pipesim.lowering.memory import peak_memory
 from pipesim.planners import PLANNERS
 from pipesim.studies.memory_fit import fits
@@ -113,6 +114,17 @@ def test_stages_of_different_numbers_of_replicas_are_tried_where_equal_ones_do_n
         note
         == f"the plan of {planner} does not fit in memory; 2 stages with replicas 2, 1 are used in its place, which fit"
     )
+
+
+def test_spp_plus_plans_again_with_a_memory_limit_unless_the_user_states_one():
+    """Its own plan among those that fit comes before other cuts of the plan that does not."""
+    case = even_trace(6), 'flat(3, bandwidth="1GB/s", device="any", memory="17MB")'
+    free, fitted = (ps.make_setup(*case, "spp_plus", "one_f_one_b", 4, fit=fit) for fit in (False, True))
+    stated = ps.make_setup(*case, 'spp_plus(memory="one_f_one_b")', "one_f_one_b", 4, fit=False)
+    assert not fits(free)
+    assert fits(fitted)
+    assert fitted.plan.stages == stated.plan.stages
+    assert "the plan of spp_plus does not fit in memory" in fitted.notes[0]
 
 
 def test_devices_are_tried_in_the_order_of_their_memory():

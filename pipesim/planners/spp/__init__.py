@@ -13,7 +13,7 @@ pair of devices has its nominal bandwidth (`bandwidth="nominal"`); by default pa
 
 import numpy as np
 
-from pipesim.analysis.channels import execute, pipeline_of
+from pipesim.analysis.channels import Known, execute, pipeline_of
 from pipesim.base.checks import check_at_least, check_one_of
 from pipesim.base.errors import DoesNotFitError
 from pipesim.base.units import to_s
@@ -77,7 +77,8 @@ def spp(
     if shared:  # PE decides between both
         solutions = [*partitions(contended(tables, cluster, sequence), most_stages).values(), *solutions]
     candidates = [plan_of(model, cluster, sequence, solution, microbatches) for solution in solutions]
-    timed = [(_pe_time(plan, costs, cluster, shared=shared), n, plan) for n, plan in enumerate(candidates)]
+    known: Known = {}
+    timed = [(_pe_time(plan, costs, cluster, known, shared=shared), n, plan) for n, plan in enumerate(candidates)]
     time, _, plan = min(timed)
     options = [] if order == "auto" and name == "rdo" else [f"order={name!r}"]
     options += [] if shared else ["bandwidth='nominal'"]
@@ -97,8 +98,8 @@ def plan_of(model: Model, cluster: Cluster, order: list[int], solution: Partitio
     return Plan(model.name, len(model), microbatches, stages, "split", "prm", solution.bottleneck)
 
 
-def _pe_time(plan: Plan, costs: Costs, cluster: Cluster, *, shared: bool) -> int:
-    pipeline = (shared_pipeline if shared else pipeline_of)(plan, costs, cluster)
+def _pe_time(plan: Plan, costs: Costs, cluster: Cluster, known: Known, *, shared: bool) -> int:
+    pipeline = (shared_pipeline if shared else pipeline_of)(plan, costs, cluster, known)
     return execute(pipeline).time(pipeline)
 
 
@@ -111,6 +112,18 @@ def memory_limit(costs: Costs, cluster: Cluster, order: list[int], microbatches:
     model = costs.model
     static = model.parameter_bytes + model.trained_bytes * (state_factor(model.precision) - 1)
     return MemoryLimit(static, model.stash_bytes, memory, depth)
+
+
+def holds(limit: MemoryLimit, cluster: Cluster, plan: Plan) -> bool:
+    """Whether each stage of a plan holds what it must; the limit is for the devices in the cluster's order."""
+    for n, stage in enumerate(plan.stages):
+        k, in_flight = len(stage.devices), int(limit.in_flight[len(plan.stages) - n])
+        kept = in_flight / k if plan.replicas == "split" else -(-in_flight // k)
+        layers = slice(stage.start, stage.stop)
+        held = limit.static[layers].sum() + limit.stash[layers].sum() * kept
+        if held > min(limit.capacity[cluster.index[name]] for name in stage.devices):
+            return False
+    return True
 
 
 def _nothing_fits(  # noqa: PLR0917 - the parts of the problem

@@ -9,7 +9,6 @@ all are simulated; the best few are improved by local moves
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from math import inf
 
 import numpy as np
@@ -32,7 +31,7 @@ from pipesim.planners.groups import bandwidths
 from pipesim.planners.hetpipe import hetpipe
 from pipesim.planners.megatron import megatron
 from pipesim.planners.piper import piper
-from pipesim.planners.spp import plan_of, spp
+from pipesim.planners.spp import holds, memory_limit, plan_of, spp
 from pipesim.planners.spp.contention import contended
 from pipesim.planners.spp.prm import Partition, prm, tables_of
 from pipesim.planners.spp.rdo import LITERAL, by_minimum_cuts, given, hierarchical
@@ -58,7 +57,13 @@ def table_bytes(size: ProblemSize) -> float:
     return partitions + max(info_of(planner, PlannerInfo).tables(size) for planner in asked)
 
 
-@PlannerInfo(tables=table_bytes, look=1)
+@PlannerInfo(
+    tables=table_bytes,
+    look=1,
+    refits=("option", "cuts", "replicas"),
+    option="memory",
+    values=("one_f_one_b", "gpipe"),
+)
 def spp_plus(
     model: Model,
     cluster: Cluster,
@@ -69,6 +74,7 @@ def spp_plus(
     exact: Cost | None = None,
     evaluations: int | None = None,
     seed: int = 0,
+    memory: str = "",
 ) -> Plan:
     """Minimises simulated seconds over SPP's plan, other orders and partitions, and local moves on the best of them.
 
@@ -76,8 +82,9 @@ def spp_plus(
     never worse than SPP; where they are not given, PE's time on the abstract pipeline is used. From the command line
     both simulate on the contended network, with the best of some schedules. `evaluations` bounds how often estimates
     are asked for: by default 200 times on up to 16 devices, 400 on up to 32, and 120 on more. Devices that do not
-    help stay idle; replicas split microbatches or, where they are simulated, take them whole. Ignores memory, split
-    backwards, and chunks.
+    help stay idle; replicas split microbatches or, where they are simulated, take them whole. `memory` is as that of
+    spp: only plans whose stages hold the microbatches in flight of this schedule are compared. Ignores memory unless
+    asked, split backwards, and chunks.
     """
     plans.check_microbatches(microbatches)
     if evaluations is None:
@@ -86,16 +93,21 @@ def spp_plus(
     check_at_least("seed", seed, 0)
     price = with_limit(estimate or abstract_cost(costs, cluster, evaluations + ANNEALED))
     ways = REPLICAS if estimate else REPLICAS[:1]
-    literal = spp(model, cluster, costs, microbatches, bandwidth="nominal")
-    first = spp(model, cluster, costs, microbatches)
+    literal = spp(model, cluster, costs, microbatches, memory=memory, bandwidth="nominal")
+    first = spp(model, cluster, costs, microbatches, memory=memory)
+    limit = memory_limit(costs, cluster, given(cluster), microbatches, memory) if memory else None
     candidates = [literal, *_from_other_planners(model, cluster, costs, microbatches, seed)]
     candidates += [plan for way in ways for plan in island_plans(costs, cluster, microbatches, way)]
     candidates += _promising(model, cluster, costs, microbatches, seed, max(evaluations // 4, 1))
     known: dict[Key, Plan] = {}
     for plan in candidates:
-        if plan.replicas in ways:
+        if plan.replicas in ways and (limit is None or holds(limit, cluster, plan)):
             known.setdefault((plan.stages, plan.replicas), plan)
-    floor = partial(schedule_bound, costs=costs, cluster=cluster)
+
+    def floor(plan: Plan) -> float:
+        fits = limit is None or holds(limit, cluster, plan)
+        return schedule_bound(plan, costs, cluster) if fits else inf
+
     chosen = _best(list(known.values()), price, floor, evaluations)
     least, plan = inf, first
     judge = with_limit(exact) if exact else price
