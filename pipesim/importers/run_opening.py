@@ -68,6 +68,8 @@ def _if_table(path: Path) -> str:
     """The format of tables, whose columns are then stated as unknown; else a refusal."""
     if path.exists() and set(path.suffixes) & set(_TABLES):
         return "table"
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
     raise InputError(
         f"{path}: holds no recorded run of a known format; a table of operations (.parquet, .csv), or dumps of a "
         "pipeline (pp_rank_0.json, ...) were expected"

@@ -55,7 +55,7 @@ def test_a_table_takes_what_its_lines_do_not_state_from_the_command_line(tmp_pat
     [
         (["--json", "--markdown"], "--json and --markdown found"),
         (["--microbatches", "4"], "--microbatches has no effect without RUNS"),
-        (["no-such-file"], "no-such-file: holds no recorded run of a known format"),
+        (["no-such-file"], "no-such-file: no such file"),
         (["no-such-file", "gpt-small-cpu"], "Missing argument 'CLUSTER'"),
         (["no-such-file", "--microbatches", "4"], "--microbatches has no effect without TRACE and CLUSTER"),
         (["no-such-file", "--markdown"], "--markdown has no effect"),

@@ -27,5 +27,7 @@ def test_without_files_or_with_an_unknown_format_nothing_is_read(tmp_path):
     assert run_format(tmp_path / "missing") is None
     with pytest.raises(InputError, match="no file to read"):
         open_run([])
+    with pytest.raises(InputError, match="missing: no such file"):
+        open_run([tmp_path / "missing"])
     with pytest.raises(InputError, match="unknown format of runs 'tables'"):
         open_run([tmp_path], "tables")
