@@ -345,7 +345,7 @@ def test_a_point_of_a_sweep_that_does_not_fit_is_a_row_with_the_error(tmp_path):
     )
     status = sweep.run(sweep.load(path), workers=1, host_memory="1GB")
     assert (status.done, status.failed) == (2, 1)
-    assert "1,000,000,000 microbatches make 2,000,000,000 tasks or more" in str(sweep.rows(path))
+    assert "1,000,000,000 microbatches make 2,000,000,000 tasks or more" in str(list(sweep.rows(path)))
 
 
 def test_counts_fit_64_bits():
