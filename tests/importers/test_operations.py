@@ -272,7 +272,7 @@ def test_of_a_table_with_several_runs_one_must_be_named(tmp_path):
     with pytest.raises(InputError, match="run = None found; one of 'a, b' was expected"):
         open_run([path])
     assert open_run([path], run="b").step_ns.tolist() == [2_000_000_000]
-    with pytest.raises(InputError, match="no recorded run of a known format"):
+    with pytest.raises(InputError, match="nothing: no such file"):
         open_run([tmp_path / "nothing"])
 
 
