@@ -86,26 +86,32 @@ class FairLinks(LinkManager):
             Timeout(self.env, self.delay[task], task).callbacks.append(self._join)
         else:
             self._flow(task)
+            if not self.rating:
+                self._rate_soon()
 
     def _join(self, event: Event) -> None:
         task: int = event._value  # noqa: SLF001 - the task, given in `request`
-        if self.left[task] and self.route[task]:
-            self._flow(task)
-        else:
+        if not self.left[task] or not self.route[task]:
             self.done(task)
+            return
+        self._flow(task)
+        if not self.rating:
+            if self.env.peek() > self.env._now:  # noqa: SLF001 - as above; nothing else happens now
+                self._rate(event)
+            else:
+                self._rate_soon()
 
     def _flow(self, task: int) -> None:
         self.rate[task] = 0.0
-        self.since[task] = int(self.env._now)  # noqa: SLF001 - as above
-        met = [medium for medium in self.route[task] if self.crossing[medium]]
+        alone, crossing = True, self.crossing
         for medium in self.route[task]:
-            self.crossing[medium].add(task)
-        if met:
-            self.touched.update(met)
-        else:
+            flows = crossing[medium]
+            if flows:
+                alone = False
+                self.touched.add(medium)
+            flows.add(task)
+        if alone:
             self.begun.append(task)
-        if not self.rating:
-            self._rate_soon()
 
     def _change_speed(self, event: Event) -> None:
         medium: int = event._value  # noqa: SLF001 - the medium, given in `__init__`
@@ -135,26 +141,32 @@ class FairLinks(LinkManager):
     def _rate(self, _: Event) -> None:
         """Compute the rates of the changed flows: of those that are alone, and of the others together."""
         self.rating = False
-        now, route, crossing = int(self.env._now), self.route, self.crossing  # noqa: SLF001 - as above
-        rates, shared, begun = dict[int, float](), list[int](), self.begun
-        if self.touched:  # on all media that several flows cross, and that a flow crosses no more
-            begun = list(set[int](begun).union(*[crossing[medium] for medium in self.touched]))
-            self.touched.clear()
-        for task in begun:
-            for medium in route[task]:
+        now = int(self.env._now)  # noqa: SLF001 - as above
+        if self.touched:
+            rates = self._changed_rates()
+            for task in sorted(rates):
+                if rates[task] != self.rate[task]:
+                    self._set_rate(task, rates[task], now)
+        else:  # then every flow that has begun is alone
+            for task in sorted(self.begun):
+                self._set_rate(task, self._rate_alone(task), now)
+        self.touched.clear()
+        self.begun.clear()
+        self._set_timer(now)
+
+    def _changed_rates(self) -> dict[int, float]:
+        rates, shared, crossing = dict[int, float](), list[int](), self.crossing
+        for task in set[int](self.begun).union(*[crossing[medium] for medium in self.touched]):
+            for medium in self.route[task]:
                 if len(crossing[medium]) > 1:
                     shared.append(task)
                     break
             else:
                 rates[task] = self._rate_alone(task)
-        self.begun.clear()
         if shared:
             joined = self._component(shared)
             rates.update(zip(joined, self._rates_of(joined), strict=True))
-        for task in sorted(rates):
-            if rates[task] != self.rate[task]:
-                self._set_rate(task, rates[task], now)
-        self._set_timer(now)
+        return rates
 
     def _component(self, shared: list[int]) -> list[int]:
         """The flows joined to these through common media, by task index."""
@@ -172,10 +184,14 @@ class FairLinks(LinkManager):
         """As `_rates_of`, for the most frequent case."""
         route, capacity = self.route[task], self.capacity
         if task in self.alike:
-            offers = [capacity[medium] / n for medium, n in zip(route, self.alike[task], strict=True)]
-        else:
-            offers = [capacity[medium] for medium in route]
-        return min(self.limit[task], *offers)
+            return min(
+                self.limit[task], *[capacity[medium] / n for medium, n in zip(route, self.alike[task], strict=True)]
+            )
+        rate = self.limit[task]
+        for medium in route:
+            if capacity[medium] < rate:  # noqa: PLR1730 - a call of min takes longer
+                rate = capacity[medium]
+        return rate
 
     def _rates_of(self, flows: list[int]) -> list[float]:
         media = sorted({medium for task in flows for medium in self.route[task]})
