@@ -1,9 +1,9 @@
 """Checks of arguments; an error names the argument, the value that was found and the values that are allowed."""
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
-from numbers import Real
+from numbers import Integral, Real
 
 from pipesim.base.errors import InputError, shown
 
@@ -41,3 +41,11 @@ def check_one_of(name: str, value: object, allowed: Iterable[str], error: type[I
     names = list(allowed)
     if not isinstance(value, str) or value not in names:
         raise error(f"{name} = {shown(value)} found; one of {', '.join(names)} was expected")
+
+
+def check_sequence(name: str, value: object, of: type[int] | type[str]) -> None:
+    """Refuse what is not a sequence of whole numbers, or of texts."""
+    is_sequence = isinstance(value, Sequence) and not isinstance(value, str)
+    kind, what = (Integral, "whole numbers") if of is int else (str, "texts")
+    if not is_sequence or not all(isinstance(one, kind) for one in value):  # type: ignore[attr-defined]
+        raise InputError(f"{name} = {shown(value)} found; {what} in brackets were expected")

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipesim.base.checks import check_sequence
 from pipesim.base.errors import InputError
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
@@ -82,6 +83,9 @@ def megatron(
     layers and microbatches that do not divide evenly, and splits no layer (no tensor parallelism).
     """
     plans.check_microbatches(microbatches)
+    check_sequence("kinds", kinds, str)
+    if blocks is not None:
+        check_sequence("blocks", blocks, int)
     order = _numbered(cluster, kinds)
     layouts = _layouts(len(order), len(model), pipeline, data, interleave)
     if blocks is not None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pipesim.base.checks import MOST, check_at_least, check_not_negative, check_one_of, check_whole
+from pipesim.base.checks import MOST, check_at_least, check_not_negative, check_one_of, check_sequence, check_whole
 from pipesim.base.errors import InputError, PlanError
 
 
@@ -44,3 +44,14 @@ def test_an_option_is_one_of_the_names_that_the_error_lists(value):
     check_one_of("scaling", "linear", ("recorded", "linear"))
     with pytest.raises(PlanError, match=r"scaling = .* found; one of recorded, linear was expected"):
         check_one_of("scaling", value, ("recorded", "linear"), PlanError)
+
+
+@pytest.mark.parametrize(
+    ("value", "of"), [(5, int), (1j, int), ("abc", str), ((1, 2.5), int), (("a", 1), str), (None, str)]
+)
+def test_a_sequence_has_values_of_one_type(value, of):
+    check_sequence("blocks", (1, np.int64(2)), int)
+    check_sequence("kinds", ["a100"], str)
+    check_sequence("kinds", (), str)
+    with pytest.raises(InputError, match=r"sizes = .* found; (whole numbers|texts) in brackets were expected"):
+        check_sequence("sizes", value, of)

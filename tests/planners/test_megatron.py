@@ -143,6 +143,12 @@ def test_stated_blocks_that_do_not_fit_are_refused(blocks, message):
         plan_of(even_trace(8), load_cluster(TWO_BY_TWO), 8, pipeline=2, data=2, blocks=blocks)
 
 
+@pytest.mark.parametrize("options", [{"blocks": 8}, {"blocks": (4, 4.5)}, {"kinds": "v100"}, {"kinds": 1j}])
+def test_lists_that_are_none_are_refused(options):
+    with pytest.raises(InputError, match="in brackets were expected"):
+        plan_of(even_trace(8), load_cluster(TWO_BY_TWO), 8, **options)
+
+
 def test_kinds_that_are_stated_are_numbered_first():
     """Of two fast and two slow nodes of two, the slow ones take the first stages."""
     cluster = load_cluster('servers(4, 2, intra="25GB/s", inter="10Gb/s", device="a100-40gb")')
