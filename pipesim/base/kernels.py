@@ -148,18 +148,21 @@ def variant(kernel: Kernel, name: str, **replaced: Callable[..., object]) -> Ker
 
     They are replaced within the kernels that it calls, too.
     """
-    made = _with(kernel, replaced)
+    made = _with(kernel, name, replaced)
     made.__name__ = made.__qualname__ = name  # files of compiled code are named after it
     return made  # type: ignore[return-value]  # a function of the same signature
 
 
-def _with(kernel: Callable[..., object], replaced: dict[str, Callable[..., object]]) -> FunctionType:
-    """A copy of the kernel that calls these kernels, or the kernel itself if none of them is called."""
+def _with(kernel: Callable[..., object], name: str, replaced: dict[str, Callable[..., object]]) -> FunctionType:
+    """A copy of the kernel that calls these kernels, or the kernel itself if none of them is called.
+
+    Copies have names of their own: of machine code from two caches, one of two functions of one name would serve both.
+    """
     called = {name: one for name, one in _globals_of(kernel).items() if isinstance(one, FunctionType)}
     found = {
         # What replaces a kernel may call it, but calls the others as they are replaced.
-        name: _with(replaced.get(name, one), {other: by for other, by in replaced.items() if other != name})
-        for name, one in called.items()
+        one: _with(replaced.get(one, code), name, {other: by for other, by in replaced.items() if other != one})
+        for one, code in called.items()
     }
     assert isinstance(kernel, FunctionType)  # noqa: S101 - what is compiled is one
     if found == called:
@@ -168,6 +171,7 @@ def _with(kernel: Callable[..., object], replaced: dict[str, Callable[..., objec
         kernel.__code__, kernel.__globals__ | found, kernel.__name__, kernel.__defaults__, kernel.__closure__
     )
     made.__annotations__, made.__doc__ = kernel.__annotations__, kernel.__doc__
+    made.__qualname__ = f"{name}_{kernel.__qualname__}"
     made.__dict__.update(kernel.__dict__)
     return made
 

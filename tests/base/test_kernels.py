@@ -224,3 +224,36 @@ def test_a_kernel_is_compiled_here_if_the_other_process_fails(tmp_path):
     (tmp_path / "elsewhere.py").write_text(ELSEWHERE)
     (tmp_path / "calling.py").write_text(CALLING_ELSEWHERE.format("fails"))
     assert result(tmp_path) == "6 0 True\n"
+
+
+VARIANT = """
+import os
+import numpy as np
+from pipesim.base.kernels import compiled, variant
+
+def step(x):
+    return x + 1
+
+def larger_step(x):
+    return x + 10
+
+def walk(places):
+    for n in range(len(places)):
+        for _ in range(places[n] % 7):
+            places[n] = step(places[n]) if places[n] % 5 else step(step(places[n])) + places[0] // 3
+        places[n] += places[n - 1] % 11 if places[n] > 3 else places[n - 2] * 2
+    return places.sum()
+
+def two_walks(places):
+    return walk(places) + walk(places[1:])
+
+large = variant(two_walks, "two_large_walks", step=larger_step)
+for kernel in (two_walks, large) if os.environ.get("BOTH") else (two_walks,):
+    print(compiled(kernel)(np.arange(9)) == kernel(np.arange(9)))
+"""
+
+
+def test_a_variant_that_is_compiled_after_the_kernel_came_from_the_cache_calls_its_own_code(tmp_path):
+    (tmp_path / "calling.py").write_text(VARIANT)
+    assert result(tmp_path) == "True\n"
+    assert result(tmp_path, BOTH="1") == "True\nTrue\n"
