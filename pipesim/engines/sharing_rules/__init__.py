@@ -2,8 +2,8 @@
 
     link_manager    a class, the SimPy side: which transfers hold or share which links, and when each ends
                     (`pipesim.engines.link_manager.LinkManager` is its base)
-    event_loop      a compiled kernel, the same rule in the compiled engine: `ProgramArrays` to `RunTimes`
-                    (`pipesim.engines.compiled.simulation_state` has what all event loops share)
+    event_loop      a compiled kernel, or a function that chooses one: the same rule in the compiled engine,
+                    `ProgramArrays` to `RunTimes` (`pipesim.engines.compiled.simulation_state` has what all share)
     verify          raises CorruptTimelineError unless the transfers of a timeline keep the rule, without asking either
 
 A new rule is one such module and one entry of `_RULES` in `pipesim.core.sharing`; `check_sharing_rule` in

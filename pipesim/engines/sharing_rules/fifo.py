@@ -28,6 +28,7 @@ from pipesim.engines.compiled.simulation_state import (
     start_task,
     without_rates,
 )
+from pipesim.engines.compiled.sorting import sort_first
 from pipesim.engines.link_manager import LOW, Done, LinkManager, routes_of
 
 # --- on SimPy --------------------------------------------------------------------------------------------------------
@@ -186,18 +187,6 @@ def is_first_everywhere(p: ProgramArrays, queues: LinkQueues, task: int) -> bool
     return True
 
 
-@borrowing
-def sort_few(values: Ints, count: int) -> None:
-    """Sort the first `count` values, which are few and nearly in order."""
-    for at in range(1, count):
-        value = values[at]
-        place = at
-        while place > 0 and values[place - 1] > value:
-            values[place] = values[place - 1]
-            place -= 1
-        values[place] = value
-
-
 @inlined
 def grant(p: ProgramArrays, state: SimulationState, queues: LinkQueues) -> None:
     """Start what may start: of those that have just become ready, then of those that wait.
@@ -212,7 +201,7 @@ def grant(p: ProgramArrays, state: SimulationState, queues: LinkQueues) -> None:
             candidates[count] = queues.task[queues.head[m]]
             count += 1
     queues.freed_count[0] = 0
-    sort_few(state.ready, state.ready_count[0])
+    sort_first(state.ready, state.ready_count[0])
     for at in range(state.ready_count[0]):
         t = state.ready[at]
         if finds_all_free(p, queues, t):
