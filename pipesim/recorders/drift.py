@@ -33,7 +33,7 @@ def drift_of(before: Trace, after: Trace) -> Drift | None:
     """The drift between two recordings; None if they are not of the same layers at the same microbatch size."""
     if before.microbatch_size != after.microbatch_size or _names(before) != _names(after):
         return None
-    seconds = _seconds(before), _seconds(after)
+    seconds = seconds_of(before), seconds_of(after)
     return Drift(*seconds) if all(seconds) else None
 
 
@@ -41,6 +41,7 @@ def _names(trace: Trace) -> list[str]:
     return [layer.name for layer in costs_of(trace).model.layers]
 
 
-def _seconds(trace: Trace) -> float:
+def seconds_of(trace: Trace) -> float:
+    """Seconds of all layers, forward and backward."""
     costs, kind = costs_of(trace), trace.device_kinds[0]
     return float(costs.forward(kind).sum() + costs.backward(kind).sum())

@@ -1,29 +1,32 @@
 """Live pipelines of two processes, measured, and simulated from what is recorded on the same machine.
 
-    factory ─┬─> trace ────────┐
-             ├─> links ────────┼──> a folder: trace/, cluster.toml, plans/, runs.csv ──> simulated beside the measured
-             └─> live cases ───┘
+    links    layers  every case    layers  every case    layers  every case    layers    time ──>
+             recording             recording             recording             recording
 
-A recording on a machine that drifts is as good as it is fresh: layers are recorded before and after the pipelines, and
-where both differ by more than 5 %, nothing is kept.
+A machine that is slower for a minute is so for a part of the recordings and of the runs of every case, and medians are
+of all of them. Where a recording is more than 5 % from their middle, nothing is kept.
 """
 
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
+
+import numpy as np
 
 from pipesim.base import files, serialisation
 from pipesim.base.errors import RefusedError
+from pipesim.base.tables import Table
 from pipesim.core.cluster import Cluster
+from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.trace import Trace
-from pipesim.recorders import launch, layer_recording
-from pipesim.recorders.drift import MOST, drift_of
+from pipesim.recorders import drift, launch, layer_recording
 from pipesim.recorders.fitting import cluster_of
 from pipesim.recorders.links import LinkSettings
-from pipesim.recorders.live_pipelines import LiveCase, measured, medians, run_live
+from pipesim.recorders.live_pipelines import LiveCase, LiveIteration, measured, medians, run_live
 from pipesim.recorders.measuring import Settings
 from pipesim.recorders.subjects import load_factory
 from pipesim.studies.simulation import Simulation
@@ -31,6 +34,7 @@ from pipesim.studies.validation import OwnReport, validate_table
 
 FACTORY = "pipesim.recorders.live_pipelines:gpt"
 MICROBATCH = 1
+ROUNDS, ITERATIONS = 3, 3  # of every case; iterations that warm up come before each round
 TABLE = "runs.csv"
 # PyTorch's schedules -> scheduler, and how its runtime sends over gloo.
 _SCHEDULES = {
@@ -72,17 +76,27 @@ def cases(layers: int) -> list[LiveCase]:
 
 
 def live_runs(factory: str, patience_s: float) -> LiveRuns:
-    """Record the model of a factory and the links, run all cases, and record the model again."""
-    trace = _recorded(factory, patience_s)
-    cluster = cluster_of(launch.in_new_processes(2, LinkSettings(patience_s=patience_s), "gloo"))
-    chosen = cases(trace.layer_count)
-    seconds = medians(measured(run_live(chosen, factory, MICROBATCH, patience_s=patience_s)))
-    check_drift(trace, _recorded(factory, patience_s))
+    """Record the links, then by turns the model of a factory and a few iterations of every case."""
+    recordings, iterations = [_recorded(factory, patience_s)], list[LiveIteration]()
+    chosen = cases(recordings[0].layer_count)
+    links = LinkSettings(samples=35, rounds=7, largest=largest_timed(recordings[0]), patience_s=patience_s)
+    cluster = cluster_of(launch.in_new_processes(2, links, "gloo"))
+    for number in range(ROUNDS):
+        found = run_live(chosen, factory, MICROBATCH, iterations=ITERATIONS, patience_s=patience_s)
+        iterations += [replace(one, number=one.number + number * ITERATIONS) for one in found]
+        recordings.append(_recorded(factory, patience_s))
+        check_drift(recordings)
+    seconds = medians(measured(iterations))
     kept = {case: seconds[case.name] for case in chosen if case.name in seconds}
     left_out = tuple(case.name for case in chosen if case.name not in seconds)
     if not kept:
         raise RefusedError(f"not measured: every one of {len(chosen)} configurations was disturbed by other processes")
-    return LiveRuns(trace, cluster, kept, left_out)
+    return LiveRuns(joined(recordings), cluster, kept, left_out)
+
+
+def largest_timed(trace: Trace) -> int:
+    """Up to which size links are timed: a few times what stages send, since larger messages are the least steady."""
+    return max(2**20, 4 * int(costs_of(trace).model.cut_bytes[:-1].max()))
 
 
 def _recorded(factory: str, patience_s: float) -> Trace:
@@ -91,11 +105,26 @@ def _recorded(factory: str, patience_s: float) -> Trace:
     return layer_recording.record(load_factory(factory), [MICROBATCH], settings, device="cpu", labels=labels).trace
 
 
-def check_drift(before: Trace, after: Trace) -> None:
-    """Refuse to compare with a machine that became faster or slower meanwhile."""
-    found = drift_of(before, after)
-    if found is not None and found.is_large:
-        raise RefusedError(f"not measured: {found}; within {MOST:.0%} was expected of a machine that stays as it is")
+def check_drift(recordings: Sequence[Trace]) -> None:
+    """Refuse to compare with a machine whose speed changed between recordings of the same layers."""
+    taken = [drift.seconds_of(one) for one in recordings]
+    middle = median(taken)
+    if any(abs(seconds / middle - 1) > drift.MOST for seconds in taken):
+        raise RefusedError(
+            f"not measured: layers took {', '.join(f'{seconds:.4g}' for seconds in taken)} s in recordings one after "
+            f"the other; within {drift.MOST:.0%} of {middle:.4g} s was expected of a machine that stays as it is"
+        )
+
+
+def joined(recordings: Sequence[Trace]) -> Trace:
+    """One trace with the samples of all recordings of the same layers."""
+    later, first = list[Table](), 0
+    for one in recordings:
+        later.append(one.layers | {"sample": one.layers["sample"] + first})
+        first += int(one.layers["sample"].max()) + 1
+    return replace(
+        recordings[0], layers={name: np.concatenate([table[name] for table in later]) for name in recordings[0].layers}
+    )
 
 
 def plan_of(case: LiveCase, trace: Trace, cluster: Cluster) -> Plan:

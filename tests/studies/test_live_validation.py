@@ -8,8 +8,9 @@ import pytest
 import pipesim as ps
 from pipesim.base.errors import RefusedError
 from pipesim.core import legality
+from pipesim.core.costs import costs_of
 from pipesim.studies import live_validation
-from pipesim.studies.live_validation import LiveRuns, cases, check_drift, compared, keep, plan_of
+from pipesim.studies.live_validation import LiveRuns, cases, check_drift, compared, joined, keep, largest_timed, plan_of
 
 CLUSTER = 'flat(2, bandwidth="1GB/s", device="cpu", memory="8GiB")'
 
@@ -60,9 +61,27 @@ def test_what_is_kept_is_compared_row_by_row(trace, cluster, tmp_path):
 
 
 def test_a_machine_that_changed_meanwhile_is_refused(trace):
-    check_drift(trace, slower(trace, 1.04))
-    with pytest.raises(RefusedError, match=r"\+6.0%; within 5% was expected"):
-        check_drift(trace, slower(trace, 1.06))
+    check_drift([trace, slower(trace, 1.04), trace])
+    with pytest.raises(RefusedError, match=r"within 5% of .* was expected"):
+        check_drift([trace, slower(trace, 1.06), trace])
+    with pytest.raises(RefusedError, match="not measured"):
+        check_drift([trace, slower(trace, 0.94), trace])
+
+
+def test_recordings_are_joined_sample_by_sample(trace):
+    both = joined([trace, slower(trace, 1.04), slower(trace, 1.02)])
+    first = costs_of(trace).forward("cpu")
+    assert costs_of(both).forward("cpu") == pytest.approx(1.02 * first, rel=0.02)
+    count = len(trace.layers["layer"])
+    assert len(both.layers["layer"]) == 3 * count
+    pairs = set(zip(both.layers["layer"].tolist(), both.layers["sample"].tolist(), strict=True))
+    sizes = len(set(trace.layers["microbatch_size"].tolist()))
+    assert len(pairs) * sizes == 3 * count
+
+
+def test_links_are_timed_for_messages_a_few_times_as_large_as_those_sent(trace):
+    sent = costs_of(trace).model.cut_bytes[:-1].max()
+    assert max(2**20, 2 * sent) <= largest_timed(trace) <= max(2**20, 8 * sent)
 
 
 def slower(trace, factor):
