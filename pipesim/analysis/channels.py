@@ -120,7 +120,7 @@ def _all_reduce_ns(plan: Plan, costs: Costs, cluster: Cluster, n: int) -> int:
 def slowest(cluster: Cluster, pairs: list[tuple[str, str]], size: float, times: int) -> int:
     """Nanoseconds of the slowest pair's message. Of equal routes only one is computed."""
     routes = {pair: cluster.route(*pair) for pair in pairs}
-    kinds = {(r.delay, r.bandwidth, r.links if cluster.has_tables else ()): pair for pair, r in routes.items()}
+    kinds = {(r.delay, r.bandwidth, () if cluster.is_plain else r.links): pair for pair, r in routes.items()}
     return max((alone(cluster, a, b, size, times).duration for a, b in kinds.values()), default=0)
 
 

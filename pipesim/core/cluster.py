@@ -65,6 +65,9 @@ class Link:
     replaces latency + bytes / bandwidth as the time of one transfer alone; the bandwidth is then what transfers share.
     A small message that fits into buffers may be faster alone than the bandwidth: it then occupies the whole bandwidth
     for its duration, so that two of them take twice as long.
+
+    `burst` and `peak` are of a link that is shaped by a token bucket: so many bytes pass at the peak bandwidth before
+    the link is held to `bandwidth`, at which the bucket fills again while less is sent. It is full at first.
     """
 
     source: str
@@ -74,6 +77,8 @@ class Link:
     duplex: Literal["full", "half", "one_way", "shared"] = "full"
     medium: str = ""
     table: Points = ()
+    burst: float = field(default=0.0, metadata={"parse": units.size})
+    peak: float = field(default=0.0, metadata={"parse": units.bandwidth})
 
     def __post_init__(self) -> None:
         with within(f"link {self.source} - {self.target}"):
@@ -89,6 +94,19 @@ class Link:
             if (self.duplex == "shared") != bool(self.medium):
                 raise InputError("duplex = 'shared' needs a medium, and a medium needs duplex = 'shared'")
             _check_table(self.table)
+            self._check_burst()
+
+    def _check_burst(self) -> None:
+        if not (self.burst or self.peak):
+            return
+        if not 0 < self.burst < np.inf:
+            raise InputError(f"burst {self.burst} found; more than 0 bytes was expected beside a peak")
+        if not self.bandwidth < self.peak < np.inf:
+            raise InputError(
+                f"peak {self.peak} found; more than the bandwidth, {self.bandwidth} bytes/s, was expected with a burst"
+            )
+        if self.table:
+            raise InputError("burst: a table found, too; one of them was expected")
 
     @property
     def delay(self) -> float:
@@ -98,12 +116,16 @@ class Link:
     @property
     def fastest(self) -> float:
         """The most bytes/s that a transfer alone reaches after the delay; by the table it may exceed the bandwidth."""
+        if self.burst:
+            return self.peak
         delay = self.delay
         rates = (size / max(seconds - delay, _FOR_BYTES * seconds, _TINY) for size, seconds in self.table if seconds)
         return max(self.bandwidth, max(rates, default=0.0))
 
     def transmission(self, size: float) -> float:
-        """Seconds that this many bytes take after the first one, alone on the link."""
+        """Seconds that this many bytes take after the first one, alone on the link; its bucket is full."""
+        if self.burst:
+            return max(size / self.peak, (size - self.burst) / self.bandwidth)
         if not self.table:
             return size / self.bandwidth
         return max(size / self.fastest, _interpolate(self.table, size) - self.delay)
@@ -170,17 +192,20 @@ class Cluster(Displayed):
         self._check_media()
 
     def _check_media(self) -> None:
-        capacity: dict[str, float] = {}
+        capacity: dict[str, tuple[float, float, float]] = {}
         own = {medium for link in self.links if not link.medium for _, _, medium in _arcs(link)}
         for index, link in enumerate(self.links):
             if link.medium in own:
                 raise InputError(
                     f"links[{index}].medium: {link.medium!r} is also the name of the medium of another link"
                 )
-            if link.medium and capacity.setdefault(link.medium, link.bandwidth) != link.bandwidth:
+            rates = link.bandwidth, link.burst, link.peak
+            if link.medium and capacity.setdefault(link.medium, rates) != rates:
+                expected = capacity[link.medium]
+                name = next(n for n, a, b in zip(_RATES, rates, expected, strict=True) if a != b)
                 raise InputError(
-                    f"links[{index}].bandwidth: {link.bandwidth} found; the other links on medium {link.medium!r} "
-                    f"have {capacity[link.medium]}"
+                    f"links[{index}].{name}: {getattr(link, name)} found; the other links on medium {link.medium!r} "
+                    f"have {expected[_RATES.index(name)]}"
                 )
 
     def frame(self) -> "pd.DataFrame":
@@ -205,6 +230,16 @@ class Cluster(Displayed):
         return any(link.table for link in self.links)
 
     @cached_property
+    def is_plain(self) -> bool:
+        """Whether the time of any message alone follows from the bandwidth of its route."""
+        return not self.has_tables and not self.buckets
+
+    @cached_property
+    def buckets(self) -> dict[str, tuple[float, float]]:
+        """Burst, in bytes, and peak, in bytes/s, of each medium that a token bucket shapes."""
+        return {medium: (link.burst, link.peak) for link in self.links if link.burst for _, _, medium in _arcs(link)}
+
+    @cached_property
     def vertices(self) -> tuple[str, ...]:
         """Devices first, then switches and NICs in order of first appearance."""
         names = dict.fromkeys(device.name for device in self.devices)
@@ -221,6 +256,11 @@ class Cluster(Displayed):
     def media_bandwidth(self) -> tuple[float, ...]:
         """Bytes/s of each medium."""
         return tuple(self._media_capacity.values())
+
+    @cached_property
+    def media_peak(self) -> tuple[float, ...]:
+        """The most bytes/s of each medium: more than its bandwidth where a token bucket shapes it."""
+        return tuple(self.buckets.get(name, (0.0, rate))[1] for name, rate in self._media_capacity.items())
 
     @cached_property
     def _media_capacity(self) -> dict[str, float]:
@@ -316,7 +356,7 @@ class Cluster(Displayed):
 
     def timing(self, route: Route, size: float) -> tuple[float, float]:
         """Seconds of delay and of transmission of this many bytes, alone on the route."""
-        if not self.has_tables:
+        if self.is_plain:
             return route.delay, size / route.bandwidth
         return route.delay, max((self.links[link].transmission(size) for link in route.links), default=0.0)
 
@@ -351,6 +391,7 @@ class Cluster(Displayed):
         return graph
 
 
+_RATES = ("bandwidth", "burst", "peak")
 _TREES = 2048  # cached trees of a cluster; each has one number per vertex
 
 

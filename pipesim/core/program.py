@@ -16,6 +16,7 @@ A lane runs its tasks one at a time in the order of `order`; any task waits for 
 
 import itertools
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +29,8 @@ from numpy.typing import NDArray
 from pipesim.base import files, serialisation, units
 from pipesim.base.arrays import Floats, Ints, Ragged
 from pipesim.base.checks import check_one_of
-from pipesim.base.errors import InputError, shown, within
+from pipesim.base.errors import InputError, RefusedError, shown, within
+from pipesim.core.cluster import Cluster
 from pipesim.core.scenario import STEADY, Speeds, finish_time
 from pipesim.core.sharing import SHARING_RULES, SHARINGS, Sharing, SharingRule
 
@@ -42,6 +44,13 @@ LETTERS = "FBIWO><AG"
 _ROUNDING = 1e-9
 FORWARD, BACKWARD, INPUT, WEIGHT, OPTIMIZER, ACTIVATION, GRADIENT, ALL_REDUCE, ALL_GATHER = range(9)
 COLLECTIVES = (ALL_REDUCE, ALL_GATHER)
+
+
+class Bucket(NamedTuple):
+    """The token bucket of a medium, whose capacity is the peak: it holds `size` bytes, and fills at `rate` per ns."""
+
+    size: float
+    rate: float
 
 
 class Folded(NamedTuple):
@@ -93,6 +102,8 @@ class Program:
     peak_flops: float | None  # of all devices together, per second
     lane_speeds: dict[int, Speeds] = field(default_factory=dict)
     media_speeds: dict[int, Speeds] = field(default_factory=dict)
+    buckets: dict[int, Bucket] = field(default_factory=dict)
+    """The token buckets of media that have one."""
     folded: Folded | None = None
     """What each task, lane and medium represents, where only one of those that are alike is there."""
 
@@ -206,6 +217,24 @@ _PER_TASK = tuple(
 )
 
 
+def buckets_of(cluster: Cluster, rule: SharingRule) -> dict[int, Bucket]:
+    """The token buckets of the media of a cluster, under a rule that changes rates; with no sharing all stay full."""
+    if cluster.buckets and rule.one_at_a_time and rule.has_links:
+        rated = ", ".join(other.name for other in SHARING_RULES.values() if other.rated)
+        name = next(iter(cluster.buckets))
+        raise RefusedError(
+            f"sharing {rule.name!r} gives a transfer one rate; the burst of {name!r} needs rates that change: {rated}"
+        )
+    if not rule.rated:
+        return {}
+    rate = dict(zip(cluster.media, cluster.media_bandwidth, strict=True))
+    return {
+        n: Bucket(cluster.buckets[name][0], rate[name] / units.NS_PER_S)
+        for n, name in enumerate(cluster.media)
+        if name in cluster.buckets
+    }
+
+
 def check(program: Program) -> None:
     """Refuse columns that do not fit together."""
     _check_lengths(program, len(program.kind), len(program.devices), len(program.media))
@@ -214,6 +243,7 @@ def check(program: Program) -> None:
     _check_scalars(program)
     _check_speeds("lane_speeds", program.lane_speeds, len(program.devices))
     _check_speeds("media_speeds", program.media_speeds, len(program.media))
+    _check_buckets(program)
     _check_span(program)
 
 
@@ -283,6 +313,19 @@ def _check_speeds(name: str, speeds: dict[int, Speeds], count: int) -> None:
             raise InputError(f"{name}[{index}]: rising times from 0 on, and a speed above 0 for each, were expected")
 
 
+def _check_buckets(program: Program) -> None:
+    for medium, (size, rate) in program.buckets.items():
+        if not 0 <= medium < len(program.media):
+            raise InputError(f"buckets: {medium} found; 0 to {len(program.media) - 1} was expected")
+        if not (0 < size < np.inf and 0 < rate < program.capacity[medium]):
+            raise InputError(
+                f"buckets[{medium}]: {size} bytes that fill at {rate} bytes per ns found; more than 0, and less than "
+                f"the capacity, {program.capacity[medium]}, were expected"
+            )
+    if program.buckets and program.folded is not None:
+        raise InputError("buckets: a folded program found; media that are alike have a bucket each")
+
+
 def _check_span(program: Program) -> None:
     """Whatever waits for what, an iteration lasts no longer than all tasks one after the other, at the least speed."""
     changing = [*program.lane_speeds.values(), *program.media_speeds.values()]
@@ -304,7 +347,9 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any column
     if isinstance(value, Ragged):
         return {"starts": value.starts.tolist(), "values": value.values.tolist()}
     if isinstance(value, dict):
-        return {str(key): [list(column) for column in speeds] for key, speeds in value.items()}
+        return {
+            str(key): [list(part) if isinstance(part, tuple) else part for part in row] for key, row in value.items()
+        }
     return value
 
 
@@ -318,6 +363,8 @@ def _from_plain(data: dict[str, Any]) -> Program:
         if f.name == "folded":
             continue
         if f.name not in data:
+            if f.name == "buckets":
+                continue  # in files from before there were any
             raise InputError(f"{f.name}: missing")
         with within(f.name):
             values[f.name] = _read_field(f.name, data[f.name])
@@ -334,7 +381,11 @@ def _read_field(name: str, value: Any) -> Any:  # noqa: ANN401, PLR0911 - one re
     if name in _RAGGED:
         return _read_ragged(value)
     if name.endswith("_speeds"):
-        return _read_speeds(value)
+        return {
+            key: Speeds(tuple(_listed(a, int)), tuple(_listed(b, float | int))) for key, (a, b) in _read_pairs(value)
+        }
+    if name == "buckets":
+        return {key: Bucket(*map(float, _listed(row, float | int))) for key, row in _read_pairs(value)}
     if name == "limit":
         return np.array(
             [np.inf if limit is None else limit for limit in _listed(value, float | int | None)], np.float64
@@ -364,17 +415,11 @@ def _read_ragged(value: Any) -> Ragged:  # noqa: ANN401 - what a file holds
     return Ragged(starts, values)
 
 
-def _read_speeds(value: Any) -> dict[int, Speeds]:  # noqa: ANN401 - what a file holds
+def _read_pairs(value: Any) -> Iterator[tuple[int, list[Any]]]:  # noqa: ANN401 - what a file holds
+    """An index, and two values that belong to it."""
     if not isinstance(value, dict):
         raise InputError(f"{shown(value)} found; a table was expected")
-    found = {}
-    for key, columns in value.items():
-        if (
-            not (key.isascii() and key.isdecimal())
-            or len(key) > 9
-            or not isinstance(columns, list)
-            or len(columns) != 2
-        ):
-            raise InputError(f"{shown(key)}: an index with its times and its speeds was expected")
-        found[int(key)] = Speeds(tuple(_listed(columns[0], int)), tuple(_listed(columns[1], float | int)))
-    return found
+    for key, row in value.items():
+        if not (key.isascii() and key.isdecimal()) or len(key) > 9 or not isinstance(row, list) or len(row) != 2:
+            raise InputError(f"{shown(key)}: an index with two values was expected")
+        yield int(key), row

@@ -1,7 +1,9 @@
 """At which rates transfers ran that shared links fairly, and whether these rates were right.
 
 Max-min fairness is checked by its definition, without asking how the rates were found: at every moment each transfer
-runs at its own limit, or crosses a link that is full and on which no other runs faster.
+runs at its own limit, or crosses a link that is full and on which no other runs faster. Where a token bucket shapes a
+link, what the bucket holds is added up from the rates: it never holds less than nothing, and a link is full at the rate
+of its bucket only when that is empty.
 """
 
 from collections.abc import Iterable
@@ -75,10 +77,10 @@ def _check_shares(program: Program, end: Ints, task: Ints, time: Ints, rate: Flo
         touched = set[int]()
         while at_change < len(changed) and changed[at_change][0] == now:
             number = changed[at_change][1]
-            touched.update(network.set_rate(int(task[number]), float(rate[number])))
+            touched.update(network.set_rate(int(task[number]), float(rate[number]), now))
             at_change += 1
         while at_end < len(ended) and ended[at_end][0] == now:
-            touched.update(network.remove(ended[at_end][1]))
+            touched.update(network.remove(ended[at_end][1], now))
             at_end += 1
         while at_change_of_link < len(speed_changes) and speed_changes[at_change_of_link][0] == now:
             touched.add(network.change_capacity(speed_changes[at_change_of_link][1], now))
@@ -96,26 +98,57 @@ class _Network:
         self.route: dict[int, list[int]] = {}
         self.crossing: list[set[int]] = [set() for _ in program.media]
         crossings = zip(program.route.row_of_value().tolist(), program.route.values.tolist(), strict=True)
+        self.speed = dict.fromkeys(program.buckets, 1.0)
+        self.tokens = {medium: bucket.size for medium, bucket in program.buckets.items()}
+        self.since = dict.fromkeys(program.buckets, 0)  # when `tokens` was right
         self.alike = dict(zip(crossings, program.alike.tolist(), strict=True)) if len(program.alike) else {}
 
-    def set_rate(self, task: int, rate: float) -> Iterable[int]:
-        if task not in self.route:
+    def set_rate(self, task: int, rate: float, now: int) -> Iterable[int]:
+        is_new = task not in self.route
+        if is_new:
             self.route[task] = self.program.route[task].tolist()
+        self._bring_to(self.route[task], now)
+        self.rate[task] = rate
+        if is_new:
             for medium in self.route[task]:
                 self.crossing[medium].add(task)
-        self.rate[task] = rate
         return self.route[task]
 
-    def remove(self, task: int) -> Iterable[int]:
+    def remove(self, task: int, now: int) -> Iterable[int]:
         route = self.route.pop(task)
+        self._bring_to(route, now)
         del self.rate[task]
         for medium in route:
             self.crossing[medium].remove(task)
         return route
 
     def change_capacity(self, medium: int, now: int) -> int:
-        self.capacity[medium] = float(self.program.capacity[medium]) * self.program.media_speed(medium, now)
+        self._bring_to([medium], now)
+        speed = self.program.media_speed(medium, now)
+        self.capacity[medium] = float(self.program.capacity[medium]) * speed
+        self.speed[medium] = speed
         return medium
+
+    def _bring_to(self, media: Iterable[int], now: int) -> None:
+        """What buckets hold now, at the rates until now. The time at which one is empty is rounded up to a ns."""
+        for medium in media:
+            if now > self.since.get(medium, now):
+                size, rate = self.program.buckets[medium]
+                load = self._load(medium)
+                left = self.tokens[medium] + (rate * self.speed[medium] - load) * (now - self.since[medium])
+                if left < -load * (1 + SLACK) - SLACK * size:
+                    raise CorruptTimelineError(
+                        f"link {self.program.media[medium]} has carried {-left:.6g} bytes by {now} ns that its bucket "
+                        "did not hold"
+                    )
+                self.tokens[medium], self.since[medium] = min(size, max(0.0, left)), now
+
+    def _is_full(self, medium: int, load: float) -> bool:
+        if load >= self.capacity[medium] * (1 - SLACK) or medium not in self.tokens:
+            return load >= self.capacity[medium] * (1 - SLACK)
+        size, rate = self.program.buckets[medium]
+        rate *= self.speed[medium]
+        return load >= rate * (1 - SLACK) and self.tokens[medium] <= rate * (1 + SLACK) + SLACK * size
 
     def check(self, touched: set[int], now: int) -> None:
         """Only flows on links where something changed can have become unfair."""
@@ -131,7 +164,7 @@ class _Network:
                     f"link {self.program.media[medium]} carries {load * units.NS_PER_S:.6g} bytes/s at {now} ns; "
                     f"its capacity is {capacity * units.NS_PER_S:.6g}"
                 )
-            if load >= capacity * (1 - SLACK):
+            if self._is_full(medium, load):
                 fastest[medium] = max(rates)
         for task in sorted(affected):
             self._check_flow(task, fastest, now)

@@ -128,7 +128,8 @@ def _shared(link: Link, users: int) -> Link:
     if users == 1:
         return link
     table = tuple((size / users, seconds) for size, seconds in link.table)
-    return replace(link, bandwidth=link.bandwidth / users, table=table)
+    bandwidth, burst, peak = (value / users for value in (link.bandwidth, link.burst, link.peak))
+    return replace(link, bandwidth=bandwidth, burst=burst, peak=peak, table=table)
 
 
 _SAMPLED = 16  # neighbouring teams that are looked at, at both ends of the list

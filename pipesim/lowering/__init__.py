@@ -132,7 +132,7 @@ def _assemble(tasks: Tasks, setup: Setup) -> Program:
     compute = np.flatnonzero(columns["lane"] >= 0)
     on_channels = not setup.sharing_rule.has_links
     media = tuple(name for name, _ in tasks.channels) if on_channels else setup.cluster.media
-    per_second = np.array(setup.cluster.media_bandwidth, np.float64)
+    per_second = np.array(setup.cluster.media_peak, np.float64)
     capacity = np.array([rate for _, rate in tasks.channels]) if on_channels else per_second / units.NS_PER_S
     devices = [setup.cluster.device(name) for name in setup.plan.devices]
     model = setup.costs.model
@@ -154,6 +154,7 @@ def _assemble(tasks: Tasks, setup: Setup) -> Program:
         peak_flops=_peak_flops(setup),
         lane_speeds=_changing(dict(enumerate(map(setup.scenario.of_team, map(setup.plan.team, setup.plan.devices))))),
         media_speeds=_media_speeds(setup),
+        buckets=programs.buckets_of(setup.cluster, setup.sharing_rule),
         folded=_folded_of(tasks, setup.fold),
     )
     programs.check(program)

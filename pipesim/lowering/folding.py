@@ -37,6 +37,8 @@ def fold_of(setup: Setup) -> Fold | None:
     rule, whole = setup.sharing_rule, setup.plan.replicas == "whole"
     if not rule.has_links or rule.one_at_a_time:
         return None
+    if setup.cluster.buckets:  # what a bucket holds is added up from flows, not from how many are alike
+        return None
     if whole and len(set(setup.plan.replication)) > 1:
         return None
     if setup.options.transfers == "sequential" and not whole:  # the order of messages to replicas distinguishes them

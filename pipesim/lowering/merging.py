@@ -80,7 +80,9 @@ def _check(parts: Sequence[Part], *, share_devices: bool) -> None:
             raise InputError(
                 f"sharing {program.sharing!r} found for job {number}; {first.sharing!r} was expected, as job 0"
             )
-        if program.media != first.media or not np.array_equal(program.capacity, first.capacity):
+        if (program.media, program.buckets) != (first.media, first.buckets) or not np.array_equal(
+            program.capacity, first.capacity
+        ):
             raise InputError(f"job {number} has other links than job 0; one cluster was expected for all jobs")
         if _speeds(program) != _speeds(first):
             raise InputError(
@@ -209,6 +211,7 @@ def _program(
         peak_flops=_summed([part.program.peak_flops for part in parts]),
         lane_speeds=_lane_speeds(parts, lanes),
         media_speeds=first.media_speeds,
+        buckets=first.buckets,
     )
 
 

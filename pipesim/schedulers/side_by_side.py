@@ -106,7 +106,7 @@ def _key(plan: Plan, cluster: Cluster) -> object:
             routes.append(None)
             continue
         route = cluster.route(a, b)
-        routes.append((route.delay, route.bandwidth, route.links if cluster.has_tables else ()))
+        routes.append((route.delay, route.bandwidth, () if cluster.is_plain else route.links))
     return plan.microbatches, kinds, tuple(routes)
 
 

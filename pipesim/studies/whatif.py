@@ -155,7 +155,8 @@ def _with_faster_links(case: Setup, links: list[int], by: float) -> int:
     changed = list(case.cluster.links)
     for n in links:
         table = tuple((size, seconds / (1 + by)) for size, seconds in changed[n].table)
-        changed[n] = replace(changed[n], bandwidth=changed[n].bandwidth * (1 + by), table=table)
+        rates = {name: getattr(changed[n], name) * (1 + by) for name in ("bandwidth", "peak")}
+        changed[n] = replace(changed[n], table=table, **rates)
     cluster = replace(case.cluster, links=tuple(changed))
     engine = lookup.function_named("compiled", ENGINES, "engine")
     end: int = engine(lower(replace(case, cluster=cluster))).makespan

@@ -1,5 +1,7 @@
 import itertools
 import json
+import re
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -158,6 +160,42 @@ def test_bytes_of_no_duration_in_the_table_take_a_twentieth_of_its_time():
     assert (link.delay, link.transmission(10.0)) == (3.0, pytest.approx(0.15))
     assert Link("a", "b", 2.0, table=((1.0, 0.0), (10.0, 0.0))).transmission(10.0) == 5.0
     assert Link("a", "b", 2.0, table=((1.0, 5e-324), (10.0, 5e-324))).transmission(10.0) < 1e-200
+
+
+def test_a_burst_passes_at_the_peak_and_what_is_over_it_at_the_bandwidth():
+    link = Link("a", "b", 100.0, burst=300.0, peak=400.0)
+    assert [link.transmission(size) for size in (0.0, 200.0, 400.0, 500.0)] == [0.0, 0.5, 1.0, 2.0]
+    assert link.fastest == 400.0
+    cluster = cluster_of("ab", Link("a", "s", 150.0, 0.5), replace(link, source="s"))
+    route = cluster.route("a", "b")
+    assert cluster.timing(route, 300.0) == (0.5, 2.0)  # the other link is slower for so few
+    assert cluster.timing(route, 900.0) == (0.5, 6.0)
+    assert cluster.buckets == {"s->b": (300.0, 400.0), "b->s": (300.0, 400.0)}
+    assert dict(zip(cluster.media, cluster.media_peak, strict=True)) == dict.fromkeys(cluster.buckets, 400.0) | {
+        "a->s": 150.0,
+        "s->a": 150.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"burst": 5.0}, "peak 0.0 found; more than the bandwidth, 100.0 bytes/s, was expected with a burst"),
+        ({"burst": 5.0, "peak": 100.0}, "peak 100.0 found"),
+        ({"peak": 200.0}, "burst 0.0 found; more than 0 bytes was expected beside a peak"),
+        ({"burst": -1.0, "peak": 200.0}, "burst -1.0 found"),
+        ({"burst": 1.0, "peak": 200.0, "table": ((0.0, 1.0), (9.0, 2.0))}, "burst: a table found, too"),
+    ],
+)
+def test_a_burst_that_means_nothing_is_refused(given, wrong):
+    with pytest.raises(InputError, match=f"link a - b: {re.escape(wrong)}"):
+        Link("a", "b", 100.0, **given)
+
+
+def test_links_on_one_medium_have_one_bucket():
+    wire = Link("a", "s", 100.0, 0.0, "shared", "wire", burst=5, peak=200.0)
+    with pytest.raises(InputError, match=r"links\[1\].burst: 6 found; the other links on medium 'wire' have 5"):
+        cluster_of("ab", wire, replace(wire, source="b", burst=6))
 
 
 def test_the_slowest_table_of_a_route_sets_its_time():

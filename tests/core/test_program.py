@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from pipesim.base.errors import FormatError, InputError
 from pipesim.core import program as programs
 from pipesim.core.cluster import Link
 from pipesim.core.costs import costs_of
-from pipesim.core.program import ACTIVATION, BACKWARD, FORWARD, Program
+from pipesim.core.program import ACTIVATION, BACKWARD, FORWARD, Bucket, Program, check
 from pipesim.core.scenario import STEADY, Degraded, Scenario, Slow, Speeds
 from pipesim.lowering import Setup, lower
 
@@ -106,10 +107,26 @@ def test_a_file_without_one_of_the_columns_is_refused_by_its_name(tmp_path):
     path = tmp_path / "p.json"
     pair().save(path)
     data = json.loads(path.read_text())
-    for name in data.keys() - {"format", "version"}:
+    for name in data.keys() - {"format", "version", "buckets"}:
         path.write_text(json.dumps({key: value for key, value in data.items() if key != name}))
         with pytest.raises(InputError, match=name):
             Program.load(path)
+    path.write_text(json.dumps({key: value for key, value in data.items() if key != "buckets"}))
+    assert Program.load(path).same_as(pair())  # files from before there were any
+
+
+def test_buckets_come_back_from_a_file(tmp_path):
+    program = replace(pair(), buckets={0: Bucket(2000.0, float(pair().capacity[0]) / 3)})
+    program.save(tmp_path / "p.json")
+    assert Program.load(tmp_path / "p.json").same_as(program)
+
+
+@pytest.mark.parametrize("bucket", [(0.0, 0.1), (10.0, 0.0), (10.0, 1e9), (float("inf"), 0.1)])
+def test_a_bucket_that_never_empties_or_never_fills_is_refused(bucket):
+    with pytest.raises(InputError, match=r"buckets\[0\]: "):
+        check(replace(pair(), buckets={0: Bucket(*bucket)}))
+    with pytest.raises(InputError, match="buckets: 99 found"):
+        check(replace(pair(), buckets={99: Bucket(1.0, 0.1)}))
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------

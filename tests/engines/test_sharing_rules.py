@@ -3,6 +3,7 @@
 import importlib
 
 import pytest
+from simpy import Environment
 
 from helpers.contracts import check_sharing_rule
 from helpers.networks import network
@@ -21,7 +22,8 @@ def test_a_rule_keeps_the_contract(rule):
 
 @RULES
 def test_a_rule_s_file_has_all_three_parts_with_a_sentence_about_each(rule):
-    manager = rule.implementation("link_manager")
-    assert issubclass(manager, LinkManager)
+    program = network([1.0, 0.7], FLOWS, rule.name)
+    made = rule.implementation("link_manager")(Environment(), program, [-1] * len(program), print)
+    assert isinstance(made, LinkManager)
     parts = [rule.implementation(name) for name in ("link_manager", "event_loop", "verify")]
     assert all(part.__doc__ for part in (importlib.import_module(rule.module), *parts))

@@ -4,7 +4,7 @@ An instant is done in rounds: all that ends now ends, whatever can start on a de
 asks for links, until nothing changes; then links are granted, or rates set. If that ends something at once, again.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from oracle.rounding import DERIVED, ULP, Rounding
@@ -35,11 +35,48 @@ class Flow:
 
 @dataclass
 class Network:
-    """Bytes/ns of media and how they change, and the rule by which they are shared."""
+    """Bytes/ns of media and how they change, and the rule by which they are shared.
+
+    `buckets`: of media that a token bucket shapes, the bytes that it holds and the bytes/ns at which it fills.
+    """
 
     sharing: str
     bandwidth: dict
     speeds: Speeds
+    buckets: dict = field(default_factory=dict)
+
+
+class Bucket:
+    """What a bucket holds: full at first; it fills at its rate, and what flows carry empties it."""
+
+    def __init__(self, medium, network: Network, rounding: Rounding):
+        self.medium, self.network, self.rounding = medium, network, rounding
+        self.size, self.full_rate = network.buckets[medium]
+        self.tokens, self.since, self.load, self.empty = self.size, 0, Fraction(0), None
+
+    def rate(self, time: int) -> Fraction:
+        return self.full_rate * self.network.speeds.at(self.medium, time)
+
+    def bring_to(self, now: int) -> None:
+        """No speed changes between `since` and now."""
+        grown = self.tokens + (self.rate(self.since) - self.load) * (now - self.since)
+        self.tokens, self.since = Fraction(0) if self.empty == now else min(self.size, max(Fraction(0), grown)), now
+
+    def capacity(self, now: int) -> Fraction:
+        """The peak while it holds what comes in a nanosecond."""
+        full, rate = self.network.bandwidth[self.medium] * self.network.speeds.at(self.medium, now), self.rate(now)
+        if abs(self.tokens - rate) <= NEAR * (self.size + rate) and self.tokens not in {0, self.size}:
+            self.rounding.doubts += 1
+        return full if self.tokens >= rate else rate
+
+    def set_load(self, load: Fraction, now: int) -> None:
+        excess, self.load, self.empty = load - self.rate(now), load, None
+        if self.tokens >= self.rate(now) and excess > NEAR * self.rate(now):
+            lasting = self.tokens / excess
+            self.empty = now + max(1, self.rounding.up(lasting, NEAR * (lasting + self.size / excess)))
+
+
+NEAR = Fraction(1, 10**9)  # what floating point may be off by where rates were added up
 
 
 def play(work: Work, network: Network, lane_speeds: Speeds, rounding: Rounding) -> dict:
@@ -65,6 +102,7 @@ class _Run:
         self.waiting = {}  # name -> since when
         self.asking = [name for name, task in self.tasks.items() if task.message and not task.needs]
         self.now, self.rated = 0, None
+        self.buckets = [Bucket(medium, network, rounding) for medium in network.buckets]
 
     def play(self) -> dict:
         while True:
@@ -81,7 +119,8 @@ class _Run:
 
     def _next_time(self) -> int | None:
         times = [*self.over.values(), *self.delayed.values(), *(flow.end for flow in self.flows.values())]
-        if times and self.flows:
+        times += [bucket.empty for bucket in self.buckets if bucket.empty is not None]
+        if times and (self.flows or self.buckets):
             turns = self.network.speeds.turns(self.network.bandwidth)
             times += [turn for turn in turns if turn > self.now]
         return min(times, default=None)
@@ -194,7 +233,12 @@ class _Run:
         asked = {name: (self.tasks[name].message.media, self.tasks[name].message.limit) for name in self.flows}
         used = sorted({medium for media, _ in asked.values() for medium in media})
         capacity = {medium: bandwidth[medium] * speeds.at(medium, self.now) for medium in used}
+        for bucket in self.buckets:
+            bucket.bring_to(self.now)
+            if bucket.medium in capacity:
+                capacity[bucket.medium] = bucket.capacity(self.now)
         if (asked, capacity) == self.rated:
+            self._load_buckets()
             return
         self.rated = asked, capacity
         most = float(max(capacity.values(), default=0))
@@ -202,6 +246,12 @@ class _Run:
             flow = self.flows[name]
             if rate != flow.rate:
                 self._set_rate(flow, rate, most * (DERIVED + len(asked)) * float(ULP))
+        self._load_buckets()
+
+    def _load_buckets(self) -> None:
+        for bucket in self.buckets:
+            crossing = [flow.rate for name, flow in self.flows.items() if bucket.medium in self._media(name)]
+            bucket.set_load(sum(crossing, Fraction(0)), self.now)
 
     def _set_rate(self, flow: Flow, rate: Fraction, rate_error: float) -> None:
         passed = self.now - flow.since

@@ -1,5 +1,6 @@
 """Programs that no plan makes: any needs, any speeds, more changes of speed than tasks."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from oracle.speeds import Speeds, Window
 from oracle.tasks import Task, Work
 from pipesim.base.arrays import Ragged
 from pipesim.core import program as programs
-from pipesim.core.program import ACTIVATION, FORWARD, SHARINGS, Program
+from pipesim.core.program import ACTIVATION, FORWARD, SHARINGS, Bucket, Program
 from pipesim.core.scenario import Speeds as Given
 
 
@@ -65,6 +66,8 @@ def draw(rng) -> Program:
         static_memory=np.zeros(lanes, np.int64), memory=np.zeros(lanes, np.int64), microbatches=1, samples=1,
         flops=None, peak_flops=None, lane_speeds=_speeds(rng, lanes), media_speeds=_speeds(rng, media),
     )  # fmt: skip
+    if sharing == "fair" and rng.random() < 0.4:
+        program = replace(program, buckets={m: _bucket(rng, capacity[m]) for m in range(media) if rng.random() < 0.6})
     programs.check(program)
     return program
 
@@ -74,6 +77,10 @@ def _duration(rng, sharing: str, delay, size, route, lane) -> int:  # noqa: PLR0
     if lane < 0 and sharing == "fair" and (not size or not route):
         return int(delay)
     return int(delay) + rng.choice([0, 64, 128, 128, rng.randint(0, 500)])
+
+
+def _bucket(rng, peak: float) -> Bucket:
+    return Bucket(float(rng.choice([0.1, 16, 100, 512, rng.randint(1, 999)])), peak * rng.choice([0.1, 0.25, 0.5, 0.9]))
 
 
 def _speeds(rng, count: int) -> dict[int, Given]:
@@ -100,8 +107,12 @@ def _play(program: Program, rounding: Rounding) -> dict:
         tasks[name] = Task(needs, int(program.duration[t]), message if program.lane[t] < 0 else None, (t,))
     lanes = {n: [names[t] for t in row.tolist()] for n, row in enumerate(program.order)}
     bandwidth = {m: Fraction(float(rate)) for m, rate in enumerate(program.capacity)}
-    network = Network(program.sharing, bandwidth, _windows(program.media_speeds))
+    network = Network(program.sharing, bandwidth, _windows(program.media_speeds), _exact(program.buckets))
     return play(Work(tasks, lanes), network, _windows(program.lane_speeds), rounding)
+
+
+def _exact(buckets: dict) -> dict:
+    return {m: tuple(map(Fraction, bucket)) for m, bucket in buckets.items()}
 
 
 def _windows(given: dict) -> Speeds:

@@ -135,12 +135,14 @@ def plan_bound(
 
     Holds for replicas that split microbatches and for those that take them whole, and for how transfers use links:
     `sharing`. Under `fair`, replicas that split microbatches are assumed to have them in the same order, with eager
-    transfers and without a scenario; with `in_step=False` they are not, and the bound is weaker, the one of `fifo`.
+    transfers and without a scenario; with `in_step=False`, or where links have bursts, they are not, and the bound is
+    weaker, the one of `fifo`.
     Simulated times are rounded to nanoseconds, and equal replicas may end one apart; what that can gain is subtracted.
     """
     rounding = of_plans(microbatches, len(cluster.devices)).subtracted * NS
     if len(cluster.devices) > MOST_DEVICES:
         return max(0.0, total_work(costs, cluster, microbatches) - rounding)
+    in_step = in_step and not cluster.buckets  # replicas that do the same may find buckets that differ
     cluster = loosened(cluster)
     network = Network(cluster)
     rule = sharing_rule(sharing)

@@ -31,15 +31,16 @@ EXACT_RINGS = 16  # devices; of more there are too many sets
 
 
 def loosened(cluster: Cluster) -> Cluster:
-    """The cluster with all bandwidths raised by the most that any message, by its link's table, is faster than them.
+    """The cluster with all bandwidths raised by the most that any message is faster than them, and no token buckets.
 
-    A message that is faster alone than the bandwidth uses up less of it than its bytes: at least its bytes over this
-    factor. So no more bytes than these pass any link. All are raised by one factor, so that routes stay the same.
+    A message can be faster by its link's table, or at the peak of a bucket. Alone it then uses up less of the bandwidth
+    than its bytes: at least its bytes over this factor. So no more bytes than these pass any link. All are raised by
+    one factor, so that routes stay the same.
     """
     factor = max((link.fastest / link.bandwidth for link in cluster.links), default=1.0)
     if factor == 1.0:
         return cluster
-    links = (replace(link, bandwidth=min(link.bandwidth * factor, _MOST)) for link in cluster.links)
+    links = (replace(link, bandwidth=min(link.bandwidth * factor, _MOST), burst=0, peak=0) for link in cluster.links)
     return replace(cluster, links=tuple(links))
 
 

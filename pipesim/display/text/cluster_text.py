@@ -27,6 +27,10 @@ def cluster(cluster: Cluster, most: int = 16, on: Terminal = PLAIN) -> str:
     ]
     if between is not None:
         head.append(("bandwidth", f"{_least(between[0])} to {rate(between[1])} between two devices"))
+    if cluster.buckets:
+        sorts = dict.fromkeys(cluster.buckets.values())
+        words = " or ".join(f"{size(int(burst))} at {rate(peak)}" for burst, peak in sorts)
+        head.append(("bursts", f"{words}, on {len(cluster.buckets)} of {len(cluster.media)} directions or media"))
     names = [device.name for device in cluster.devices[:most]]
     rows = [
         [name, *("·" if i == j else f"{matrix[i, j] / 1e9:.4g}" for j in range(len(names)))]

@@ -4,7 +4,8 @@ The kind of a heap entry 4 * number + kind, beside ENDS:
 
     DELAY_OVER         number is a task     the delay of a transfer is over
     FLOW_ENDS          number is a task     a flow ends, unless its rate has changed since (then `ends` differs)
-    CAPACITY_CHANGES   number is a change   a link changes its capacity; there can be more changes than tasks
+    CAPACITY_CHANGES   number is a change   a link changes its capacity; there can be more changes than tasks. After
+                                            the numbers of changes: a medium, whose bucket is empty (`buckets`)
 """
 
 import math
@@ -55,6 +56,7 @@ class Flows(NamedTuple):
     next_check: Ints  # one number: when to look again whether what is left to carry is too much
     search: "JoinedSearch"
     levels: Levels
+    buckets: "Buckets"
 
 
 class RateLog(NamedTuple):
@@ -78,6 +80,17 @@ class JoinedSearch(NamedTuple):
     group_flows: Ints  # of each group of flows that common links join: where it ends in `found`
     group_media: Ints  # ... and its links in `media`
     rates: Floats  # of each flow found
+
+
+class Buckets(NamedTuple):
+    """Token buckets, a row for each medium where any has one; see `buckets`."""
+
+    tokens: Floats  # at the time `since`
+    since: Ints
+    load: Floats  # bytes per ns of all flows, from then on
+    speed: Floats  # the part of its bandwidth that a link has
+    empties: Ints  # when, at this load; -1 if never
+    media: Ints  # one number: how many links were found for the present change
 
 
 def initial_flows(p: ProgramArrays) -> Flows:
@@ -115,6 +128,14 @@ def initial_flows(p: ProgramArrays) -> Flows:
         np.zeros(1, np.int64),
         search,
         initial_levels(tasks, media),
+        Buckets(
+            p.buckets.size.copy(),
+            np.zeros(len(p.buckets.size), np.int64),
+            np.zeros(len(p.buckets.size)),
+            np.ones(len(p.buckets.size)),
+            np.full(len(p.buckets.size), -1, np.int64),
+            np.zeros(1, np.int64),
+        ),
     )
 
 
@@ -133,8 +154,7 @@ def ended_task(p: ProgramArrays, state: SimulationState, flows: Flows, code: int
     """Process one heap entry; the task that ends with it, or -1."""
     kind, number, ended = code & 3, code >> 2, -1
     if kind == CAPACITY_CHANGES:
-        flows.capacity[p.changes.medium[number]] = p.changes.capacity[number]
-        touch(flows, p.changes.medium[number])
+        change_capacity(p, state, flows, number)
     elif kind == DELAY_OVER and flows.left[number] > 0 and p.routes.first[number] < p.routes.first[number + 1]:
         join(p, flows, number, state.now[0])
     elif kind != FLOW_ENDS:
@@ -143,6 +163,13 @@ def ended_task(p: ProgramArrays, state: SimulationState, flows: Flows, code: int
         leave(p, flows, number)
         ended = number
     return ended
+
+
+@inlined
+def change_capacity(p: ProgramArrays, state: SimulationState, flows: Flows, number: int) -> None:  # noqa: ARG001 - as in `buckets`
+    """A link has another capacity from now on."""
+    flows.capacity[p.changes.medium[number]] = p.changes.capacity[number]
+    touch(flows, p.changes.medium[number])
 
 
 @inlined
@@ -187,7 +214,7 @@ def leave(p: ProgramArrays, flows: Flows, task: int) -> None:
 @inlined
 def share_links(p: ProgramArrays, state: SimulationState, flows: Flows, log: RateLog) -> int:
     """Give new rates to the flows that need them: SHARED, or why that cannot be done."""
-    count = new_rates(p, flows)
+    count = new_rates(p, state, flows)
     if count < 0:
         return CROWDED
     for at in range(flows.touched_count[0]):
@@ -203,17 +230,23 @@ def share_links(p: ProgramArrays, state: SimulationState, flows: Flows, log: Rat
             log.task[n], log.time[n], log.rate[n] = t, state.now[0], rate
             log.length[0] = n + 1
             set_rate(p, state, flows, t, rate)
+    after_sharing(p, state, flows)
     return SHARED
 
 
 @inlined
-def new_rates(p: ProgramArrays, flows: Flows) -> int:
+def after_sharing(p: ProgramArrays, state: SimulationState, flows: Flows) -> None:
+    """Flows have new rates: where there are buckets, `buckets` does something here."""
+
+
+@inlined
+def new_rates(p: ProgramArrays, state: SimulationState, flows: Flows) -> int:  # noqa: ARG001 - as in `buckets`
     """Find the flows that may get other rates, in order, and these rates; how many, or -1 where many are joined."""
     return joined_rates(p, flows, MANY)
 
 
 @inlined
-def new_rates_by_levels(p: ProgramArrays, flows: Flows) -> int:
+def new_rates_by_levels(p: ProgramArrays, state: SimulationState, flows: Flows) -> int:  # noqa: ARG001 - as above
     """In place of `new_rates` where many are joined: then only the rates that change are computed, from all levels."""
     count, most = -1, FEW
     while count < 0:
@@ -230,9 +263,13 @@ def joined_rates(p: ProgramArrays, flows: Flows, most: int) -> int:
 
     How many they are. Those that no common link joins are computed apart: most often each is alone.
     """
-    search = flows.search
-    groups = find_groups(p.routes, flows, most)
-    begin = 0
+    return rates_of_groups(p, flows, find_groups(p.routes, flows, most))
+
+
+@inlined
+def rates_of_groups(p: ProgramArrays, flows: Flows, groups: int) -> int:
+    """The rates of the flows in groups that are found, in order, and how many they are; -1 where there are none."""
+    search, begin = flows.search, 0
     for group in range(groups):
         if search.group_flows[group] > begin + 1:
             fair_rates(p.routes, flows.capacity, flows.search, flows.levels.level, begin, group)
@@ -419,17 +456,17 @@ def set_rate(p: ProgramArrays, state: SimulationState, flows: Flows, task: int, 
     flows.since[task], flows.rate[task] = now, rate
     flows.ends[task] = now + math.ceil(flows.left[task] / rate - 1e-6)
     if state.heap[0, 0] >= len(state.heap) - 1 - len(p.lane):
-        remove_outdated(state.heap, flows.ends)
+        remove_outdated(p, state.heap, flows)
     push(state.heap, flows.ends[task], 4 * task + FLOW_ENDS)
 
 
 @borrowing
-def remove_outdated(events: Ints, ends: Ints) -> None:
+def remove_outdated(p: ProgramArrays, events: Ints, flows: Flows) -> None:  # noqa: ARG001 - as in `buckets`
     """Remove the ends of flows that no longer hold, or that are there twice.
 
     An end that changed, and then changed back, is there twice. What is kept is marked in `ends`, then unmarked.
     """
-    before = events[0, 0]
+    before, ends = events[0, 0], flows.ends
     events[0, 0] = 0
     for at in range(1, before + 1):
         time, code = events[at, 0], events[at, 1]
@@ -459,10 +496,10 @@ def is_too_much_left(p: ProgramArrays, state: SimulationState, flows: Flows) -> 
                 last[m] = max(last[m], p.latest[t])
                 crossings[m] += 1
     flows.next_check[0] = now + until // CHECKS + 1
+    found = False
     for m in range(media):  # each crossing may be rounded by a nanosecond
-        if crossings[m] > 0 and now + bytes_left[m] / flows.capacity[m] > last[m] + crossings[m]:
-            return True
-    return False
+        found |= crossings[m] > 0 and now + bytes_left[m] / p.capacity[m] > last[m] + crossings[m]
+    return found
 
 
 def empty_log(room: int) -> RateLog:

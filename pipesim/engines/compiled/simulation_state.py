@@ -29,6 +29,14 @@ class CapacityChanges(NamedTuple):
     time: Ints
     medium: Shorts
     capacity: Floats
+    speed: Floats  # the part of its bandwidth that this is
+
+
+class BucketArrays(NamedTuple):
+    """The token buckets of media, a row for each medium where any has one: 0 where it has none."""
+
+    size: Floats
+    rate: Floats
 
 
 class RouteArrays(NamedTuple):
@@ -56,6 +64,7 @@ class ProgramArrays(NamedTuple):
     capacity: Floats
     profiles: Profiles
     changes: CapacityChanges  # none, unless the rule is one that changes rates
+    buckets: BucketArrays
     most_changes: int  # of rates
     latest: Ints  # of each task: if it ends later, the run is given up; empty: never
 
@@ -95,6 +104,7 @@ def arrays_of(program: Program) -> ProgramArrays:
         program.capacity,
         profiles_of(program),
         _capacity_changes(program),
+        _buckets(program),
         limits.most_changes(PER_CHANGE),
         np.zeros(0, np.int64),
     )
@@ -102,15 +112,23 @@ def arrays_of(program: Program) -> ProgramArrays:
 
 def _capacity_changes(program: Program) -> CapacityChanges:
     found = [
-        (time, medium, float(program.capacity[medium]) * program.media_speed(medium, time))
+        (time, medium, program.media_speed(medium, time))
         for medium, speeds in (program.media_speeds.items() if program.sharing_rule.rated else ())
         for time in speeds.times
     ]
     return CapacityChanges(
         np.array([time for time, _, _ in found], np.int64),
         np.array([medium for _, medium, _ in found], np.int32),
-        np.array([capacity for _, _, capacity in found], np.float64),
+        np.array([float(program.capacity[medium]) * speed for _, medium, speed in found], np.float64),
+        np.array([speed for _, _, speed in found], np.float64),
     )
+
+
+def _buckets(program: Program) -> BucketArrays:
+    size, rate = np.zeros((2, len(program.media) if program.buckets else 0))
+    for medium, bucket in program.buckets.items():
+        size[medium], rate[medium] = bucket
+    return BucketArrays(size, rate)
 
 
 class SimulationState(NamedTuple):

@@ -1,7 +1,7 @@
 """How each sharing rule of `pipesim.core.sharing` works: one module per rule, which holds everything that acts.
 
-    link_manager    a class, the SimPy side: which transfers hold or share which links, and when each ends
-                    (`pipesim.engines.link_manager.LinkManager` is its base)
+    link_manager    a class, or a function that chooses one, the SimPy side: which transfers hold or share which links,
+                    and when each ends (`pipesim.engines.link_manager.LinkManager` is its base)
     event_loop      a compiled kernel, or a function that chooses one: the same rule in the compiled engine,
                     `ProgramArrays` to `RunTimes` (`pipesim.engines.compiled.simulation_state` has what all share)
     verify          raises CorruptTimelineError unless the transfers of a timeline keep the rule, without asking either

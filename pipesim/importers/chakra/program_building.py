@@ -307,7 +307,7 @@ class _Builder:
             transfers=transfers,
             devices=names,
             media=self.cluster.media,
-            capacity=np.array(self.cluster.media_bandwidth, np.float64) / units.NS_PER_S,
+            capacity=np.array(self.cluster.media_peak, np.float64) / units.NS_PER_S,
             kind=_whole(task.kind for task in tasks),
             stage=_whole(task.recorded(STAGE, task.rank) for task in tasks),
             microbatch=microbatch,
@@ -327,6 +327,7 @@ class _Builder:
             memory=np.array(memory, np.int64),
             microbatches=1 + max((task.recorded(MICROBATCH, 0) for task in tasks), default=0),
             samples=samples,
+            buckets=programs.buckets_of(self.cluster, sharing_rule(sharing)),
             flops=None,
             peak_flops=None,
         )

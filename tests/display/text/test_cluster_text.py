@@ -1,5 +1,7 @@
 """Clusters as text."""
 
+from dataclasses import replace
+
 import pytest
 
 from pipesim.display import text
@@ -18,3 +20,11 @@ def test_a_cluster_is_shown_with_its_bandwidths():
 def test_the_devices_left_out_of_the_matrix_are_counted(devices, left_out):
     shown = text.cluster(load_cluster(f'flat({devices}, bandwidth="1GB/s")'))
     assert ("... 4 more devices" in shown) == left_out
+
+
+def test_links_with_bursts_are_counted():
+    cluster = load_cluster('flat(2, bandwidth="1GB/s")')
+    one, other = cluster.links
+    shown = text.cluster(replace(cluster, links=(replace(one, burst=2**20, peak=3e9), other)))
+    assert "bursts          1.000 MiB at 3.000 GB/s, on 2 of 4 directions or media" in shown
+    assert "bursts" not in text.cluster(cluster)

@@ -1,6 +1,7 @@
 """Flows on links in the compiled engine: which join, at which rates, and what is kept of them."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -85,6 +86,6 @@ def test_outdated_ends_and_ends_that_are_there_twice_are_removed():
     kind = flows.FLOW_ENDS
     for time, code in ((9, kind), (5, kind), (9, kind), (6, 4 + kind), (7, 4)):
         heap.push(events, time, code)
-    flows.remove_outdated(events, ends)
+    flows.remove_outdated(None, events, SimpleNamespace(ends=ends))
     assert ends.tolist() == [9, -1]
     assert [(int(events[1, 0]), heap.pop(events)) for _ in range(events[0, 0])] == [(7, 4), (9, flows.FLOW_ENDS)]
