@@ -25,7 +25,8 @@ def tuning(
     `command` simulates the best one again; `rows` are those of `tuning_rows` that are shown, where it is not all.
     """
     counts, best = found["counts"], found["rows"][0]
-    speed = [on.bold(seconds(best["iteration_time_s"]))]
+    interval = f"{seconds(best['measured_low_s'])} to {seconds(best['measured_high_s'])}"
+    speed = [f"{on.bold(seconds(best['iteration_time_s']))} ({interval} by measured runs of its kind)"]
     if best["tokens_per_s_per_gpu"] is not None:
         speed.append(f"{best['tokens_per_s_per_gpu']:,.0f} tokens/s/GPU")
     if best["mfu"] is not None:

@@ -43,7 +43,7 @@ ITERATIONS = 40  # drawn for each layout under the objective p95, where none are
 METRICS = (
     "iteration_time_s", "tokens_per_s_per_gpu", "mfu", "bubble_idle_share", "exposed_communication_s",
     "exposed_all_reduce_s", "peak_memory_bytes", "fits_memory", "devices_in_plan", "global_batch",
-    "throughput_samples_per_s",
+    "throughput_samples_per_s", "measured_low_s", "measured_high_s",
 )  # fmt: skip
 _NAMED = ("trace", "architecture", "cluster", "lengths", "scenario", "background")  # values that may be made in Python
 REPLAYED = ("replay_p50_s", "replay_p95_s", "replay_mean_s")

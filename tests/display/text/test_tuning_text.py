@@ -2,6 +2,7 @@
 
 import pipesim as ps
 from pipesim.display import text
+from pipesim.display.text.formatting import seconds
 
 FOUR = 'servers(2, 2, intra="25GB/s", inter="10Gb/s")'
 
@@ -16,6 +17,9 @@ def test_the_answer_is_in_five_lines_before_the_table():
     found, lines = shown()
     head = lines.split("\n")
     assert head[0].startswith("best layout: TP 1, PP 2, DP 2, microbatches of ")
+    best = found.best.metrics
+    assert best["measured_low_s"] <= found.best.iteration_time <= best["measured_high_s"]
+    assert f"({seconds(best['measured_low_s'])} to {seconds(best['measured_high_s'])} by measured runs" in head[0]
     assert head[1].startswith(f"{found.counts.all:,} layouts: ")
     assert head[2].startswith("any layout: no layout in this space has a shorter iteration than ")
     assert head[3].startswith("lower bound: ")
