@@ -4,9 +4,9 @@
     link 1   capacity 5   c          2. its flows get that rate and are fixed; the others share what is left
                                      3. again, until every flow is fixed
 
-One function, used by every engine, on flat sequences of numbers. All links that offer least, to the last bit, are
-fixed in one round, and a link's capacity is reduced once a round, by rate x flows: so flows that are alike get rates
-of the same bits, and one flow with a weight of n gets those of n flows that are alike.
+On flat sequences of numbers, for the SimPy engine. All links that offer least, to the last bit, are fixed in one round,
+and a link's capacity is reduced once a round, by rate x flows: so flows that are alike get rates of the same bits, and
+one flow with a weight of n gets those of n flows that are alike.
 What a link offers only rises as flows are fixed, to the last bit too: it is never less than before the round. So each
 round has a higher rate than the one before, and what a link offers at last, its level, depends on nothing but the
 rates below it of the flows that cross it:
@@ -16,7 +16,7 @@ rates below it of the flows that cross it:
                        no flow is left then
 
 There is one solution of these equations, whatever way it is found (by induction over rates, from the lowest):
-`engines.compiled.rate_updates` finds it from the solution before a change.
+`engines.compiled.filling` finds it without heaps, `engines.compiled.rate_updates` from the solution before a change.
 """
 
 import heapq
@@ -27,7 +27,7 @@ from pipesim.base.arrays import Floats, Ints
 INFINITE = float("inf")
 
 
-def max_min(
+def max_min(  # noqa: C901, PLR0912 - both heaps and the flows change in every turn
     first: Sequence[int] | Ints,
     media: Sequence[int] | Ints,
     weight: Sequence[int] | Ints,
@@ -39,23 +39,12 @@ def max_min(
     Media are numbered 0 to len(capacity) - 1 and cross each flow at most once. At position j of `media`, weight[j]
     flows that are alike cross the link; without weights it is one.
     """
-    return rates_and_levels(first, media, weight, capacity, limit)[0]
-
-
-def rates_and_levels(  # noqa: C901, PLR0912 - both heaps and the flows change in every turn
-    first: Sequence[int] | Ints,
-    media: Sequence[int] | Ints,
-    weight: Sequence[int] | Ints,
-    capacity: Sequence[float] | Floats,
-    limit: Sequence[float] | Floats,
-) -> tuple[list[float], list[float]]:
-    """The rate of each flow and the level of each link."""
     flows, links, weighted = len(first) - 1, len(capacity), len(weight) > 0
     rate = [0.0] * flows
     sharing = flows_on_links(first, media, weight, links)  # those without a rate, as weighted
     level = [INFINITE] * links  # at first what each link offers
     if all_held_back_at_once(first, media, capacity, limit, sharing, rate, level):
-        return rate, level
+        return rate
     has_rate = [False] * flows
     left = [0.0] * links
     taken = [0] * links  # flows of a link that are fixed in this round, as weighted
@@ -102,12 +91,10 @@ def rates_and_levels(  # noqa: C901, PLR0912 - both heaps and the flows change i
                     taken[m] = 0
                     if sharing[m]:
                         level[m] = max(level[m], left[m] / sharing[m])
-                    elif level[m] > share:
-                        level[m] = INFINITE
-    return rate, level
+    return rate
 
 
-def all_held_back_at_once(  # noqa: PLR0917 - a kernel has no keywords
+def all_held_back_at_once(  # noqa: PLR0917 - called once in each computation
     first: Sequence[int] | Ints,
     media: Sequence[int] | Ints,
     capacity: Sequence[float] | Floats,
@@ -116,9 +103,9 @@ def all_held_back_at_once(  # noqa: PLR0917 - a kernel has no keywords
     rate: list[float],
     level: list[float],
 ) -> bool:
-    """Whether the first round settles all flows, as where they share one link: `rate` and `level` are then right.
+    """Whether the first round settles all flows, as where they share one link: `rate` is then right.
 
-    If not, `level` is what each link offers before the first round.
+    `level` is what each link offers before the first round.
     """
     share = INFINITE
     for m in range(len(sharing)):
@@ -133,12 +120,7 @@ def all_held_back_at_once(  # noqa: PLR0917 - a kernel has no keywords
         for j in range(first[i], first[i + 1]):
             tightest = tightest or level[media[j]] == share
         held_back += 1 if tightest else 0
-    if held_back < len(rate):
-        return False
-    for m in range(len(level)):
-        if level[m] > share:
-            level[m] = INFINITE
-    return True
+    return held_back == len(rate)
 
 
 def flows_on_links(
@@ -168,11 +150,7 @@ def flows_by_link(first: Sequence[int] | Ints, media: Sequence[int] | Ints, link
 
 def finite(values: Sequence[float] | Floats) -> list[tuple[float, int]]:
     """A heap of the values that are finite, each with its number."""
-    heap = [(0.0, 0)]
-    heap.clear()
-    for n in range(len(values)):
-        if values[n] < INFINITE:
-            heap.append((values[n], n))  # noqa: PERF401 - what numba knows
+    heap = [(value, n) for n, value in enumerate(values) if value < INFINITE]
     heapq.heapify(heap)
     return heap
 

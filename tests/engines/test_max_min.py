@@ -1,15 +1,13 @@
-"""The allocator of max-min fair rates: against its definition, linear programs, and itself compiled."""
+"""The allocator of max-min fair rates, by its definition and by linear programs; compiled: compiled/test_filling.py."""
 
 import itertools
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ortools.linear_solver import pywraplp
 
-from pipesim.base.kernels import compiled
 from pipesim.engines.max_min import max_min
 
 CAPACITIES = st.one_of(st.sampled_from([1.0, 2.0, 3.0]), st.floats(0.1, 10))
@@ -76,21 +74,6 @@ def filled_by_linear_programs(routes, capacity, limit):
 def test_rates_are_those_that_linear_programs_find(drawn):
     capacity, routes, limit = drawn
     assert rates_of(*drawn) == pytest.approx(filled_by_linear_programs(routes, capacity, limit), rel=1e-5)
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True), min_size=1, max_size=8),
-    st.lists(st.floats(0.1, 10), min_size=6, max_size=6),
-    st.lists(st.one_of(st.just(float("inf")), st.floats(0.01, 5)), min_size=8, max_size=8),
-)
-def test_the_allocator_gives_the_same_bits_compiled_and_plain(routes, capacity, limits):
-    first = np.concatenate([[0], np.cumsum([len(route) for route in routes])])
-    media = np.array([medium for route in routes for medium in route])
-    limit = np.array(limits[: len(routes)])
-    weight = np.zeros(0, np.int64)
-    plain = max_min(first.tolist(), media.tolist(), weight.tolist(), capacity, limit.tolist())
-    assert list(compiled(max_min)(first, media, weight, np.array(capacity), limit)) == plain
 
 
 @st.composite

@@ -15,6 +15,7 @@ import numpy as np
 
 from pipesim.base.arrays import Bools, Floats, Ints
 from pipesim.base.kernels import borrowing, inlined
+from pipesim.engines.compiled.filling import JoinedSearch, fair_rates, initial_search
 from pipesim.engines.compiled.heap import push
 from pipesim.engines.compiled.rate_updates import (
     INFINITE,
@@ -28,7 +29,6 @@ from pipesim.engines.compiled.rate_updates import (
 )
 from pipesim.engines.compiled.simulation_state import ProgramArrays, RouteArrays, SimulationState
 from pipesim.engines.compiled.sorting import sort_first
-from pipesim.engines.max_min import rates_and_levels
 
 DELAY_OVER, FLOW_ENDS, CAPACITY_CHANGES = 1, 2, 3
 CHECKS = 16  # in the time of a run that may take only so long
@@ -54,7 +54,7 @@ class Flows(NamedTuple):
     is_touched: Bools
     under_way: Ints  # how many flows there are
     next_check: Ints  # one number: when to look again whether what is left to carry is too much
-    search: "JoinedSearch"
+    search: JoinedSearch
     levels: Levels
     buckets: "Buckets"
 
@@ -66,20 +66,6 @@ class RateLog(NamedTuple):
     time: Ints
     rate: Floats
     length: Ints  # one number
-
-
-class JoinedSearch(NamedTuple):
-    """Room for finding which flows are joined to a change through common links."""
-
-    turn: Ints  # one number: which search this is
-    seen_medium: Ints  # the search that last found each link
-    seen_flow: Ints
-    found: Ints
-    number: Ints  # of each link: its number among those of its group
-    media: Ints  # the links found, in the order in which they are looked at
-    group_flows: Ints  # of each group of flows that common links join: where it ends in `found`
-    group_media: Ints  # ... and its links in `media`
-    rates: Floats  # of each flow found
 
 
 class Buckets(NamedTuple):
@@ -100,17 +86,6 @@ def initial_flows(p: ProgramArrays) -> Flows:
     for t in range(tasks):
         for j in range(p.routes.first[t], p.routes.first[t + 1]):
             task[j] = t
-    search = JoinedSearch(
-        np.zeros(1, np.int64),
-        np.full(media, -1, np.int64),
-        np.full(tasks, -1, np.int64),
-        np.empty(tasks, np.int64),
-        np.empty(media, np.int64),
-        np.empty(media, np.int64),
-        np.empty(media, np.int64),
-        np.empty(media, np.int64),
-        np.empty(tasks),
-    )
     return Flows(
         p.used.copy(),
         np.zeros(tasks),
@@ -126,7 +101,7 @@ def initial_flows(p: ProgramArrays) -> Flows:
         np.zeros(media, np.bool_),
         np.zeros(1, np.int64),
         np.zeros(1, np.int64),
-        search,
+        initial_search(tasks, media),
         initial_levels(tasks, media),
         Buckets(
             p.buckets.size.copy(),
@@ -337,7 +312,7 @@ def find_joined(  # noqa: PLR0917 - a kernel has no keywords
     search = flows.search
     turn, links, count, looked_at = search.turn[0], first + 1, begin, first
     search.seen_medium[medium] = turn
-    search.media[first], search.number[medium] = medium, 0
+    search.media[first] = medium
     while looked_at < links and count <= begin + most:
         j = flows.foremost[search.media[looked_at]]
         looked_at += 1
@@ -351,7 +326,7 @@ def find_joined(  # noqa: PLR0917 - a kernel has no keywords
                     m = routes.medium[k]
                     if search.seen_medium[m] != turn:
                         search.seen_medium[m] = turn
-                        search.media[links], search.number[m] = m, links - first
+                        search.media[links] = m
                         links += 1
             j = flows.following[j]
     return count, links
@@ -416,36 +391,6 @@ def change_rates(routes: RouteArrays, flows: Flows, medium: int, old: float, cou
             if level[routes.medium[k]] > min(new, last) and routes.medium[k] != medium:
                 add_pending(flows.levels, routes.medium[k])
     return count
-
-
-def fair_rates(  # noqa: PLR0917 - a kernel has no keywords
-    routes: RouteArrays, capacity: Floats, search: JoinedSearch, level: Floats, begin: int, group: int
-) -> None:
-    """The rates of a group of flows, which are found from `begin` on, and the levels of their links."""
-    joined, rates = search.found[begin : search.group_flows[group]], search.rates
-    media = search.media[search.group_media[group - 1] if group > 0 else 0 : search.group_media[group]]
-    count = len(joined)
-    first, limits = np.zeros(count + 1, np.int64), np.empty(count)
-    for at in range(count):
-        t = joined[at]
-        first[at + 1] = first[at] + routes.first[t + 1] - routes.first[t]
-        limits[at] = routes.limit[t]
-    crossed = np.empty(first[count], np.int64)
-    weights = np.empty(first[count] if len(routes.weight) > 0 else 0, np.int64)
-    for at in range(count):
-        t = joined[at]
-        for k in range(routes.first[t], routes.first[t + 1]):
-            crossed[first[at] + k - routes.first[t]] = search.number[routes.medium[k]]
-            if len(routes.weight) > 0:
-                weights[first[at] + k - routes.first[t]] = routes.weight[k]
-    offered = np.empty(len(media))
-    for k in range(len(media)):
-        offered[k] = capacity[media[k]]
-    found, levels = rates_and_levels(first, crossed, weights, offered, limits)
-    for at in range(count):
-        rates[joined[at]] = found[at]
-    for k in range(len(media)):
-        level[media[k]] = levels[k]
 
 
 @inlined
