@@ -155,20 +155,30 @@ def sliced(meshes: Ints, latency: Floats, bound: float) -> tuple[Floats, Ints, I
 
 
 def _best(problem: _Problem, microbatches: int) -> _Sliced:
-    """Every bound t_max on the slowest stage that can matter, from the largest down.
+    """The best over every bound t_max on the slowest stage, of which few are tried.
 
     The plan found below a bound has the least sum of all plans below it. Let s be its slowest stage: a plan whose
-    slowest stage is between s and the bound has neither a lesser sum nor a lesser slowest stage, so the next bound is
-    s; or a lower one, if only a slowest stage below it can compensate for the larger sum. The search ends when no plan
-    is below the bound.
+    slowest stage is between s and the bound has neither a lesser sum nor a lesser slowest stage, so only bounds up to s
+    remain; or up to a lower one, if only a slowest stage below it can compensate for the larger sum. They are halved,
+    and the plans of a half have no lesser sum than the plan found, and no slowest stage below the half.
     """
     more = microbatches - 1
-    found = best = problem.least(np.inf)
+    best = problem.least(np.inf)
     if best is None:
         raise InputError("times of layers must be finite")
-    while found is not None:
-        if found.weighed(more) < best.weighed(more):
+    left = [(0.0, best.slowest, best.total)]  # plans with a slowest stage from .. to, and what their sum is at least
+    while left:
+        low, high, total = left.pop()
+        if more:
+            high = min(high, (best.weighed(more) - total) / more)
+        if high <= low or total + more * low > best.weighed(more):
+            continue
+        found = problem.least(high)
+        if found is None:
+            continue
+        if (found.weighed(more), -found.slowest) < (best.weighed(more), -best.slowest):
             best = found
-        within = (best.weighed(more) - found.total) / more if more else 0.0
-        found = problem.least(min(found.slowest, within))
+        if found.slowest > low:
+            middle = (low + found.slowest) / 2
+            left += [(middle, found.slowest, found.total), (low, middle, found.total)]
     return best
