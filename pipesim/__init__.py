@@ -15,9 +15,9 @@ module imports only those that stand before it.
     base        errors shown_values checks units files arrays serialisation spelling lookup settings json_schema
                 formulas tables intervals kernel_compiler kernels widest_paths interchangeable chains moved minimise
                 worker_server
-    core        sharing calibrations devices cluster teams trace work model widths costs plan plan_layout granularity
-                members limits schedule scenario background progress completion legality recording recorded_run
-                sequence_lengths program rates timeline
+    core        sharing calibrations devices route_table cluster teams trace work model widths costs plan plan_layout
+                granularity members limits schedule scenario background progress completion legality recording
+                recorded_run sequence_lengths program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
     analysis    curves critical_path metrics bottleneck channels spread trace_diff schedule_diff run_summary
                 ledger joint_samples run_variance straggler_metrics run_trace run_layers

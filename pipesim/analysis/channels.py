@@ -25,6 +25,7 @@ from pipesim.core.costs import Costs, Phase
 from pipesim.core.plan import Plan
 from pipesim.lowering.messages import alone
 
+Group = tuple[str, ...]
 Known = dict[tuple[object, ...], tuple[int, ...]]
 
 MANY = 100_000  # blocks; from here on the import of numba pays
@@ -77,7 +78,7 @@ def _of_stage(plan: Plan, costs: Costs, cluster: Cluster, n: int, known: Known) 
     key = plan.replicas, plan.stages[n]
     if key not in known:
         both = (units.ns_of(_seconds(plan, costs, cluster, n, phase)) for phase in ("forward", "backward"))
-        known[key] = *both, _all_reduce_ns(plan, costs, cluster, n)
+        known[key] = *both, _all_reduce_ns(plan, costs, cluster, n, known)
     return known[key]
 
 
@@ -86,7 +87,8 @@ def _of_cut(plan: Plan, costs: Costs, cluster: Cluster, n: int, known: Known) ->
     here, there = plan.stages[n], plan.stages[n + 1]
     key = plan.replicas, here.stop, here.devices, there.devices
     if key not in known:
-        known[key] = _channel_ns(plan, costs, cluster, n, n + 1), _channel_ns(plan, costs, cluster, n + 1, n)
+        ends = (n, n + 1), (n + 1, n)
+        known[key] = tuple(_channel_ns(plan, costs, cluster, *each, known) for each in ends)
     return known[key]
 
 
@@ -101,27 +103,58 @@ def _seconds(plan: Plan, costs: Costs, cluster: Cluster, n: int, phase: Phase) -
     return max(float(costs.seconds(phase, kind, plan.share(n))[stage.start : stage.stop].sum()) for kind in kinds)
 
 
-def _channel_ns(plan: Plan, costs: Costs, cluster: Cluster, sender: int, receiver: int) -> int:
+def _channel_ns(  # noqa: PLR0917 - the parts of the problem
+    plan: Plan, costs: Costs, cluster: Cluster, sender: int, receiver: int, known: Known
+) -> int:
     """All pairs send their part at once; the slowest pair sets the pace."""
     cut = plan.stages[min(sender, receiver)].stop - 1
     size = float(costs.model.cut_bytes[cut]) * plan.share(sender) * plan.share(receiver)
-    pairs = [(a, b) for a in plan.stages[sender].devices for b in plan.stages[receiver].devices if a != b]
-    return slowest(cluster, pairs, size, 1)
+    pairs = _sorts_of_pairs(cluster, plan.stages[sender].devices, plan.stages[receiver].devices, known)
+    return _slowest(cluster, pairs, size, 1)
 
 
-def _all_reduce_ns(plan: Plan, costs: Costs, cluster: Cluster, n: int) -> int:
+def _all_reduce_ns(plan: Plan, costs: Costs, cluster: Cluster, n: int, known: Known) -> int:
     """A ring at the pace of the worst pair inside the stage."""
     stage, k = plan.stages[n], len(plan.stages[n].devices)
     part = float(costs.model.parameter_bytes[stage.start : stage.stop].sum()) / k
-    pairs = [(a, b) for a in stage.devices for b in stage.devices if a != b] if part else []
-    return slowest(cluster, pairs, part, 2 * (k - 1))
+    pairs = _sorts_of_pairs(cluster, stage.devices, stage.devices, known) if part else ()
+    return _slowest(cluster, pairs, part, 2 * (k - 1))
 
 
-def slowest(cluster: Cluster, pairs: list[tuple[str, str]], size: float, times: int) -> int:
-    """Nanoseconds of the slowest pair's message. Of equal routes only one is computed."""
-    routes = {pair: cluster.route(*pair) for pair in pairs}
-    kinds = {(r.delay, r.bandwidth, () if cluster.is_plain else r.links): pair for pair, r in routes.items()}
-    return max((alone(cluster, a, b, size, times).duration for a, b in kinds.values()), default=0)
+def _sorts_of_pairs(cluster: Cluster, senders: Group, receivers: Group, known: Known) -> tuple[int, ...]:
+    """One pair of each sort of route from a device of one group to one of the other, for messages of any size."""
+    key = "pairs", senders, receivers
+    if key not in known:
+        a, b = (np.array([cluster.index[name] for name in group], np.int64) for group in (senders, receivers))
+        known[key] = sorts_of_routes(cluster, np.repeat(a, len(b)), np.tile(b, len(a)))
+    return known[key]
+
+
+def sorts_of_routes(cluster: Cluster, source: Ints, target: Ints) -> tuple[int, ...]:
+    """Of these pairs of devices one of each sort of route, as source * devices + target; none of a device with itself.
+
+    Messages of one size take as long on all routes of a sort.
+    """
+    table, apart = cluster.route_table, source != target
+    codes = source[apart] * len(cluster.devices) + target[apart]
+    rows = table.rows(source[apart], target[apart])
+    if not table.is_plain[rows].all():
+        return tuple(dict.fromkeys(codes.tolist()))
+    sorts = zip(table.delay[rows].tolist(), table.bandwidth[rows].tolist(), strict=True)
+    return tuple(dict(zip(sorts, codes.tolist(), strict=True)).values())
+
+
+def slowest(cluster: Cluster, pairs: list[tuple[str, str]], size: float) -> int:
+    """Nanoseconds of the slowest pair's message; a device sends itself none."""
+    source, target = np.array([(cluster.index[a], cluster.index[b]) for a, b in pairs], np.int64).reshape(-1, 2).T
+    return _slowest(cluster, sorts_of_routes(cluster, source, target), size, 1)
+
+
+def _slowest(cluster: Cluster, pairs: tuple[int, ...], size: float, times: int) -> int:
+    """Nanoseconds of the slowest pair's message."""
+    names, count = cluster.devices, len(cluster.devices)
+    ends = ((names[pair // count].name, names[pair % count].name) for pair in pairs)
+    return max((alone(cluster, a, b, size, times).duration for a, b in ends), default=0)
 
 
 def execute(pipeline: Pipeline, *, full: bool = False) -> Execution:

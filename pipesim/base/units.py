@@ -130,6 +130,11 @@ def ns_up(nanoseconds: float) -> int:
     return math.ceil(nanoseconds - 1e-6)
 
 
+def all_ns_up(nanoseconds: NDArray[np.float64]) -> NDArray[np.int64]:
+    """As `ns_up`, of each."""
+    return np.ceil(nanoseconds - 1e-6).astype(np.int64)
+
+
 def to_s(nanoseconds: float) -> float:
     """Seconds of a number of nanoseconds."""
     return float(nanoseconds) / NS_PER_S

@@ -22,6 +22,7 @@ from pipesim.base import units, widest_paths
 from pipesim.base.checks import check_one_of
 from pipesim.base.errors import InputError, within
 from pipesim.base.shown_values import Displayed
+from pipesim.core.route_table import RouteRow, RouteTable
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -354,6 +355,19 @@ class Cluster(Displayed):
             if b > a or pair[0] == pair[1]:  # otherwise there is none, as `route` reports
                 known[pair] = self._route_over(links[a:b], media[a:b])
 
+    @cached_property
+    def route_table(self) -> RouteTable:
+        """Routes in columns, for many messages at once."""
+        return RouteTable(len(self.devices), self._rows_of_routes)
+
+    def _rows_of_routes(self, pairs: list[tuple[int, int]]) -> list[RouteRow]:
+        ends = [(self.devices[a].name, self.devices[b].name) for a, b in pairs]
+        if len(ends) > MANY_ROUTES:
+            self.find_routes(ends)
+        routes = [self.route(*each) for each in ends]
+        others = set() if self.is_plain else {n for n, link in enumerate(self.links) if link.table or link.burst}
+        return [RouteRow(r.delay, r.bandwidth, others.isdisjoint(r.links), r.media) for r in routes]
+
     def timing(self, route: Route, size: float) -> tuple[float, float]:
         """Seconds of delay and of transmission of this many bytes, alone on the route."""
         if self.is_plain:
@@ -392,6 +406,7 @@ class Cluster(Displayed):
 
 
 _RATES = ("bandwidth", "burst", "peak")
+MANY_ROUTES = 32  # above, routes are found together, which takes less time than one after the other
 _TREES = 2048  # cached trees of a cluster; each has one number per vertex
 
 

@@ -27,7 +27,7 @@ from pipesim.base.arrays import Ints, Ragged
 from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster
 from pipesim.core.program import ALL_GATHER, ALL_REDUCE, BACKWARD, FORWARD, INPUT, WEIGHT
-from pipesim.lowering.messages import MANY_ROUTES, alone
+from pipesim.lowering.messages import Alone, AloneColumns, alone, alone_each
 from pipesim.lowering.setup import Groups, Setup
 from pipesim.lowering.tasks import PAUSES, RINGS, RingTasks, Sort, Tasks
 
@@ -321,35 +321,44 @@ def _add_rings(tasks: Tasks, setup: Setup, stage: int, collective: RingGroups, n
         kept = np.flatnonzero(setup.fold.keeps(streams))
         edges, streams = [edges[n] for n in kept.tolist()], streams[kept]
     if setup.sharing_rule.has_links:
-        if len(edges) > MANY_ROUTES:
-            setup.cluster.find_routes((edge.source, edge.target) for edge in edges)
-        messages = [alone(setup.cluster, a, b, size / k / n, rounds * (k - 1)) for a, b, k, n in edges]
+        messages = _edges_alone(setup, edges, size, rounds)
     else:
-        edges, messages = [], []
+        edges, worst_of = [], list[Alone]()
         for group in groups:  # all at the pace of the worst pair inside the group, on no link
             rings, k = _rings_of(setup, group), len(group)
             part = size / k / len(rings)
             worst = max(alone(setup.cluster, a, b, part, rounds * (k - 1)) for a in group for b in group if a != b)
             edges.append(RingEdge(rings[0][0], rings[0][1], k, len(rings)))
-            messages.append(worst._replace(limit=np.inf, media=()))
+            worst_of.append(worst._replace(limit=np.inf, media=()))
+        messages = AloneColumns.of(worst_of)
     index = tasks.add(
         len(edges),
         kind=kind,
         stage=stage,
         source=setup.represented(np.array([setup.rank_of_gpu[edge.source] for edge in edges], np.int64)),
         target=setup.represented(np.array([setup.rank_of_gpu[edge.target] for edge in edges], np.int64)),
-        duration=np.array([message.duration for message in messages]),
-        delay=np.array([message.delay for message in messages]),
-        size=np.array([message.size for message in messages]),
-        limit=np.array([message.limit for message in messages]),
+        duration=messages.duration,
+        delay=messages.delay,
+        size=messages.size,
+        limit=messages.limit,
     )
-    tasks.add_routes(Ragged.of([message.media for message in messages]), setup.fold, streams)
+    tasks.add_routes(messages.routes, setup.fold, streams)
     tasks.needs.append((np.repeat(index, len(needs)), np.tile(needs, len(index))))
     if setup.fold is not None:
         tasks.name_classes(RINGS, setup.fold.streams[streams], tasks.collectives)
     elif setup.sharing_rule.has_links:
         _record_rings(tasks, setup, index, edges, collective)
     return index
+
+
+def _edges_alone(setup: Setup, edges: list[RingEdge], size: float, rounds: int) -> AloneColumns:
+    """What the messages on each edge cost together."""
+    if not edges:
+        return AloneColumns.of([])
+    place = setup.cluster.index
+    columns = [(place[a], place[b], size / k / n, rounds * (k - 1)) for a, b, k, n in edges]
+    source, target, parts, times = (np.array(column) for column in zip(*columns, strict=True))
+    return alone_each(setup.cluster, source, target, parts, times)
 
 
 def _record_rings(tasks: Tasks, setup: Setup, index: Ints, edges: list[RingEdge], collective: RingGroups) -> None:

@@ -307,6 +307,13 @@ class Setup:
         expert = self.costs.widths.expert
         return [self.costs.at(replace(self.plan.widths(n), expert=expert)) for n in range(len(self.plan.stages))]
 
+    @cached_property
+    def gpus_of_ranks(self) -> tuple[Ints, Ints]:
+        """The GPUs of all ranks, one after the other, by their place in the cluster; and where each rank's begin."""
+        teams = [self.plan.team(device) for device in self.plan.devices]
+        gpus = np.array([self.cluster.index[name] for team in teams for name in team], np.int64)
+        return gpus, np.concatenate([[0], np.cumsum([len(team) for team in teams])]).astype(np.int64)
+
     def members(self, rank: int) -> Team:
         """The GPUs of a rank."""
         return self.plan.team(self.plan.devices[rank])

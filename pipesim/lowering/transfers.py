@@ -17,7 +17,7 @@ from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints, Ragged, row_codes
 from pipesim.core.program import ACTIVATION, GRADIENT
 from pipesim.core.teams import Widths
-from pipesim.lowering.messages import MANY_ROUTES, Alone, alone
+from pipesim.lowering.messages import Alone, alone, alone_each
 from pipesim.lowering.posting import connect
 from pipesim.lowering.setup import Setup
 from pipesim.lowering.tasks import GATHERS, MESSAGES, RingTasks, Tasks
@@ -351,28 +351,31 @@ class Timing(NamedTuple):
         """Each different (source slot, target slot, message of a team) is looked up once."""
         slots = len(setup.slots)
         unique, inverse = np.unique((pairs.part * slots + pairs.source) * slots + pairs.target, return_inverse=True)
-        towards = np.argsort(unique % slots, kind="stable")  # routes to one target are found together
-        cut_bytes = functools.cache(functools.partial(_cut_bytes, setup))
-        by_code: dict[int, Alone] = {}
-        gpus: dict[int, tuple[int, int]] = {}
-        messages: list[tuple[int, tuple[str, str], float]] = []
-        for code in unique[towards].tolist():
-            rest, target = divmod(code, slots)
-            (n, rank), (n2, rank2) = (setup.slots[slot] for slot in (rest % slots, target))
-            message = _messages(setup, n, n2)[rest // slots] if setup.has_teams else WHOLE
-            ends = setup.members(rank)[message.source], setup.members(rank2)[message.target]
-            messages.append((code, ends, cut_bytes(n, n2) * message.part))
-        if len(messages) > MANY_ROUTES:
-            setup.cluster.find_routes(ends for _, ends, _ in messages)
-        for code, ends, size_of_message in messages:
-            by_code[code] = alone(setup.cluster, *ends, size_of_message, 1)
-            gpus[code] = setup.cluster.index[ends[0]], setup.cluster.index[ends[1]]
-        found = [by_code[code] for code in unique.tolist()]
-        duration, delay, size, limit = (np.array([row[i] for row in found])[inverse] for i in range(4))
+        rest, to = np.divmod(unique, slots)
+        part, sender = np.divmod(rest, slots)
+        source, target, size = _ends_and_bytes(setup, sender, to, part)
+        found = alone_each(setup.cluster, source, target, size, 1)
         software = units.ns_of(setup.options.message_time)
-        source, target = np.array([gpus[code] for code in unique.tolist()])[inverse].T
-        routes = Ragged.of([row.media for row in found]).take(inverse)
-        return cls(duration + software, delay + software, size, limit, routes, source, target)
+        duration, delay = ((column + software)[inverse] for column in (found.duration, found.delay))
+        size, limit = (column[inverse] for column in (found.size, found.limit))
+        return cls(duration, delay, size, limit, found.routes.take(inverse), source[inverse], target[inverse])
+
+
+def _ends_and_bytes(setup: Setup, sender: Ints, receiver: Ints, part: Ints) -> tuple[Ints, Ints, Floats]:
+    """From which GPU to which messages between slots go, and how many bytes they are."""
+    stages, stage_of = len(setup.plan.stages), setup.stage_of_slot
+    code, cut = np.unique(stage_of[sender] * stages + stage_of[receiver], return_inverse=True)
+    cuts = [divmod(number, stages) for number in code.tolist()]
+    size = np.array([_cut_bytes(setup, *ends) for ends in cuts])[cut]
+    gpu, first = setup.gpus_of_ranks
+    source, target = (first[setup.rank_of_slot[slot]] for slot in (sender, receiver))
+    if not setup.has_teams:
+        return gpu[source], gpu[target], size
+    messages = [_messages(setup, *ends) for ends in cuts]
+    most = max(map(len, messages))
+    table = np.array([[*each, *[WHOLE] * (most - len(each))] for each in messages])[cut, part]
+    source, target = source + table[:, 0].astype(np.int64), target + table[:, 1].astype(np.int64)
+    return gpu[source], gpu[target], size * table[:, 2]
 
 
 def _cut_bytes(setup: Setup, stage: int, other: int) -> float:

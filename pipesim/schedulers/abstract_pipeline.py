@@ -104,4 +104,4 @@ def _hop_ns(plan: Plan, costs: Costs, cluster: Cluster, cut: int) -> int:
     else:
         pairs = [(here[m % len(here)], there[m % len(there)]) for m in range(math.lcm(len(here), len(there)))]
     size = float(costs.model.cut_bytes[plan.stages[cut].stop - 1]) * plan.share(cut) * plan.share(cut + 1)
-    return slowest(cluster, [pair for pair in pairs if pair[0] != pair[1]], size, 1)
+    return slowest(cluster, pairs, size)

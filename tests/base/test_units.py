@@ -111,6 +111,7 @@ def test_one_number_of_seconds_that_lasts_for_ever_is_refused_as_an_array_is(sec
 )
 def test_a_completion_is_rounded_up_but_for_the_dust_of_a_division(exact, expected):
     assert units.ns_up(exact) == expected
+    assert units.all_ns_up(np.array([exact, exact])).tolist() == [expected] * 2
 
 
 def test_a_unit_of_ten_thousand_letters_is_shown_in_a_line():

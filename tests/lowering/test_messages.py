@@ -11,7 +11,7 @@ from pipesim.core.program import ACTIVATION
 from pipesim.engines import compiled, event
 from pipesim.engines.event import run
 from pipesim.lowering import Options, Setup, lower
-from pipesim.lowering.messages import alone
+from pipesim.lowering.messages import AloneColumns, alone, alone_each
 from pipesim.schedulers.gpipe import gpipe
 
 
@@ -57,3 +57,22 @@ def test_a_message_sent_several_times_in_a_row_takes_its_delay_every_time():
     assert message.size == 7.5
     assert message.limit == np.inf, "no table limits it"
     assert len(message.media) == 1
+
+
+@pytest.mark.parametrize(
+    "special", [{}, {"table": ((0.0, 10e-9), (50.0, 110e-9), (100.0, 160e-9))}, {"burst": 500.0, "peak": 9e9}]
+)
+def test_many_messages_at_once_cost_what_each_does(special):
+    links = Link("g0", "g1", 3e9, 1e-8, **special), Link("g1", "g2", 7e9, 5e-9)
+    cluster = Cluster("line", tuple(Device(name, "any") for name in ("g0", "g1", "g2")), links)
+    source, target = np.array([0, 2, 1, 0, 2]), np.array([1, 0, 2, 2, 1])
+    size, times = np.array([75.0, 1e6, 0.0, 12345.0, 33.3]), np.array([1, 2, 3, 1, 7])
+    one_by_one = [
+        alone(cluster, cluster.devices[a].name, cluster.devices[b].name, each, n)
+        for a, b, each, n in zip(*(column.tolist() for column in (source, target, size, times)), strict=True)
+    ]
+    expected = AloneColumns.of(one_by_one)
+    found = alone_each(cluster, source, target, size, times)
+    assert found.routes == expected.routes
+    for name in ("duration", "delay", "size", "limit"):
+        assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name

@@ -23,8 +23,8 @@ PACKAGE = ROOT / "pipesim"
 MAP = """
 base: errors shown_values checks units files arrays serialisation spelling lookup settings json_schema formulas tables
       intervals kernel_compiler kernels widest_paths interchangeable chains moved minimise worker_server
-core: sharing calibrations devices cluster teams trace work model widths costs plan plan_layout granularity members
-      limits schedule scenario background progress completion legality recording recorded_run sequence_lengths
+core: sharing calibrations devices route_table cluster teams trace work model widths costs plan plan_layout granularity
+      members limits schedule scenario background progress completion legality recording recorded_run sequence_lengths
       program rates timeline
 lowering
 analysis: curves critical_path metrics bottleneck channels spread trace_diff schedule_diff run_summary ledger
