@@ -26,6 +26,7 @@ from pipesim.core.program import Program
 from pipesim.core.schedule import Schedule
 from pipesim.engines import ENGINES
 from pipesim.lowering import Setup, lower, redraw
+from pipesim.lowering.plan_form import Form, form_of
 from pipesim.schedulers import SCHEDULERS
 from pipesim.studies.early_compilation import compile_fair_sharing
 
@@ -91,7 +92,7 @@ def prices(  # noqa: PLR0917 - what prices depend on
     """
     parameters = inspect.signature(planner).parameters
     known: dict[str, Price] = {
-        "estimate": functools.partial(estimated_seconds, costs, cluster),
+        "estimate": _remembered(functools.partial(estimated_seconds, costs, cluster), cluster),
         "exact": functools.partial(simulated_seconds, costs, cluster, host_memory=host_memory),
     }
     if objective is not None:
@@ -107,6 +108,22 @@ def prices(  # noqa: PLR0917 - what prices depend on
     if asked:
         compile_fair_sharing()
     return asked if blocks is None else {name: _of_units(price, blocks) for name, price in asked.items()}
+
+
+def _remembered(price: Price, cluster: Cluster) -> Price:
+    """The same, computed once for all plans that take equally long because devices are interchangeable."""
+    known: dict[Form, tuple[float, float]] = {}
+
+    def remembered(plan: Plan, below: float = inf) -> float:
+        form = form_of(plan, cluster)
+        seconds, limit = known.get(form, (inf, 0.0)) if form is not None else (inf, 0.0)
+        if seconds == inf and below > limit:  # it is not known, or only to be more than a lower limit
+            seconds = price(plan, below=below)  # type: ignore[call-arg]
+            if form is not None:
+                known[form] = seconds, below
+        return seconds if seconds <= below else inf
+
+    return remembered
 
 
 def _of_units(price: Price, blocks: Blocks) -> Price:

@@ -128,3 +128,20 @@ def test_the_planners_that_are_named_as_given_a_cost_are_those_that_are():
         if {"cost", "estimate", "exact"} & set(inspect.signature(lookup.resolve(name, PLANNERS, "planner")).parameters)
     }
     assert takes == {"annealing", "brute", "spp_plus"}
+
+
+def test_an_estimate_is_asked_for_again_only_where_more_may_be_found(monkeypatch):
+    asked = []
+
+    def estimate(*_, below=math.inf):
+        asked.append(below)
+        return 2.0 if below >= 2.0 else math.inf
+
+    monkeypatch.setattr(pricing, "estimated_seconds", estimate)
+    price = pricing.prices(lookup.resolve("spp_plus", PLANNERS, "planner"), COSTS, CLUSTER)["estimate"]
+    mirrored = replace(PLAN, stages=(Stage(0, 1, (NAMES[1],)), Stage(1, 4, (NAMES[0],))))
+    assert price(PLAN, below=1.0) == math.inf
+    assert price(mirrored, below=0.5) == math.inf
+    assert asked == [1.0], "more than 1 is more than 0.5, on whichever of two equal devices"
+    assert [price(mirrored, below=3.0), price(PLAN), price(PLAN, below=1.5)] == [2.0, 2.0, math.inf]
+    assert asked == [1.0, 3.0]
