@@ -1,5 +1,6 @@
 """The cost that searching planners minimise by default: the time of the abstract pipeline under PE."""
 
+import functools
 import inspect
 from collections.abc import Callable
 
@@ -13,12 +14,16 @@ Cost = Callable[[Plan], float]
 CostBelow = Callable[[Plan, float], float]
 
 
-def with_limit(cost: Cost) -> CostBelow:
+def with_limit(cost: Cost, *, split: bool = False) -> CostBelow:
     """The cost of a plan, or anything above the limit where it is more.
 
-    A function that can stop there declares a parameter `below`; any other computes the cost to the end.
+    A function that can stop there declares a parameter `below`; any other computes the cost to the end. One that can
+    also take schedules that split backwards declares `split`.
     """
-    if "below" in inspect.signature(cost).parameters:
+    known = inspect.signature(cost).parameters
+    if split and "split" in known:
+        cost = functools.partial(cost, split=True)  # type: ignore[call-arg]
+    if "below" in known:
         return lambda plan, limit: cost(plan, below=limit)  # type: ignore[call-arg]
     return lambda plan, _: cost(plan)
 

@@ -14,13 +14,13 @@ from pipesim.analysis.joint_samples import draw_of
 from pipesim.base import lookup, units
 from pipesim.base.arrays import Floats
 from pipesim.base.checks import check_one_of
-from pipesim.base.errors import InputError
+from pipesim.base.errors import InputError, ScheduleError
 from pipesim.core import limits
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.granularity import Blocks
 from pipesim.core.limits import HostMemory
-from pipesim.core.members import SchedulerInfo, info_of
+from pipesim.core.members import Layout, SchedulerInfo, info_of
 from pipesim.core.plan import Plan
 from pipesim.core.program import Program
 from pipesim.core.schedule import Schedule
@@ -28,6 +28,7 @@ from pipesim.engines import ENGINES
 from pipesim.lowering import Setup, lower, redraw
 from pipesim.lowering.plan_form import Form, form_of
 from pipesim.schedulers import SCHEDULERS
+from pipesim.schedulers.layouts import groups_of, has_layout
 from pipesim.studies.early_compilation import compile_fair_sharing
 
 Price = Callable[[Plan], float]
@@ -75,6 +76,10 @@ SCHEDULES = (
     "one_f_one_b",
     "gpipe",
 )
+# Where schedules may split backwards, also these; and by their layout, those of plans with several stages on a device.
+SPLITTING = ("zb_h1",)
+CHUNKED: dict[Layout, tuple[str, ...]] = {"loop": ("interleaved",), "wave": ("hanayo",)}
+CHUNKED_SPLITTING: dict[Layout, tuple[str, ...]] = {"loop": ("interleaved_zb",), "wave": ("zb_v", "v_half")}
 FEW = 32  # microbatches; the time of more than twice as many is extrapolated from 32 and 64
 
 
@@ -112,15 +117,15 @@ def prices(  # noqa: PLR0917 - what prices depend on
 
 def _remembered(price: Price, cluster: Cluster) -> Price:
     """The same, computed once for all plans that take equally long because devices are interchangeable."""
-    known: dict[Form, tuple[float, float]] = {}
+    known: dict[tuple[Form, bool], tuple[float, float]] = {}
 
-    def remembered(plan: Plan, below: float = inf) -> float:
+    def remembered(plan: Plan, below: float = inf, *, split: bool = False) -> float:
         form = form_of(plan, cluster)
-        seconds, limit = known.get(form, (inf, 0.0)) if form is not None else (inf, 0.0)
+        seconds, limit = known.get((form, split), (inf, 0.0)) if form is not None else (inf, 0.0)
         if seconds == inf and below > limit:  # it is not known, or only to be more than a lower limit
-            seconds = price(plan, below=below)  # type: ignore[call-arg]
+            seconds = price(plan, below=below, split=split)  # type: ignore[call-arg]
             if form is not None:
-                known[form] = seconds, below
+                known[form, split] = seconds, below
         return seconds if seconds <= below else inf
 
     return remembered
@@ -128,7 +133,7 @@ def _remembered(price: Price, cluster: Cluster) -> Price:
 
 def _of_units(price: Price, blocks: Blocks) -> Price:
     if "below" in inspect.signature(price).parameters:
-        return lambda plan, below=inf: price(blocks.expanded(plan), below=below)  # type: ignore[misc, call-arg]
+        return lambda plan, below=inf, split=False: price(blocks.expanded(plan), below=below, split=split)  # type: ignore[misc, call-arg]
     return lambda plan: price(blocks.expanded(plan))
 
 
@@ -139,15 +144,27 @@ def simulated_seconds(  # noqa: PLR0917 - what prices depend on
     schedules: Sequence[str] = SCHEDULES,
     host_memory: HostMemory = None,
     below: float = inf,
+    *,
+    split: bool = False,
 ) -> float:
     """Seconds of an iteration on the contended network (fair sharing), with the best of these schedules.
 
+    With those that suit its layout where devices have several stages; `split`: with those that split backwards, too.
     Infinite where they are more than `below`: a run is given up as soon as that is known.
     """
     least = inf
-    for setup in _orders_of(costs, cluster, plan, schedules, host_memory):
+    for setup in _orders_of(costs, cluster, plan, _suited(plan, schedules, split=split), host_memory):
         least = min(least, _run_by(lower(setup), min(below, least)))
     return least
+
+
+def _suited(plan: Plan, schedules: Sequence[str], *, split: bool) -> Sequence[str]:
+    if len(groups_of(plan)) == len(plan.stages):
+        return (*schedules, *SPLITTING) if split else schedules
+    layout = next((one for one in CHUNKED if has_layout(plan, one)), None)
+    if layout is None:
+        return ()
+    return (*CHUNKED[layout], *CHUNKED_SPLITTING[layout]) if split else CHUNKED[layout]
 
 
 def _orders_of(
@@ -158,8 +175,14 @@ def _orders_of(
     known = (lookup.resolve(name, SCHEDULERS, "scheduler") for name in schedules)
     fitting = (one for one in known if plan.replicas in info_of(one, SchedulerInfo).replicas)
     seen = list[Schedule]()
+    alone = len(groups_of(plan)) == len(plan.stages)
     for scheduler in fitting:
-        schedule = scheduler(plan, costs, cluster)
+        try:
+            schedule = scheduler(plan, costs, cluster)
+        except ScheduleError:
+            if alone:
+                raise
+            continue  # some take only so many chunks, or microbatches
         if schedule not in seen:
             seen.append(schedule)
             yield Setup(plan, schedule, costs, cluster)
@@ -204,11 +227,10 @@ def drawn_seconds(
     return OBJECTIVES[objective.name](np.array(seconds))
 
 
-def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan, below: float = inf) -> float:
+def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan, below: float = inf, *, split: bool = False) -> float:
     """As `simulated_seconds` with two schedules; very many microbatches are extrapolated linearly."""
+    price = functools.partial(simulated_seconds, costs, cluster, schedules=SCHEDULES[:2], split=split)
     if plan.microbatches <= 2 * FEW:
-        return simulated_seconds(costs, cluster, plan, SCHEDULES[:2], below=below)
-    short, longer = (
-        simulated_seconds(costs, cluster, replace(plan, microbatches=count), SCHEDULES[:2]) for count in (FEW, 2 * FEW)
-    )
+        return price(plan, below=below)
+    short, longer = (price(replace(plan, microbatches=count)) for count in (FEW, 2 * FEW))
     return longer + (plan.microbatches - 2 * FEW) * (longer - short) / FEW

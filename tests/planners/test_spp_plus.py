@@ -11,8 +11,9 @@ from helpers.islands import SLOW, with_a_slow_server
 from helpers.strategies import clusters, even_trace, jobs, traces
 from pipesim.analysis import metrics
 from pipesim.analysis.channels import execute, pipeline_of
-from pipesim.base.errors import DoesNotFitError
+from pipesim.base.errors import DoesNotFitError, InputError
 from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
 from pipesim.engines import by_name
 from pipesim.lowering import Setup, lower
 from pipesim.planners.spp import BANDWIDTHS, holds, memory_limit, spp
@@ -114,3 +115,44 @@ def test_a_server_that_only_costs_time_stays_idle():
     better, first = (setups.plan_with(name, costs, cluster, 8) for name in ("spp_plus", "spp"))
     assert {name.partition(".")[0] for name in better.devices} == {"node0", "node1"}
     assert simulated_seconds(costs, cluster, better) < 0.8 * simulated_seconds(costs, cluster, first)
+
+
+def test_several_stages_on_each_device_are_never_worse_and_are_what_their_schedule_takes():
+    """GPT-3 6.7B on a DGX-1 with eight microbatches: interleaved, where the pipeline is filled and drained sooner."""
+    single, several = (
+        results.simulate(
+            "gpt3-6.7b", "dgx1_v100", planner=f"spp_plus(chunks={chunks})", scheduler=order, microbatches=8
+        )
+        for chunks, order in ((1, "pe"), (4, "interleaved"))
+    )
+    stages = several.setup.plan.stages
+    assert len({stage.devices for stage in stages}) < len(stages)
+    assert several.iteration_time == several.setup.plan.objective_s
+    assert several.iteration_time < 0.95 * single.setup.plan.objective_s
+
+
+def test_schedules_that_split_backwards_are_compared_where_they_may_be():
+    costs, cluster = costs_of(even_trace(8)), loading.load_cluster('flat(4, bandwidth="100GB/s")')
+    whole, split = (setups.plan_with(f"spp_plus(split={split})", costs, cluster, 4) for split in (False, True))
+    assert split.objective_s == simulated_seconds(costs, cluster, split, split=True)
+    assert split.objective_s <= whole.objective_s
+
+
+@pytest.mark.parametrize("options", [{"chunks": 2}, {"split": True}])
+def test_chunks_and_split_backwards_need_plans_to_be_simulated(options):
+    costs, cluster = costs_of(even_trace(4)), loading.load_cluster('flat(2, bandwidth="1GB/s")')
+    with pytest.raises(InputError, match="it needs plans to be simulated"):
+        spp_plus(costs.model, cluster, costs, 4, **options)
+    with pytest.raises(InputError, match="function estimate"):
+        spp_plus(costs.model, cluster, costs, 4, estimate=lambda _: 1.0, **options)
+
+
+def test_a_device_with_several_stages_must_hold_all_microbatches_of_each():
+    costs, cluster = costs_of(even_trace(4)), loading.load_cluster('flat(2, bandwidth="1GB/s", memory="1GiB")')
+    a, b = (device.name for device in cluster.devices)
+    limit = memory_limit(costs, cluster, [0, 1], 4, "one_f_one_b")
+    plan = Plan("even", 4, 4, tuple(Stage(n, n + 1, ((a, b)[n % 2],)) for n in range(4)))
+    each = limit.static + 4 * limit.stash
+    enough = float(max(each[0] + each[2], each[1] + each[3]))
+    for part, fits in ((1.0, True), (0.99, False)):
+        assert holds(replace(limit, capacity=np.full(2, part * enough)), cluster, plan) == fits

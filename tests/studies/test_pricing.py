@@ -133,7 +133,8 @@ def test_the_planners_that_are_named_as_given_a_cost_are_those_that_are():
 def test_an_estimate_is_asked_for_again_only_where_more_may_be_found(monkeypatch):
     asked = []
 
-    def estimate(*_, below=math.inf):
+    def estimate(*_, below=math.inf, split=False):
+        assert not split
         asked.append(below)
         return 2.0 if below >= 2.0 else math.inf
 

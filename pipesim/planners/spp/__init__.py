@@ -115,15 +115,19 @@ def memory_limit(costs: Costs, cluster: Cluster, order: list[int], microbatches:
 
 
 def holds(limit: MemoryLimit, cluster: Cluster, plan: Plan) -> bool:
-    """Whether each stage of a plan holds what it must; the limit is for the devices in the cluster's order."""
+    """Whether each device of a plan holds what it must; the limit is for the devices in the cluster's order.
+
+    A device with several stages must hold all microbatches of each: how many are in flight depends on the schedule.
+    """
+    held, alone = dict[str, float](), len(plan.stages) == len({stage.devices for stage in plan.stages})
     for n, stage in enumerate(plan.stages):
-        k, in_flight = len(stage.devices), int(limit.in_flight[len(plan.stages) - n])
+        k, in_flight = len(stage.devices), int(limit.in_flight[len(plan.stages) - n]) if alone else plan.microbatches
         kept = in_flight / k if plan.replicas == "split" else -(-in_flight // k)
         layers = slice(stage.start, stage.stop)
-        held = limit.static[layers].sum() + limit.stash[layers].sum() * kept
-        if held > min(limit.capacity[cluster.index[name]] for name in stage.devices):
-            return False
-    return True
+        own = float(limit.static[layers].sum() + limit.stash[layers].sum() * kept)
+        for name in stage.devices:
+            held[name] = held.get(name, 0.0) + own
+    return all(own <= limit.capacity[cluster.index[name]] for name, own in held.items())
 
 
 def _nothing_fits(  # noqa: PLR0917 - the parts of the problem

@@ -7,6 +7,7 @@ from other planners:             what they find
 all are simulated; the best few are improved by local moves
 """
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from math import inf
@@ -35,6 +36,7 @@ from pipesim.planners.spp import holds, memory_limit, plan_of, spp
 from pipesim.planners.spp.contention import contended
 from pipesim.planners.spp.prm import Partition, prm, tables_of
 from pipesim.planners.spp.rdo import LITERAL, by_minimum_cuts, given, hierarchical
+from pipesim.planners.spp_plus.chunked import chunked
 from pipesim.planners.spp_plus.fill_and_drain import solutions
 from pipesim.planners.spp_plus.island_plans import island_plans
 from pipesim.planners.spp_plus.polish import polished
@@ -75,6 +77,8 @@ def spp_plus(
     evaluations: int | None = None,
     seed: int = 0,
     memory: str = "",
+    chunks: int = 1,
+    split: bool = False,
 ) -> Plan:
     """Minimises simulated seconds over SPP's plan, other orders and partitions, and local moves on the best of them.
 
@@ -83,15 +87,18 @@ def spp_plus(
     both simulate on the contended network, with the best of some schedules. `evaluations` bounds how often estimates
     are asked for: by default 200 times on up to 16 devices, 400 on up to 32, and 120 on more. Devices that do not
     help stay idle; replicas split microbatches or, where they are simulated, take them whole. `memory` is as that of
-    spp: only plans whose stages hold the microbatches in flight of this schedule are compared. Ignores memory unless
-    asked, split backwards, and chunks.
+    spp: only plans whose stages hold the microbatches in flight of this schedule are compared. With `chunks` devices
+    may have up to so many stages each, in a loop or a wave; `split`: plans are also simulated with schedules that split
+    backwards. Ignores memory unless asked.
     """
     plans.check_microbatches(microbatches)
     if evaluations is None:
         evaluations = next((most for devices, most in EVALUATIONS if len(cluster.devices) <= devices), LESS)
     check_at_least("evaluations", evaluations, 1)
     check_at_least("seed", seed, 0)
-    price = with_limit(estimate or abstract_cost(costs, cluster, evaluations + ANNEALED))
+    check_at_least("chunks", chunks, 1)
+    _check_simulated(estimate, exact, chunks=chunks, split=split)
+    price = with_limit(estimate or abstract_cost(costs, cluster, evaluations + ANNEALED), split=split)
     ways = REPLICAS if estimate else REPLICAS[:1]
     literal = spp(model, cluster, costs, microbatches, memory=memory, bandwidth="nominal")
     first = spp(model, cluster, costs, microbatches, memory=memory)
@@ -106,11 +113,16 @@ def spp_plus(
 
     def floor(plan: Plan) -> float:
         fits = limit is None or holds(limit, cluster, plan)
-        return schedule_bound(plan, costs, cluster) if fits else inf
+        if not fits:
+            return inf
+        return 0.0 if split else schedule_bound(plan, costs, cluster)  # which is of whole backwards
 
     chosen = _best(list(known.values()), price, floor, evaluations)
+    if chunks > 1:
+        several = [made for plan in chosen for made in chunked(plan, costs, cluster, chunks)]
+        chosen += _best(several, price, floor, evaluations)
     least, plan = inf, first
-    judge = with_limit(exact) if exact else price
+    judge = with_limit(exact, split=split) if exact else price
     judged = dict[Key, Plan]()
     for one in [*chosen, literal, first]:
         judged.setdefault((one.stages, one.replicas), one)
@@ -119,6 +131,16 @@ def spp_plus(
         if seconds < least:
             least, plan = seconds, one
     return Plan(model.name, len(model), microbatches, plan.stages, plan.replicas, "spp_plus", least)
+
+
+def _check_simulated(estimate: Cost | None, exact: Cost | None, *, chunks: int, split: bool) -> None:
+    """Refuse what costs that are given, or PE's time, know nothing of."""
+    asked = f"chunks = {chunks}" if chunks > 1 else "split = True" if split else ""
+    for name, cost in (("estimate", estimate), ("exact", exact)):
+        if asked and (cost is None or "split" not in inspect.signature(cost).parameters):
+            raise InputError(
+                f"{asked} found; it needs plans to be simulated, and a function {name}(plan, *, below, split) that does"
+            )
 
 
 def _best(candidates: list[Plan], price: CostBelow, floor: Cost, evaluations: int) -> list[Plan]:

@@ -35,14 +35,14 @@ def polished(plan: Plan, cost: CostBelow, floor: Cost, evaluations: int, least: 
 
 
 def moves(stages: tuple[Stage, ...]) -> Iterator[tuple[Stage, ...]]:
-    """All plans one step away, small steps first."""
+    """All plans one step away, small steps first; where devices have several stages, only those that shift a cut."""
+    if len({stage.devices for stage in stages}) < len(stages):
+        for n in range(len(stages) - 1):
+            yield from _shifted(stages, n)
+        return
     for n in range(len(stages) - 1):
         a, b = stages[n], stages[n + 1]
-        for step in (1, -1, 2, -2, 4, -4):
-            if a.start < a.stop + step < b.stop:
-                yield _with(
-                    stages, n, Stage(a.start, a.stop + step, a.devices), Stage(b.start + step, b.stop, b.devices)
-                )
+        yield from _shifted(stages, n)
         if len(b.devices) > 1:
             yield _with(
                 stages, n, Stage(a.start, a.stop, (*a.devices, b.devices[0])), Stage(b.start, b.stop, b.devices[1:])
@@ -64,6 +64,14 @@ def moves(stages: tuple[Stage, ...]) -> Iterator[tuple[Stage, ...]]:
             swapped[n] = Stage(a.start, a.stop, (*a.devices[:-1], b.devices[0]))
             swapped[m] = Stage(b.start, b.stop, (a.devices[-1], *b.devices[1:]))
             yield tuple(swapped)
+
+
+def _shifted(stages: tuple[Stage, ...], n: int) -> Iterator[tuple[Stage, ...]]:
+    """The cut behind stage n at other layers."""
+    a, b = stages[n], stages[n + 1]
+    for step in (1, -1, 2, -2, 4, -4):
+        if a.start < a.stop + step < b.stop:
+            yield _with(stages, n, Stage(a.start, a.stop + step, a.devices), Stage(b.start + step, b.stop, b.devices))
 
 
 def _with(stages: tuple[Stage, ...], n: int, a: Stage, b: Stage) -> tuple[Stage, ...]:
