@@ -1,19 +1,23 @@
 """What has a name, family by family, and what each member is."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipesim.architectures import ARCHITECTURES
 from pipesim.base.errors import UnknownNameError
 from pipesim.cli import options, setting_options
+from pipesim.cli.table_outputs import ShownItem
 from pipesim.core.devices import DEVICE_KINDS, device_kind
 from pipesim.engines import ENGINES
 from pipesim.importers import IMPORTERS
 from pipesim.planners import PLANNERS
 from pipesim.schedulers import SCHEDULERS
 from pipesim.topologies import TOPOLOGIES
+
+if TYPE_CHECKING:
+    from pipesim.display.text.columns import TextTable
 
 # Family -> the functions in it, what one of them is called, and what may be written in its place.
 _FAMILIES: dict[str, tuple[Mapping[str, str], str]] = {
@@ -47,19 +51,33 @@ def every() -> dict[str, list[str]]:
     }
 
 
-def show(noun: str, *, as_json: bool) -> None:
-    """Print what each member of a family is."""
-    data: Callable[[str], Any] = _DATA.get(noun, _members)
-    found = data(noun)
-    if as_json:
-        options.echo_json({noun: found})
-        return
+def family(noun: str) -> ShownItem:
+    """What each member of a family is."""
     from pipesim.display import text
 
-    formatters: dict[str, Callable[..., str]]
-    formatters = {"traces": text.traces, "models": text.models, "devices": text.device_kinds}
-    formatted: Callable[..., str] = formatters.get(noun, text.members)
-    click.echo(formatted(found, on=options.terminal()))
+    data: Callable[[str], Any] = _DATA.get(noun, _members)
+    found, on = data(noun), options.terminal()
+    tables: dict[str, Callable[[Any], TextTable]]
+    tables = {"traces": text.traces, "models": text.models, "devices": text.device_kinds}
+
+    def table() -> "TextTable":
+        made: TextTable = tables[noun](found) if noun in tables else text.members_table(found)
+        return made
+
+    def shown() -> str:
+        if noun == "devices":
+            return devices_text(found)
+        return table().text(on) if noun in tables else text.members(found, on)
+
+    return ShownItem(shown, lambda: {noun: found}, table)
+
+
+def devices_text(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """A table of kinds of devices, and what its numbers are."""
+    from pipesim.display import text
+
+    on = options.terminal()
+    return f"{text.device_kinds(found).text(on)}\n\n{text.wrapped(text.PEAKS_ARE, on)}"
 
 
 def families_of(name: str) -> list[str]:
@@ -95,7 +113,7 @@ def show_member(name: str, *, as_json: bool) -> None:
     for noun, member in found.items():
         click.echo(f"{noun.removesuffix('s')}")
         on = options.terminal()
-        click.echo(text.device_kinds(member, on=on) if noun == "devices" else text.members(member, on))
+        click.echo(devices_text(member) if noun == "devices" else text.members(member, on))
         if noun == "devices":
             click.echo(f"from: {member[name]['sheet']}")
 

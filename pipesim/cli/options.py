@@ -5,7 +5,7 @@ import itertools
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pipesim.lowering import Setup
     from pipesim.studies.results import SimulationResult
 
-PATIENCE = 1.0  # seconds; what takes longer shows that it is running
+PATIENCE = 0.5  # seconds; what takes longer shows that it is running, within a second of the command
 LONG = 100_000  # tasks; a simulation of more may take over a second and shows a progress bar
 
 T = TypeVar("T")
@@ -122,6 +122,10 @@ def _with_inputs(found: Simulation, trace: str | None, cluster: str | None) -> S
     return replace(found, trace=trace, cluster=cluster)
 
 
+def _nothing(*_: object) -> None:
+    pass
+
+
 def make_setup(simulation: Simulation, *, quiet: bool) -> "Setup":
     """Load, plan and order what a simulation describes."""
     from pipesim.studies import setups
@@ -136,14 +140,15 @@ def simulate(setup: "Setup", simulation: Simulation, *, quiet: bool, verify: boo
 
     times = results.drawn_times(setup, simulation)  # refused before anything is simulated
 
-    def checked(program: "Program") -> "Timeline":
-        timeline = run(program, simulation.engine, quiet=quiet)
+    def checked(program: "Program", before_bar: Callable[[], None] = _nothing) -> "Timeline":
+        timeline = run(program, simulation.engine, before_bar, quiet=quiet)
         if verify:
             timeline.verify()
         return timeline
 
     if times is None or simulation.iterations is None:
-        return results.simulated(setup, simulation, run=checked)
+        with busy("simulating", quiet=quiet) as end:
+            return results.simulated(setup, simulation, run=lambda program: checked(program, end))
     with progress(times, simulation.iterations, "replaying", quiet=quiet) as shown:
         return results.simulated(setup, simulation, shown, checked)
 
@@ -191,8 +196,15 @@ def write_page(path: str | None, make: "Callable[[], Page]", *, quiet: bool) -> 
     if path:
         from pipesim.display import pages
 
-        pages.write(make(), path)
-        wrote(path, "page", quiet=quiet)
+        write_file(path, "page", lambda path: pages.write(make(), path), quiet=quiet)
+
+
+def write_file(path: str | None, what: str, write: Callable[[str], object], *, quiet: bool) -> None:
+    """Draw or write a file, where one was asked for, and print where it is."""
+    if path:
+        with busy("writing", quiet=quiet):
+            write(path)
+        wrote(path, what, quiet=quiet)
 
 
 html = click.option("--html", type=click.Path(), help="Write an interactive page, one .html file for any browser.")
@@ -212,12 +224,13 @@ def check_free(folder: str, *, force: bool) -> None:
         raise InputError(f"{folder}: exists already; choose another name, or replace it with --force")
 
 
-def run(program: "Program", engine: str, *, quiet: bool) -> "Timeline":
+def run(program: "Program", engine: str, before_bar: Callable[[], None] = _nothing, *, quiet: bool) -> "Timeline":
     """Run a program, with a progress bar if it is long and standard error is a terminal."""
     from pipesim.engines import by_name
 
     if len(program) < LONG or quiet or not streams.is_watched():
         return by_name.run(program, engine)
+    before_bar()
     with click.progressbar(length=len(program), label="simulating", file=sys.stderr) as bar:
         return by_name.run(program, engine, watch=lambda ended: bar.update(ended - bar.pos))
 
@@ -233,13 +246,46 @@ def progress(items: Iterable[T], length: int, label: str, *, quiet: bool) -> Ite
 
 
 @contextmanager
-def bar(length: int, label: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A function to call with the number of steps done; draws a progress bar if standard error is a terminal."""
+def named_progress(items: Iterable[T], names: Sequence[str], label: str, *, quiet: bool) -> Iterator[Iterable[T]]:
+    """As `progress`, with the name of the item that is under way: one may take as long as all others."""
     if quiet or not streams.is_watched():
-        yield lambda _: None
-    else:
-        with click.progressbar(length=length, label=label, file=sys.stderr) as shown:
-            yield shown.update
+        yield items
+        return
+    with click.progressbar(
+        length=len(names), label=label, show_eta=False, item_show_func=lambda name: name or "", file=sys.stderr
+    ) as bar:
+        yield _named_steps(iter(items), names, bar)
+
+
+def _named_steps(items: Iterator[T], names: Sequence[str], bar: Any) -> Iterator[T]:
+    for name in names:
+        bar.update(0, name)
+        bar.render_progress()
+        yield next(items)
+        bar.update(1, "")
+
+
+@contextmanager
+def bar(length: int, label: str, *, quiet: bool, most: bool = False) -> Iterator[Callable[..., None]]:
+    """A function to call with the number of steps done and what to say; draws a bar if standard error is a terminal.
+
+    Where `length` is the `most` steps that there may be, the bar is full after fewer too.
+    """
+    if quiet or not streams.is_watched():
+        yield _nothing
+        return
+    with click.progressbar(
+        length=length, label=label, item_show_func=lambda text: text or "", file=sys.stderr
+    ) as shown:
+
+        def step(count: int, text: str = "") -> None:
+            shown.update(count, text)
+            shown.render_progress()
+
+        yield step
+        if most and shown.pos < length:
+            shown.length = shown.pos or 1
+            shown.render_progress()
 
 
 def words() -> tuple[str, ...]:
@@ -248,19 +294,26 @@ def words() -> tuple[str, ...]:
 
 
 @contextmanager
-def busy(label: str, *, quiet: bool, patience: float | None = None) -> Iterator[None]:
-    """Show what is running, if it takes longer than `patience` seconds (PATIENCE) and standard error is a terminal."""
+def busy(label: str, *, quiet: bool, patience: float | None = None) -> Iterator[Callable[[], None]]:
+    """Show what is running, if it takes longer than `patience` seconds (PATIENCE) and standard error is a terminal.
+
+    The function that it yields ends this before the work ends, where something else is to be shown.
+    """
     if quiet or not streams.is_watched():
-        yield
+        yield _nothing
         return
     done = threading.Event()
     thread = threading.Thread(target=_spin, args=(label, done, PATIENCE if patience is None else patience), daemon=True)
     thread.start()
-    try:
-        yield
-    finally:
+
+    def end() -> None:
         done.set()
         thread.join()
+
+    try:
+        yield end
+    finally:
+        end()
 
 
 def _spin(label: str, done: threading.Event, patience: float) -> None:

@@ -1,9 +1,9 @@
 """Options of commands that show a table: its order, how much of it, and files for other programs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -12,9 +12,17 @@ from pipesim.base.settings import setting
 from pipesim.cli import options
 
 if TYPE_CHECKING:
-    from pipesim.display.text.columns import Record, TextColumn
+    from pipesim.display.text.columns import Record, TextColumn, TextTable
 
 STANDARD_OUTPUT = "-"
+
+
+class ShownItem(NamedTuple):
+    """Something as text, as data for --json, and as the table in that text, if it has one."""
+
+    text: Callable[[], str]
+    data: Callable[[], dict[str, Any]]
+    table: "Callable[[], TextTable] | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +73,27 @@ class TableOutputs:
         order = list(range(len(records))) if self.sort is None else ordered(columns, records, self.sort)
         return order[: self.top]
 
-    def written(self, columns: "Sequence[TextColumn]", records: "Sequence[Record]", *, as_json: bool) -> "list[Record]":
-        """The records that are shown, in their order, written to the files that were asked for."""
-        found = [records[n] for n in self.chosen(columns, records)]
-        self.write(columns, found, quiet=as_json)
-        return found
+    def show(self, shown: ShownItem, *, as_json: bool) -> None:
+        """Print it: all of it, or where rows are sorted or left out, the table alone."""
+        from pipesim.display.text.columns import TextTable
+
+        if shown.table is None and self.is_used:
+            raise InputError("--sort, --top, --csv, --markdown or --latex found; this has no table")
+        table = shown.table() if shown.table is not None and self.is_used else TextTable((), ())
+        found = TextTable(table.columns, self.records(*table))
+        picks = self.sort is not None or self.top is not None
+        if as_json:
+            options.echo_json(shown.data() | ({"rows": found.records} if picks else {}))
+        elif not self.is_alone:
+            click.echo(found.text(options.terminal()) if picks else shown.text())
+        self.write(*found, quiet=as_json)
+
+    def records(self, columns: "Sequence[TextColumn]", records: "Sequence[Record]") -> "list[Record]":
+        """The records that are shown, in their order."""
+        return [records[n] for n in self.chosen(columns, records)]
 
     def write(self, columns: "Sequence[TextColumn]", records: "Sequence[Record]", *, quiet: bool) -> None:
-        """Write the files that were asked for."""
+        """Write the files that were asked for, of the records that are shown; below them, as all that was written."""
         from pipesim.base import files
         from pipesim.display.text import table_files
 

@@ -147,6 +147,33 @@ def test_what_does_not_fit_ends_with_code_3_where_that_is_asked_for(command, run
     assert run(command, "bert-large", unknown, *words, "--require-fit")[0] == 0
 
 
+def test_a_report_of_what_does_not_fit_is_written_and_ends_with_code_3_where_that_is_asked_for(run, tmp_path):
+    file, page = tmp_path / "tight.toml", tmp_path / "tight.html"
+    file.write_text('trace = "bert-large"\ncluster = \'flat(2, bandwidth="1GB/s", memory="1GiB")\'\nfit = false\n')
+    assert run("report", file, "-o", page)[0] == 0
+    page.unlink()
+    code, _, err = run("report", file, "-o", page, "--require-fit")
+    assert (code, page.exists()) == (3, True)
+    assert err.startswith("error: does not fit in memory: gpu0 is short of")
+
+
+def test_a_search_ends_with_code_3_where_no_layout_fits_or_none_is_known_to(run, tmp_path):
+    words = ("--global-batch", "8", "--budget", "2")
+    code, _, err = run("tune", "bert-large", 'flat(2, bandwidth="1GB/s", memory="300MiB")', *words)
+    assert code == 3
+    assert "61 do not fit in memory" in err
+    layers = "layer,forward_s,backward_s,output_bytes\n0,0.01,0.02,1000\n1,0.01,0.02,1000\n"
+    (tmp_path / "times.csv").write_text(layers)
+    trace = tmp_path / "no-bytes"
+    assert run("import", tmp_path / "times.csv", "-o", trace, "--microbatch-size", "4")[0] == 0
+    cluster = 'flat(2, bandwidth="1GB/s", memory="1GB")'
+    assert run("tune", trace, cluster, *words)[0] == 0
+    code, out, err = run("tune", trace, cluster, *words, "--require-fit")
+    assert code == 3
+    assert out.startswith("best layout")
+    assert "whether it fits in memory is unknown" in err
+
+
 @pytest.mark.parametrize("planner", ["piper", "spp(memory='pe')"])
 def test_a_planner_that_finds_no_plan_that_fits_ends_with_code_3(planner, run):
     code, _, err = run("plan", "bert-large", 'flat(2, bandwidth="1GB/s", memory="1GB")', "-p", planner)

@@ -22,7 +22,7 @@ def test_the_choices_of_the_options_are_those_of_the_program():
 
 def test_what_takes_long_says_so_to_a_terminal_and_leaves_no_trace_of_it(capsys, monkeypatch):
     monkeypatch.setattr(options, "PATIENCE", 0.01)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    is_terminal(monkeypatch)
     with options.busy("planning", quiet=False):
         time.sleep(0.1)
     with options.busy("planning", quiet=True):
@@ -30,6 +30,43 @@ def test_what_takes_long_says_so_to_a_terminal_and_leaves_no_trace_of_it(capsys,
     said = capsys.readouterr().err
     assert said.count("planning |") == 1
     assert said.endswith("\r" + " " * len("planning |") + "\r")
+
+
+def is_terminal(monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+
+
+def test_a_bar_names_what_is_under_way_before_it_is_done(capsys, monkeypatch):
+    is_terminal(monkeypatch)
+
+    def slow():
+        for name in ("first", "second"):
+            assert capsys.readouterr().err.rstrip().endswith(name)
+            yield name
+
+    with options.named_progress(slow(), ["first", "second"], "comparing", quiet=False) as shown:
+        assert list(shown) == ["first", "second"]
+    assert "100%" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("most", "ended"), [(True, "100%"), (False, "30%")])
+def test_a_bar_of_at_most_so_many_steps_is_full_after_fewer(most, ended, capsys, monkeypatch):
+    is_terminal(monkeypatch)
+    with options.bar(10, "tuning", quiet=False, most=most) as step:
+        step(3, "3 simulated")
+    assert ended in capsys.readouterr().err.rsplit("\r", 1)[-1]
+
+
+def test_what_is_shown_of_work_can_end_before_the_work(capsys, monkeypatch):
+    is_terminal(monkeypatch)
+    monkeypatch.setattr(options, "PATIENCE", 0.01)
+    with options.busy("planning", quiet=False) as end:
+        time.sleep(0.05)
+        end()
+        before = capsys.readouterr().err
+        time.sleep(0.3)
+    assert "planning |" in before
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("command", ["simulate", "plan", "compare", "whatif"])

@@ -30,7 +30,7 @@ def test_files_have_the_rows_that_are_shown(run, folder):
     words = ("--sort", "iteration_time_s", "--top", "3", "--csv", "a.csv", "--markdown", "a.md", "--latex", "a.tex")
     code, out, _ = run(*COMPARE, *words)
     assert code == 0
-    assert out.startswith("table written to a.csv\ntable written to a.md\ntable written to a.tex\n")
+    assert out.endswith("\ntable written to a.csv\ntable written to a.md\ntable written to a.tex\n")
     rows = list(csv.DictReader(io.StringIO((folder / "a.csv").read_text())))
     times = [float(row["iteration_time_s"]) for row in rows]
     assert times == sorted(times)
@@ -87,7 +87,7 @@ def test_gains_are_sorted_and_written_and_the_others_are_in_the_same_order(run, 
     rows = list(csv.DictReader(io.StringIO((folder / "gains.csv").read_text())))
     slowest = sorted((row["iteration_time_s"] for row in listed), reverse=True)[:2]
     assert [float(row["iteration_time_s"]) for row in rows] == slowest
-    assert len(out.split("\n\n")[1].splitlines()) == 2 + 2
+    assert len(out.split("\n\n")[1].splitlines()) == 2 + 2 + 1  # the last says what was written
     old, new = run(*words, "--most", "2"), run(*words, "--top", "2")
     assert old[1] == new[1]
     assert old[2].startswith("--most is now --top")
@@ -116,7 +116,52 @@ def test_layouts_are_sorted_and_written(run, folder):
     assert len(bytes_) == 2
     assert bytes_ == sorted(bytes_)
     assert "\\midrule" in (folder / "layouts.tex").read_text()
-    assert out.startswith("table written to layouts.csv")
+    assert out.endswith("table written to layouts.csv\ntable written to layouts.tex\n")
+
+
+def test_what_show_prints_is_sorted_and_written(run):
+    out = run("show", "bert-large", "--sort", "-forward", "--top", "2")[1]
+    assert [line.split()[:2] for line in out.splitlines()[2:]] == [["51", "head"], ["2", "block0.mlp"]]
+    code, out, _ = run("show", "devices", "--csv", "-", "--top", "2")
+    assert code == 0
+    assert [row["device"] for row in csv.DictReader(io.StringIO(out))] == ["v100-16gb", "v100-32gb"]
+    assert json.loads(run("show", "gpt2", "--sort", "layers", "--json")[1])["rows"][-1]["layers"] == 12
+    run("plan", "bert-large", 'flat(2, bandwidth="1GB/s")', "-o", "plan.json")
+    assert run("show", "plan.json", "--markdown", "-", "--top", "1")[1].splitlines()[2].startswith("| 0 | 0 to ")
+    for what in ("zb_v", "dgx1_v100"):
+        code, out, err = run("show", what, "--top", "1")
+        assert (code, out) == (2, "")
+        assert "--top has no effect" in err
+
+
+def test_differences_of_traces_are_sorted_and_written(run):
+    code, out, _ = run("diff", "bert-large", "bert-large", "--csv", "same.csv")
+    assert code == 0
+    assert out.endswith("table written to same.csv\n")
+    run("trace", "gpt(2, 64, 2)", "-d", "v100-16", "-o", "a")
+    run("trace", "gpt(2, 64, 2)", "-d", "v100-16", "-o", "b", "--efficiency", "0.25")
+    rows = list(csv.DictReader(io.StringIO(run("diff", "a", "b", "--sort", "-change", "--top", "3", "--csv", "-")[1])))
+    changes = [float(row["change"]) for row in rows]
+    assert len(changes) == 3
+    assert changes == sorted(changes, reverse=True)
+    assert 0 not in changes
+
+
+def test_the_state_of_sweeps_is_sorted_and_written(run, folder):
+    for name, gpus in (("one", "[2]"), ("two", "[2, 4]")):
+        (folder / f"{name}.toml").write_text(
+            f'format = "pipesim.sweep"\nversion = 1\nname = "{name}"\n[simulate]\ntrace = "bert-large"\n'
+            f'cluster = \'flat({{gpus}}, bandwidth="1GB/s")\'\nplanner = "uniform"\n[grid]\ngpus = {gpus}\n'
+        )
+        assert run("sweep", f"{name}.toml")[0] == 0
+    out = run("sweep", "--status", "--sort", "-points", "--csv", "-")[1]
+    assert [(row["experiment"], row["done"]) for row in csv.DictReader(io.StringIO(out))] == [
+        ("two", "2"),
+        ("one", "1"),
+    ]
+    code, _, err = run("sweep", "one.toml", "--top", "1")
+    assert code == 2
+    assert "--top has no effect without --status" in err
 
 
 def test_results_of_a_sweep_are_sorted_before_they_are_written(run, folder):

@@ -33,7 +33,7 @@ def test_rows_of_all_tiers_are_one_table_when_they_are_sorted_or_written(tmp_pat
     assert len(rows) == 3
     assert [row["worst"] for row in rows] == sorted((row["worst"] for row in rows), reverse=True)
     main(["validate", "--sort", "-worst", "--top", "3", "--csv", str(tmp_path / "sets.csv")])
-    assert capsys.readouterr().out.splitlines()[-1].split()[0] == rows[-1]["tier"]
+    assert capsys.readouterr().out.splitlines()[-2].split()[0] == rows[-1]["tier"]
     with (tmp_path / "sets.csv").open(encoding="utf-8") as file:
         assert [row["data_set"] for row in csv.DictReader(file)] == [row["data_set"] for row in rows]
     assert "--top has no effect beside --markdown" in refused(capsys, "--markdown", "--top", "1")

@@ -9,7 +9,7 @@ import pytest
 
 import pipesim as ps
 from helpers.strategies import even_trace
-from pipesim.base.errors import InputError, PipesimError, RefusedError
+from pipesim.base.errors import DoesNotFitError, InputError, PipesimError
 from pipesim.studies.goodput import Failures
 from pipesim.studies.results import simulated
 from pipesim.studies.setups import setup_of
@@ -213,7 +213,7 @@ def test_what_cannot_be_searched_is_refused_by_name():
 
 def test_where_nothing_fits_the_reasons_are_counted():
     tiny = 'servers(2, 2, intra="25GB/s", inter="10Gb/s", memory="100MB")'
-    with pytest.raises(RefusedError, match=r"none of [0-9,]+ layouts can be used: [0-9,]+ do not fit in memory"):
+    with pytest.raises(DoesNotFitError, match=r"none of [0-9,]+ layouts can be used: [0-9,]+ do not fit in memory"):
         ps.tune("bert-large", tiny, global_batch=128)
 
 

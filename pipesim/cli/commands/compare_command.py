@@ -131,16 +131,15 @@ def compare(
     names = pictures.names([*planners, *schedulers])
     quiet = as_json or tables.is_alone
     found = comparison.compared(simulation, planners, schedulers)
-    with options.progress(found, len(planners) * len(schedulers), "comparing", quiet=quiet) as shown:
+    pairs = [f"{comparison.name_of(one)} with {comparison.name_of(other)}" for one in planners for other in schedulers]
+    with options.named_progress(found, pairs, "comparing", quiet=quiet) as shown:
         rows = list(shown)
     if not any(row.timeline for row in rows):
         raise InputError("; ".join(dict.fromkeys(row.error for row in rows)))
+    called = rows if as_json else _renamed(rows, names)
+    _show(called, comparison.best(called), tables, verbose=verbose, as_json=as_json)
     best = comparison.best(rows)
     _draw(rows, best, pictures, names, quiet=quiet)
-    if not as_json:
-        rows = _renamed(rows, names)
-        best = comparison.best(rows)
-    _show(rows, best, tables, verbose=verbose, as_json=as_json)
     if require_fit and best is not None and best.result is not None:  # the best fits if any does
         failures.check_fit(best.result)
 
@@ -165,20 +164,27 @@ def _show(
     columns = text.comparison_columns(data)
     order = tables.chosen(columns, data)
     rows, data = [rows[n] for n in order], [data[n] for n in order]
-    tables.write(columns, data, quiet=as_json)
-    if tables.is_alone:
-        return
-    if not as_json:
+    if not (tables.is_alone or as_json):
         _print(rows, best, data)
-    asked = rows if verbose or as_json else [best]
-    with options.progress(asked, len(asked), "bounding", quiet=as_json) as shown:
-        bounded = [row.as_data() for row in shown if row is not None]
-    if as_json:
-        _print_json(rows, best, [full | {"starred": row["starred"]} for full, row in zip(bounded, data, strict=True)])
-        return
-    on = options.terminal()
-    shown_bound = text.gaps(bounded, on) if verbose else "".join(text.nearest_bound(row, on) for row in bounded)
-    click.echo(f"\n{shown_bound}")
+    if not tables.is_alone:
+        asked = rows if verbose or as_json else [row for row in (best,) if row is not None]
+        bounded = _bounded(asked, quiet=as_json)
+        if as_json:
+            starred = [full | {"starred": row["starred"]} for full, row in zip(bounded, data, strict=True)]
+            _print_json(rows, best, starred)
+        else:
+            on = options.terminal()
+            shown = text.gaps(bounded, on) if verbose else "".join(text.nearest_bound(row, on) for row in bounded)
+            click.echo(f"\n{shown}")
+    tables.write(columns, data, quiet=as_json)
+
+
+def _bounded(rows: "Sequence[ComparisonRow]", *, quiet: bool) -> list[dict[str, Any]]:
+    """The data of rows with their certified bounds."""
+    with options.named_progress(
+        rows, [f"{row.planner} with {row.scheduler}" for row in rows], "bounding", quiet=quiet
+    ) as shown:
+        return [row.as_data() for row in shown]
 
 
 def _print_json(rows: "list[ComparisonRow]", best: "ComparisonRow | None", bounded: list[dict[str, Any]]) -> None:
@@ -220,12 +226,14 @@ def _draw(
         return [f"{row.planner}, {row.scheduler}" for row in _renamed([row for row, _ in chosen], names)]
 
     if pictures.plot_file:
+        bounded = _bounded([row for row, _ in done], quiet=quiet)
+        bars = [data | {"starred": row is best} for data, (row, _) in zip(bounded, done, strict=True)]
         with FigureStyle(names=names).over(current()):
-            figures.comparison([row.as_data() | {"starred": row is best} for row, _ in done], pictures.plot_file)
-        options.wrote(pictures.plot_file, "comparison", quiet=quiet)
-    if pictures.gantt:
-        figures.gantt_grid(dict(zip(titles(done), (timeline for _, timeline in done), strict=True)), pictures.gantt)
-        options.wrote(pictures.gantt, "Gantt charts", quiet=quiet)
+            options.write_file(
+                pictures.plot_file, "comparison", lambda path: figures.comparison(bars, path), quiet=quiet
+            )
+    charts = dict(zip(titles(done), (timeline for _, timeline in done), strict=True))
+    options.write_file(pictures.gantt, "Gantt charts", lambda path: figures.gantt_grid(charts, path), quiet=quiet)
     ranked = sorted(done, key=lambda one: one[0] is not best)  # the best first, then in the order of the table
     timelines = dict(zip(titles(ranked), (timeline for _, timeline in ranked), strict=True))
     data = [row.as_data(bound=False) for row in _renamed(rows, names)]

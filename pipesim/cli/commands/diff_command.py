@@ -3,14 +3,16 @@
 import click
 
 from pipesim.cli import options, setting_options
+from pipesim.cli.table_outputs import ShownItem, TableOutputs
 
 
-@click.command()
+@click.command(cls=setting_options.GroupedCommand)
 @click.argument("trace_a", shell_complete=setting_options.complete("traces"))
 @click.argument("trace_b", shell_complete=setting_options.complete("traces"))
+@setting_options.options(TableOutputs, "tables")
 @click.option("--all", "every", is_flag=True, help="Show every layer that differs.")
 @options.as_json
-def diff(trace_a: str, trace_b: str, every: bool, as_json: bool) -> None:
+def diff(trace_a: str, trace_b: str, *, tables: TableOutputs, every: bool, as_json: bool) -> None:
     """What changed from one trace to another, layer by layer, and how sure that is.
 
     Times are compared by their means over the samples, with the interval that covers the true difference with 95 %
@@ -20,6 +22,7 @@ def diff(trace_a: str, trace_b: str, every: bool, as_json: bool) -> None:
     \b
     Examples:
       pipesim diff before after
+      pipesim diff before after --sort -change --top 5
       pipesim diff bert-large profile.txt --json
     """
     from pipesim.analysis import trace_diff
@@ -27,8 +30,13 @@ def diff(trace_a: str, trace_b: str, every: bool, as_json: bool) -> None:
     from pipesim.display import text
     from pipesim.studies import loading
 
-    groups = trace_diff.diff(loading.load_trace(trace_a), loading.load_trace(trace_b))
-    if as_json:
-        options.echo_json({"a": trace_a, "b": trace_b, "groups": serialisation.to_data(groups)})
-    else:
-        click.echo(text.difference(groups, None if every else text.FEW, options.terminal()))
+    tables.check(as_json=as_json)
+    options.check_outputs(pictures=[])
+    with options.busy("comparing", quiet=as_json or tables.is_alone):
+        groups = trace_diff.diff(loading.load_trace(trace_a), loading.load_trace(trace_b))
+    shown = ShownItem(
+        lambda: text.difference(groups, None if every else text.FEW, options.terminal()),
+        lambda: {"a": trace_a, "b": trace_b, "groups": serialisation.to_data(groups)},
+        lambda: text.changed_layers(groups),
+    )
+    tables.show(shown, as_json=as_json)

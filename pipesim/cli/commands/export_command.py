@@ -29,12 +29,13 @@ def export(simulation: Simulation, output: str, file_format: str | None, as_json
     options.check_outputs(pictures=[], exports=None if for_ranks else output, file_format=file_format)
     setup = options.make_setup(simulation, quiet=as_json)
     result = options.simulate(setup, simulation, quiet=as_json)
-    if for_ranks:
-        written = execution_traces.export_execution_traces(setup, result.timeline, output)
-        shown = f"{written[0]} to {written[-1].name}"
-    else:
-        timeline_files.export(result.timeline, output, file_format)
-        shown = output
+    with options.busy("writing", quiet=as_json):
+        if for_ranks:
+            written = execution_traces.export_execution_traces(setup, result.timeline, output)
+            shown = f"{written[0]} to {written[-1].name}"
+        else:
+            timeline_files.export(result.timeline, output, file_format)
+            shown = output
     if as_json:
         tasks = len(result.timeline.program)
         options.echo_json({"output": output, "tasks": tasks, "iteration_time_s": result.iteration_time})

@@ -47,11 +47,13 @@ def gallery(
     rows = equal_stages.gallery_rows(found)
     rows = [rows[n] for n in tables.chosen(text.gallery_columns(), rows)]
     drawn = {row["scheduler"]: made for row in rows if isinstance(made := found[row["scheduler"]], Timeline)}
-    if drawn:
-        figures.gantt_grid(drawn, output, memory="microbatches held")
-        options.wrote(output, "gallery", quiet=as_json or tables.is_alone)
-    tables.write(text.gallery_columns(), [row for row in rows if "error" not in row], quiet=as_json)
     if as_json:
         options.echo_json({"rows": rows})
     elif not tables.is_alone:
         click.echo(text.gallery(rows, options.terminal()))
+    tables.write(text.gallery_columns(), [row for row in rows if "error" not in row], quiet=as_json)
+    if drawn:
+        options.write_file(
+            output, "gallery", lambda path: figures.gantt_grid(drawn, path, memory="microbatches held"),
+            quiet=as_json or tables.is_alone,
+        )  # fmt: skip

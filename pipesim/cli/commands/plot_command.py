@@ -92,15 +92,16 @@ def plot(file: str, names: tuple[str, ...], chart: ChartOptions, places: ChartFi
 
     if places.output:
         options.check_outputs(pictures=[places.output])
-    drawn = sweeps.draw(
-        file,
-        names,
-        chart.given(),
-        output=places.output,
-        folder=places.folder,
-        rows_file=places.rows_file,
-        store=places.store,
-    )
+    with options.busy("drawing", quiet=as_json):
+        drawn = sweeps.draw(
+            file,
+            names,
+            chart.given(),
+            output=places.output,
+            folder=places.folder,
+            rows_file=places.rows_file,
+            store=places.store,
+        )
     if as_json:
         options.echo_json({"figures": [{"name": name, "file": str(path)} for name, path in drawn]})
         return

@@ -126,8 +126,8 @@ class Saved:
         if self.gantt:
             from pipesim.display import figures
 
-            figures.gantt_grid({"recorded": made.recorded, "simulated": made.simulated}, self.gantt)
-            options.wrote(self.gantt, "Gantt charts", quiet=quiet)
+            charts = {"recorded": made.recorded, "simulated": made.simulated}
+            options.write_file(self.gantt, "Gantt charts", lambda path: figures.gantt_grid(charts, path), quiet=quiet)
 
 
 @click.command(cls=setting_options.GroupedCommand)
@@ -202,19 +202,23 @@ def rebuild(
         recording = reading.recording(profiles)
     chosen = with_defaults(simulation)
     lowering = Options(chosen.sharing, chosen.transfers)  # type: ignore[arg-type]  # checked by click
-    made = rebuilding.rebuilt(recording, on, lowering, simulation.engine)
+    with options.busy("rebuilding", quiet=as_json):
+        made = rebuilding.rebuilt(recording, on, lowering, simulation.engine)
+        steps = recorded_runs.run_of(profiles, reading.clocks, needed=bool(saved.save_run))
+        data = rebuilding.comparison(made) | recorded_runs.steps_of(steps)
+    if as_json:
+        options.echo_json(data)
+    else:
+        shown_on = options.terminal()
+        click.echo(text.rebuilt(data, shown_on))
+        if len(made.plan.devices) <= FEW:
+            for name, timeline in (("recorded", made.recorded), ("simulated", made.simulated)):
+                click.echo(f"\n{name}\n{text.gantt(timeline, columns=shown_on.width)}")
     saved.write(made, quiet=as_json)
-    data = rebuilding.comparison(made) | recorded_runs.steps_of(profiles, reading.clocks, saved.save_run, quiet=as_json)
+    if saved.save_run and not isinstance(steps, InputError):
+        recorded_runs.save(steps, saved.save_run, quiet=as_json)
     if saved.html:
         from pipesim.display import pages
 
         drawn = {"recorded": made.recorded, "simulated": made.simulated}
         options.write_page(saved.html, lambda: pages.run_page(data, drawn, paths[0].name), quiet=as_json)
-    if as_json:
-        options.echo_json(data)
-        return
-    shown_on = options.terminal()
-    click.echo(text.rebuilt(data, shown_on))
-    if len(made.plan.devices) <= FEW:
-        for name, timeline in (("recorded", made.recorded), ("simulated", made.simulated)):
-            click.echo(f"\n{name}\n{text.gantt(timeline, columns=shown_on.width)}")

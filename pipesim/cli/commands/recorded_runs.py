@@ -106,8 +106,11 @@ def replay(
     if saved.gantt:
         from pipesim.display import figures
 
-        figures.gantt_grid(run_replay.timelines(run, position, engine), saved.gantt)
-        options.wrote(saved.gantt, f"Gantt charts of step {run.steps[position]}", quiet=as_json)
+        charts = run_replay.timelines(run, position, engine)
+        options.write_file(
+            saved.gantt, f"Gantt charts of step {run.steps[position]}",
+            lambda path: figures.gantt_grid(charts, path), quiet=as_json,
+        )  # fmt: skip
     if saved.html:
         from pipesim.display import pages
 
@@ -124,19 +127,24 @@ def save_trace(run: "RecordedRun", folder: str, *, quiet: bool) -> None:
     options.wrote(folder, "trace", quiet=quiet)
 
 
-def steps_of(profiles: "Profiled", clocks: str, table: str | None, *, quiet: bool) -> dict[str, Any]:
-    """Every iteration of profiles simulated with its own operations, where they are of a whole pipeline."""
+def run_of(profiles: "Profiled", clocks: str, *, needed: bool) -> "RecordedRun | InputError":
+    """The iterations of profiles of a whole pipeline; of others why there are none, refused where they are needed."""
     from pipesim.importers.operations.operation_columns import RunFacts
-    from pipesim.studies import run_replay
 
     try:
-        run = profiles.run(RunFacts(clocks=clocks))  # type: ignore[arg-type]  # checked by click
+        return profiles.run(RunFacts(clocks=clocks))  # type: ignore[arg-type]  # checked by click
     except InputError as error:
-        if table:
+        if needed:
             raise
-        return {"steps": [], "no_steps": str(error)}
-    if table:
-        save(run, table, quiet=quiet)
+        return error
+
+
+def steps_of(run: "RecordedRun | InputError") -> dict[str, Any]:
+    """Every iteration simulated with its own operations, or why there are none."""
+    from pipesim.studies import run_replay
+
+    if isinstance(run, InputError):
+        return {"steps": [], "no_steps": str(run)}
     made = run_replay.comparison(run_replay.replayed(run))
     return {name: made[name] for name in ("steps", "errors", "clock", "missing", "notes")}
 
@@ -146,8 +154,7 @@ def save(run: "RecordedRun", table: str, *, quiet: bool) -> None:
     from pipesim.base import tables
     from pipesim.importers.operations.operation_table import table_of_run
 
-    tables.write(Path(table), table_of_run(run))
-    options.wrote(table, "run", quiet=quiet)
+    options.write_file(table, "run", lambda path: tables.write(Path(path), table_of_run(run)), quiet=quiet)
 
 
 def show(
@@ -167,12 +174,11 @@ def show(
     if plot or output:
         from pipesim.display import figures
 
-        if plot:
-            figures.run_map(run, plot)
-            options.wrote(plot, "map of ranks and steps", quiet=as_json)
-        if output:
-            figures.gantt(run_replay.recorded_timeline(run, position), output)
-            options.wrote(output, f"Gantt chart of step {run.steps[position]}", quiet=as_json)
+        def gantt(path: str) -> None:
+            figures.gantt(run_replay.recorded_timeline(run, position), path)
+
+        options.write_file(plot, "map of ranks and steps", lambda path: figures.run_map(run, path), quiet=as_json)
+        options.write_file(output, f"Gantt chart of step {run.steps[position]}", gantt, quiet=as_json)
     if html:
         from pipesim.display import pages
 

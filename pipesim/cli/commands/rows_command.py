@@ -1,9 +1,7 @@
 """pipesim rows."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -67,37 +65,30 @@ def rows(
         return
     sweeps.check_table(to.csv_file, ".csv")
     sweeps.check_table(to.parquet_file, ".parquet")
-    columns, every = sweeps.rows(file, query, store=store, unfinished=unfinished)
-    found = _written(columns, every, tables, as_json=as_json)
-    if tables.is_alone:
-        return
-    if to.csv_file == STANDARD_OUTPUT:
-        click.echo(sweeps.csv_text(columns, found).encode(), nl=False)  # the bytes that a file would have
-        return
-    for path in filter(None, (to.csv_file, to.parquet_file)):
-        sweeps.write_table(Path(path), columns, found)
-        options.wrote(path, f"{len(found):,} rows", quiet=as_json)
-    if as_json:
-        options.echo_json({"rows": [dict(zip(columns, row, strict=True)) for row in found]})
-    elif not (to.csv_file or to.parquet_file):
-        from pipesim.display import text
-
-        click.echo(text.sweep_rows(columns, found, tables.top or _SHOWN, options.terminal()))
-
-
-def _written(
-    columns: Sequence[str], found: list[tuple[Any, ...]], tables: TableOutputs, *, as_json: bool
-) -> list[tuple[Any, ...]]:
-    """The rows that are shown, in their order, written as Markdown and LaTeX where that was asked for."""
     from pipesim.display import text
 
-    shown = text.rows_columns(columns, found)
-    records = [dict(zip(columns, row, strict=True)) for row in found] if tables.is_used else []
-    if not records:
-        return found
+    quiet = as_json or tables.is_alone or to.csv_file == STANDARD_OUTPUT
+    with options.busy("reading", quiet=quiet):
+        columns, every = sweeps.rows(file, query, store=store, unfinished=unfinished)
+    shown = text.rows_columns(columns, every)
+    records = [dict(zip(columns, row, strict=True)) for row in every] if tables.is_used else []
     order = tables.chosen(shown, records)
-    tables.write(shown, [records[n] for n in order], quiet=as_json)
-    return [found[n] for n in order]
+    found = [every[n] for n in order] if records else every
+    if to.csv_file == STANDARD_OUTPUT and not tables.is_alone:
+        click.echo(sweeps.csv_text(columns, found).encode(), nl=False)  # the bytes that a file would have
+        return
+    if as_json:
+        options.echo_json({"rows": [dict(zip(columns, row, strict=True)) for row in found]})
+    elif not (to.csv_file or to.parquet_file or tables.is_alone):
+        click.echo(text.sweep_rows(columns, found, tables.top or _SHOWN, options.terminal()))
+    if records:
+        tables.write(shown, [records[n] for n in order], quiet=as_json)
+    if tables.is_alone:
+        return
+    for path in filter(None, (to.csv_file, to.parquet_file)):
+        options.write_file(
+            path, f"{len(found):,} rows", lambda path: sweeps.write_table(Path(path), columns, found), quiet=as_json
+        )
 
 
 def _check(file: str, store: str | None, *, as_json: bool) -> None:

@@ -78,16 +78,16 @@ def run(
     timeline = options.run(program, simulation.engine, quiet=as_json)
     if verify:
         timeline.verify()
-    outputs.write(timeline, quiet=as_json)
     summary = metrics.summary(timeline)
     for device in summary["devices"].values():  # a node does not name its microbatch
         device["peak_in_flight"] = None
     if as_json:
         options.echo_json(summary)
-        return
-    click.echo(text.imported_run(summary))
-    if verify:
-        click.echo("\nverified: the timeline obeys every rule of the simulation")
+    else:
+        click.echo(text.imported_run(summary))
+        if verify:
+            click.echo("\nverified: the timeline obeys every rule of the simulation")
+    outputs.write(timeline, quiet=as_json)
 
 
 def _program(paths: list[Path], cluster: "Cluster", how: ImportedProgram) -> "Program":

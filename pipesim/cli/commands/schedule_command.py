@@ -76,23 +76,6 @@ def schedule(
     data = equal_stages.exploration(setup, timeline) | {"scheduler": name, "table": table.split("\n")}
     if other is not None:
         data |= {"against": equal_stages.beside(setup, other, outputs.against or "", list(timelines.values())[-1])}
-    if outputs.output:
-        files.write_text(Path(outputs.output), f"{table}\n")
-        options.wrote(outputs.output, "schedule", quiet=as_json)
-        if max(setup.plan.replication) > 1:
-            click.echo("two devices hold copies of a stage: PyTorch refuses this file; pipesim reads it", err=True)
-    if outputs.gantt:
-        from pipesim.display import figures
-
-        if other is None:
-            figures.gantt(timeline, outputs.gantt)
-        else:
-            figures.gantt_grid(timelines, outputs.gantt)
-        options.wrote(outputs.gantt, "Gantt chart", quiet=as_json)
-    if html:
-        from pipesim.display import pages
-
-        options.write_page(html, lambda: pages.schedule_page(data, timeline), quiet=as_json)
     if as_json:
         options.echo_json(data)
     else:
@@ -101,3 +84,19 @@ def schedule(
         beside = [] if other is None else [text.schedule_difference(data, on)]
         parts = [text.exploration(data, on), *beside, chart, text.schedule_rows(data["table"], on.width or text.WIDTH)]
         click.echo("\n\n".join(parts))
+    if outputs.output:
+        files.write_text(Path(outputs.output), f"{table}\n")
+        options.wrote(outputs.output, "schedule", quiet=as_json)
+        if max(setup.plan.replication) > 1:
+            click.echo("two devices hold copies of a stage: PyTorch refuses this file; pipesim reads it", err=True)
+    if outputs.gantt:
+        from pipesim.display import figures
+
+        def gantt(path: str) -> None:
+            figures.gantt(timeline, path) if other is None else figures.gantt_grid(timelines, path)
+
+        options.write_file(outputs.gantt, "Gantt chart", gantt, quiet=as_json)
+    if html:
+        from pipesim.display import pages
+
+        options.write_page(html, lambda: pages.schedule_page(data, timeline), quiet=as_json)

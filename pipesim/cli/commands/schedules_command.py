@@ -23,8 +23,9 @@ def schedules(tables: TableOutputs, as_json: bool) -> None:
     tables.check(as_json=as_json)
     options.check_outputs(pictures=[])
     found = [{"scheduler": name, "about": about} for name, about in equal_stages.family().items()]
-    rows = tables.written(text.schedulers_columns(), found, as_json=as_json)
+    rows = tables.records(text.schedulers_columns(), found)
     if as_json:
         options.echo_json({row["scheduler"]: row["about"] for row in rows})
     elif not tables.is_alone:
         click.echo(text.facts([(row["scheduler"], row["about"]) for row in rows], options.terminal()))
+    tables.write(text.schedulers_columns(), rows, quiet=as_json)

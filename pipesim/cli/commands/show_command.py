@@ -2,19 +2,40 @@
 
 import textwrap
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from pipesim.base import files, lookup
 from pipesim.base.errors import InputError, quoted
-from pipesim.base.settings import settings_of
-from pipesim.cli import names, options, setting_options
+from pipesim.base.settings import setting, settings_of
+from pipesim.cli import names, options, parameters, setting_options
 from pipesim.cli.commands import recorded_runs, shown_files
 from pipesim.cli.commands.recorded_runs import RunReading
+from pipesim.cli.table_outputs import ShownItem, TableOutputs
 from pipesim.topologies import TOPOLOGIES
 
 INDENT, WIDTH = 12, 120
+_TABLES = tuple(settings_of(TableOutputs))
+
+
+@dataclass(frozen=True, slots=True)
+class ShowFiles:
+    """What is drawn and written of what is shown."""
+
+    plot_file: str | None = setting(
+        None, str, "Draw the cluster and its bandwidth matrix; of a recorded run what each rank computed in each step.",
+        flag="--plot", is_file=True,
+    )  # fmt: skip
+    output: str | None = setting(
+        None, str, "Write a cluster to this .toml or .json file, to edit it; draw a trace's layers, or a step of a "
+        "recorded run, to this .png, .svg or .pdf.", short="o", is_file=True,
+    )  # fmt: skip
+    html: str | None = setting(
+        None, str, "Write a step of a recorded run as an interactive page (.html).", is_file=True
+    )
 
 
 @click.command(cls=setting_options.GroupedCommand)
@@ -23,33 +44,20 @@ INDENT, WIDTH = 12, 120
     required=False,
     shell_complete=setting_options.complete("what"),
 )
-@click.option(
-    "--plot",
-    "plot_file",
-    type=click.Path(),
-    help="Draw the cluster and its bandwidth matrix; of a recorded run what each rank computed in each step.",
-)
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(),
-    help="Write a cluster to this .toml or .json file, to edit it; draw a trace's layers, or a step of a recorded run, "
-    "to this .png, .svg or .pdf.",
-)
-@click.option("--html", type=click.Path(), help="Write a step of a recorded run as an interactive page (.html).")
+@setting_options.options(ShowFiles, "to")
 @click.option("--all", "every", is_flag=True, help="Show every layer of a trace.")
 @setting_options.options(RunReading, "recorded")
+@setting_options.options(TableOutputs, "tables")
 @options.host_memory
 @options.as_json
 def show(  # noqa: C901, PLR0912, PLR0917 - a branch for each sort of argument
     what: str | None,
-    plot_file: str | None,
-    output: str | None,
-    html: str | None,
+    to: ShowFiles,
     every: bool,
     host_memory: str | None,
     as_json: bool,
     recorded: RunReading,
+    tables: TableOutputs,
 ) -> None:
     """What a cluster, a trace, a run, a model or another file holds, or what a name means; alone, all names by family.
 
@@ -62,6 +70,8 @@ def show(  # noqa: C901, PLR0912, PLR0917 - a branch for each sort of argument
       nvidia-smi topo -m > topo.txt; pipesim show topo.txt --plot machine.png
       pipesim show 'nvidia_smi("topo.txt", 4, "200 Gb/s", device="a100-80gb")'
       pipesim show bert-large
+      pipesim show bert-large --sort -forward --top 5
+      pipesim show devices --csv devices.csv
       pipesim show llama3-70b
       pipesim show path/to/config.json
       pipesim show plan.json
@@ -72,28 +82,35 @@ def show(  # noqa: C901, PLR0912, PLR0917 - a branch for each sort of argument
     """
     from pipesim.studies import loading
 
+    tables.check(as_json=as_json)
+    parameters.check_outputs_apart()
+    plot_file, output, html = to.plot_file, to.output, to.html
     if what is not None and _is_run(what, recorded):
-        options.check_given("for a recorded run", is_there=False, without=("every", "host_memory"))
+        options.check_given("for a recorded run", is_there=False, without=("every", "host_memory", *_TABLES))
         options.check_outputs(pictures=[plot_file, output], pages=[html])
-        recorded_runs.show(recorded.read([Path(what)]), plot_file, output, html, recorded.step, as_json=as_json)
+        with options.busy("reading", quiet=as_json):
+            run = recorded.read([Path(what)])
+        recorded_runs.show(run, plot_file, output, html, recorded.step, as_json=as_json)
         return
     options.check_given("but for a recorded run", is_there=False, without=(*settings_of(RunReading), "html"))
     if what is None:
+        options.check_given("without a name or a file", is_there=False, without=_TABLES)
         _names(as_json=as_json)
     elif found := shown_files.shown(Path(what)):
         if plot_file or output or every:
             raise click.UsageError("only --json has an effect beside such a file", click.get_current_context())
-        options.echo_json(found.data()) if as_json else click.echo(found.text())
+        tables.show(found, as_json=as_json)
     elif (noun := names.noun_of(what)) and not _is_there(Path(what)):
         if plot_file or output or every:
             raise click.UsageError("only --json has an effect beside a family of names", click.get_current_context())
-        names.show(noun, as_json=as_json)
+        tables.show(names.family(noun), as_json=as_json)
     elif _is_model(what):
         _refuse_pictures(plot_file, output, "a model")
-        _model(what, every=every, as_json=as_json)
+        tables.show(_model(what, every=every), as_json=as_json)
     elif _is_member(what):
         if plot_file or output or every:
             raise click.UsageError("only --json has an effect beside such a name", click.get_current_context())
+        options.check_given("beside such a name", is_there=False, without=_TABLES)
         names.show_member(names.full(what), as_json=as_json)
     elif _is_no_name(what):
         known = [*names.FAMILIES, *(name for members in names.every().values() for name in members)]
@@ -103,10 +120,11 @@ def show(  # noqa: C901, PLR0912, PLR0917 - a branch for each sort of argument
         )
     elif what in loading.bundled_traces() or _is_trace(Path(what)):
         options.check_outputs(pictures=[plot_file, output])
-        _trace(what, [path for path in (plot_file, output) if path], every=every, as_json=as_json)
+        _trace(what, [path for path in (plot_file, output) if path], tables, every=every, as_json=as_json)
     else:
         if every:
             raise click.UsageError("--all has no effect for a cluster", click.get_current_context())
+        options.check_given("for a cluster", is_there=False, without=_TABLES)
         options.check_outputs(pictures=[plot_file])
         _cluster(what, plot_file, output, host_memory, as_json=as_json)
 
@@ -189,36 +207,42 @@ def _names(*, as_json: bool) -> None:
     click.echo("\nWhat each of them is: pipesim show planners, pipesim show devices, ...")
 
 
-def _trace(what: str, pictures: list[str], *, every: bool, as_json: bool) -> None:
+def _trace(what: str, pictures: list[str], tables: TableOutputs, *, every: bool, as_json: bool) -> None:
     from pipesim.analysis import spread
     from pipesim.core.costs import costs_of
     from pipesim.display import json_data, text
     from pipesim.studies import loading
 
-    trace = loading.load_trace(what)
+    quiet = as_json or tables.is_alone
+    with options.busy("reading", quiet=quiet):
+        trace = loading.load_trace(what)
+
+    def data() -> dict[str, Any]:
+        noise = spread.noise_data(costs_of(trace))
+        return json_data.trace_data(trace) | {"noise": noise, "notes": text.trace_notes(trace)}
+
+    shown = ShownItem(
+        lambda: text.trace(trace, None if every else text.FEW, options.terminal()), data,
+        lambda: text.trace_layers(trace),
+    )  # fmt: skip
+    tables.show(shown, as_json=as_json)
     if pictures:
         from pipesim.display import figures
 
         for path in pictures:
-            figures.layers(trace, path)
-    if as_json:
-        noise = spread.noise_data(costs_of(trace))
-        options.echo_json(json_data.trace_data(trace) | {"noise": noise, "notes": text.trace_notes(trace)})
-        return
-    click.echo(text.trace(trace, None if every else text.FEW, options.terminal()))
-    for path in pictures:
-        options.wrote(path, "picture")
+            options.write_file(path, "picture", lambda path: figures.layers(trace, path), quiet=quiet)
 
 
-def _model(what: str, *, every: bool, as_json: bool) -> None:
+def _model(what: str, *, every: bool) -> ShownItem:
     from pipesim.architectures import described
     from pipesim.display import json_data, text
 
     model = described.model_called(what, {})
-    if as_json:
-        options.echo_json(json_data.model_data(model))
-    else:
-        click.echo(text.model(model, every=every, on=options.terminal()))
+    return ShownItem(
+        lambda: text.model(model, every=every, on=options.terminal()),
+        lambda: json_data.model_data(model),
+        lambda: text.model_layers(model, every=every),
+    )
 
 
 def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: str | None, *, as_json: bool) -> None:
@@ -227,20 +251,17 @@ def _cluster(what: str, plot_file: str | None, output: str | None, host_memory: 
     from pipesim.display import json_data, text
     from pipesim.studies import loading
 
-    cluster = loading.load_cluster(what)
+    with options.busy("making the cluster", quiet=as_json):
+        cluster = loading.load_cluster(what)
     if as_json or plot_file:
         per_pair = limits.PER_PAIR_OF_JSON if as_json else limits.PER_PAIR_OF_PICTURE
         limits.check_pairs(host_memory, len(cluster.devices), per_pair)
-    if output:
-        serialisation.save(cluster, Path(output))
+    if as_json:
+        options.echo_json(json_data.cluster_data(cluster))
+    else:
+        click.echo(text.cluster(cluster, on=options.terminal()))
     if plot_file:
         from pipesim.display import figures
 
-        figures.cluster(cluster, plot_file)
-    if as_json:
-        options.echo_json(json_data.cluster_data(cluster))
-        return
-    click.echo(text.cluster(cluster, on=options.terminal()))
-    for path, noun in ((plot_file, "picture"), (output, "cluster")):
-        if path:
-            options.wrote(path, noun)
+        options.write_file(plot_file, "picture", lambda path: figures.cluster(cluster, path), quiet=as_json)
+    options.write_file(output, "cluster", lambda path: serialisation.save(cluster, Path(path)), quiet=as_json)

@@ -4,23 +4,17 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesim.base import files, serialisation
 from pipesim.base.errors import InputError
+from pipesim.cli.table_outputs import ShownItem
 
 _CELL = re.compile(r"\(?\d+[FBIW]\d+|\s*,")  # the beginning of a schedule's first line
 _HEAD = 4096
 
 
-class ShownFile(NamedTuple):
-    """A file as text, and as data for --json."""
-
-    text: Callable[[], str]
-    data: Callable[[], dict[str, Any]]
-
-
-def shown(path: Path) -> ShownFile | None:
+def shown(path: Path) -> ShownItem | None:
     """What a file holds, if it is one of these formats."""
     if not files.is_file(path) or path.suffix not in {".toml", ".json", ".csv"}:
         return None
@@ -45,49 +39,49 @@ def _plain(value: Any) -> Callable[[], dict[str, Any]]:
     return lambda: head | serialisation.to_data(value)
 
 
-def _plan(path: Path) -> ShownFile:
+def _plan(path: Path) -> ShownItem:
     from pipesim.display import text
     from pipesim.studies import loading
 
     plan = loading.load_plan(path)
-    return ShownFile(lambda: text.plan(plan), _plain(plan))
+    return ShownItem(lambda: text.plan(plan), _plain(plan), lambda: text.plan_stages(plan))
 
 
-def _schedule(path: Path) -> ShownFile:
+def _schedule(path: Path) -> ShownItem:
     from pipesim.core.schedule import Schedule
     from pipesim.display import text
 
     found = Schedule.load(path)
     rows = str(found).split("\n")
     head = {"format": Schedule.FORMAT, "version": Schedule.VERSION}
-    return ShownFile(lambda: text.schedule_rows(rows), lambda: head | {"rows": rows})
+    return ShownItem(lambda: text.schedule_rows(rows), lambda: head | {"rows": rows})
 
 
-def _scenario(path: Path) -> ShownFile:
+def _scenario(path: Path) -> ShownItem:
     from pipesim.display import text
     from pipesim.studies import loading
 
     found = loading.load_scenario(path)
-    return ShownFile(lambda: text.scenario(found), _plain(found))
+    return ShownItem(lambda: text.scenario(found), _plain(found), lambda: text.scenario_parts(found))
 
 
-def _devices(path: Path) -> ShownFile:
+def _devices(path: Path) -> ShownItem:
     from pipesim.core.calibrations import Calibrations
     from pipesim.display import text
 
     found = serialisation.load(Calibrations, path)
-    return ShownFile(lambda: text.calibrations(found), _plain(found))
+    return ShownItem(lambda: text.calibrations(found), _plain(found), lambda: text.calibrated_devices(found))
 
 
-def _model(path: Path) -> ShownFile:
+def _model(path: Path) -> ShownItem:
     from pipesim.core.model import Model
     from pipesim.display import text
 
     found = serialisation.load(Model, path)
-    return ShownFile(lambda: text.model(found), _plain(found))
+    return ShownItem(lambda: text.model(found), _plain(found), lambda: text.model_layers(found))
 
 
-def _sweep(path: Path) -> ShownFile:
+def _sweep(path: Path) -> ShownItem:
     from pipesim.display import text
     from pipesim.studies import sweep as sweeps
 
@@ -99,10 +93,10 @@ def _sweep(path: Path) -> ShownFile:
         "filtered": any(grid.where for grid in found.grids), "metrics": list(found.metrics),
         "charts": list(found.charts),
     }  # fmt: skip
-    return ShownFile(lambda: text.sweep_file(data, axes), lambda: data)
+    return ShownItem(lambda: text.sweep_file(data, axes), lambda: data, lambda: text.sweep_axes(axes))
 
 
-_READERS: dict[str, Callable[[Path], ShownFile]] = {
+_READERS: dict[str, Callable[[Path], ShownItem]] = {
     "pipesim.devices": _devices,
     "pipesim.model": _model,
     "pipesim.plan": _plan,

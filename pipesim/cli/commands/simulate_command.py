@@ -90,11 +90,11 @@ def simulate(
     if asked.ledger:
         with options.busy("removing causes", quiet=as_json):
             _ = result.ledger, result.replay_ledger
-    outputs.write(result, page=lambda: _page(result, asked), quiet=as_json)
     if as_json:
         options.echo_json(result.as_data(bound=asked.bound, ledger=asked.ledger, slack=asked.slack))
     else:
         _print(result, asked)
+    outputs.write(result, page=lambda: _page(result, asked), quiet=as_json)
     if require_fit:
         failures.check_fit(result)
 
@@ -112,13 +112,13 @@ def _simulate_jobs(
         result = simulate_jobs(every, cluster_of(simulation), **more)
     if verify:
         result.timeline.verify()
-    outputs.write(result.timeline, figures.TaskGroups(result.merged.job, result.names), quiet=as_json)
     if as_json:
         options.echo_json(result.as_data())
-        return
-    click.echo(text.jobs(result.as_data()))
-    if verify:
-        click.echo("\nverified: the timeline obeys every rule of the simulation")
+    else:
+        click.echo(text.jobs(result.as_data()))
+        if verify:
+            click.echo("\nverified: the timeline obeys every rule of the simulation")
+    outputs.write(result.timeline, figures.TaskGroups(result.merged.job, result.names), quiet=as_json)
 
 
 def _page(result: "SimulationResult", asked: Asked) -> "Page":

@@ -11,7 +11,9 @@ import click
 
 from pipesim.base import worker_server
 from pipesim.base.errors import InputError
+from pipesim.base.settings import settings_of
 from pipesim.cli import options, setting_options, streams
+from pipesim.cli.table_outputs import ShownItem, TableOutputs
 from pipesim.studies.sweep_options import WORKER_MODULES, SweepOptions
 
 if TYPE_CHECKING:
@@ -33,9 +35,17 @@ _SOON = 0.2  # seconds until a terminal shows that a file is being read
 )
 @click.option("--status", is_flag=True, help="Report the progress of FILE without running; without FILE, of all here.")
 @click.option("--dry-run", is_flag=True, help="Check everything and count the points, without running.")
+@setting_options.options(TableOutputs, "tables")
 @options.as_json
 def sweep(
-    file: str | None, running: SweepOptions, *, allow_modules: str | None, status: bool, dry_run: bool, as_json: bool
+    file: str | None,
+    running: SweepOptions,
+    *,
+    tables: TableOutputs,
+    allow_modules: str | None,
+    status: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Simulate every point of the grid in FILE, and keep the results.
 
@@ -69,8 +79,13 @@ def sweep(
       [plot]
       time = { kind = "line", x = "rate", y = "iteration_time_s", series = "planner", panels = "nodes", log = "x" }
     """
+    options.check_given("without --status", is_there=status, without=tuple(settings_of(TableOutputs)))
     if status:
-        _show([_status_of(path, running.store) for path in _files(file)], as_json=as_json)
+        tables.check(as_json=as_json)
+        options.check_outputs(pictures=[])
+        with options.busy("reading", quiet=as_json or tables.is_alone):
+            found = [_status_of(path, running.store) for path in _files(file)]
+        _show(found, tables, as_json=as_json)
         return
     if file is None:
         raise click.UsageError("FILE is missing: an experiment such as the one below", click.get_current_context())
@@ -87,11 +102,11 @@ def sweep(
     how = asdict(replace(running, allow_modules=allowed))
     with _watched(quiet=as_json) as (watch, prepare):
         try:
-            found = sweeps.run(experiment, watch=watch, tell=_note, watch_preparation=prepare, **how)
+            done = sweeps.run(experiment, watch=watch, tell=_note, watch_preparation=prepare, **how)
         except KeyboardInterrupt:
             click.echo("\nwhat was computed is kept; the same command goes on from there", err=True)
             raise
-    _show([found], as_json=as_json)
+    _show([done], tables, as_json=as_json)
 
 
 def _modules(text: str | None) -> tuple[str, ...] | None:
@@ -186,14 +201,16 @@ def _status_of(path: Path, store: Path | str | None) -> "Status":
         return results.status(name)
 
 
-def _show(found: "list[Status]", *, as_json: bool) -> None:
+def _show(found: "list[Status]", tables: TableOutputs, *, as_json: bool) -> None:
     from pipesim.display import text
 
     data = [_data(status) for status in found]
-    if as_json:
-        options.echo_json(data[0] if len(data) == 1 else {"experiments": data})
-    else:
-        click.echo(text.sweep_status(data, options.terminal()))
+    shown = ShownItem(
+        lambda: text.sweep_status(data, options.terminal()),
+        lambda: data[0] if len(data) == 1 else {"experiments": data},
+        lambda: text.status_table(data),
+    )
+    tables.show(shown, as_json=as_json)
 
 
 def _data(status: "Status") -> dict[str, Any]:

@@ -53,17 +53,18 @@ class TimelineOutputs:
         from pipesim.display import figures, pages, timeline_files
 
         timeline = timeline_of(simulated)
-        if self.gantt:
+
+        def gantt(path: str) -> None:
             critical = critical_path(timeline).tasks if self.critical else None
-            figures.gantt(timeline, self.gantt, links=self.links, critical=critical, groups=groups)
-            options.wrote(self.gantt, "Gantt chart", quiet=quiet)
-        if self.memory_plot:
-            figures.memory(timeline, self.memory_plot)
-            options.wrote(self.memory_plot, "memory over time", quiet=quiet)
-        if self.links_plot:
-            figures.link_load(timeline, self.links_plot, groups=groups)
-            options.wrote(self.links_plot, "load of links", quiet=quiet)
-        if self.output:
-            timeline_files.export(timeline, self.output)
-            options.wrote(self.output, "timeline", quiet=quiet)
+            figures.gantt(timeline, path, links=self.links, critical=critical, groups=groups)
+
+        def load(path: str) -> None:
+            figures.link_load(timeline, path, groups=groups)
+
+        options.write_file(self.gantt, "Gantt chart", gantt, quiet=quiet)
+        options.write_file(
+            self.memory_plot, "memory over time", lambda path: figures.memory(timeline, path), quiet=quiet
+        )
+        options.write_file(self.links_plot, "load of links", load, quiet=quiet)
+        options.write_file(self.output, "timeline", lambda path: timeline_files.export(timeline, path), quiet=quiet)
         options.write_page(self.html, page or (lambda: pages.timeline_page(timeline)), quiet=quiet)

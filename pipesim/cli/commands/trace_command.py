@@ -74,8 +74,9 @@ def trace(
         _list(as_json=as_json)
         return
     folder = _checked_output(model, sizes.devices, output, force=force)
-    made = _make(model or "", sizes)
-    made.save(folder)
+    with options.busy("computing", quiet=as_json):
+        made = _make(model or "", sizes)
+        made.save(folder)
     if as_json:
         options.echo_json(_summary(made) | {"output": folder})
     else:
@@ -168,4 +169,5 @@ def _list(*, as_json: bool) -> None:
     else:
         from pipesim.display import text
 
-        click.echo(f"{text.models(names.models())}\n\n{text.device_kinds(names.devices())}")
+        models = text.models(names.models()).text(options.terminal())
+        click.echo(f"{models}\n\n{names.devices_text(names.devices())}")

@@ -1,5 +1,7 @@
 """pipesim tune."""
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -7,14 +9,14 @@ import click
 
 from pipesim.base.errors import within
 from pipesim.base.settings import setting
-from pipesim.cli import options, setting_options
+from pipesim.cli import failures, options, setting_options
 from pipesim.cli.table_outputs import TableOutputs
 from pipesim.studies.simulation import Simulation
 from pipesim.studies.tuning_options import TuningOptions, prices_of
 
 if TYPE_CHECKING:
     from pipesim.display.pages import Page
-    from pipesim.studies.tuning import TuningResult
+    from pipesim.studies.tuning import TuningResult, Watch
     from pipesim.studies.tuning.space import LayoutChoice
 
 # What is searched in another way, or given by the search.
@@ -45,9 +47,16 @@ ON_PAGE = 3  # layouts whose timelines are on a page
 @setting_options.options(TuningOptions, "search")
 @setting_options.options(TuningOutput, "shown")
 @setting_options.options(TableOutputs, "tables")
+@options.require_fit
 @options.as_json
 def tune(
-    simulation: Simulation, search: TuningOptions, shown: TuningOutput, tables: TableOutputs, as_json: bool
+    simulation: Simulation,
+    search: TuningOptions,
+    shown: TuningOutput,
+    tables: TableOutputs,
+    *,
+    require_fit: bool,
+    as_json: bool,
 ) -> None:
     """Search the best layout of a model on a cluster.
 
@@ -63,7 +72,7 @@ def tune(
       pipesim tune llama3-8b 'hgx_h100(1)' --global-batch 64 --to megatron
     """
     from pipesim.display import text
-    from pipesim.studies import framework_layouts, tuning
+    from pipesim.studies import framework_layouts, results, tuning
 
     tables.check(as_json=as_json)
     options.check_outputs(pictures=[shown.plot_file], pages=[shown.html])
@@ -72,18 +81,12 @@ def tune(
     with within("--price"):
         search = replace(search, price=prices_of(search.price), front=search.front or shown.plot_file is not None)
     given = setting_options.given_names()
-    with options.bar(search.budget, "tuning", quiet=quiet) as step:
-        done = [0]
-
-        def watch(simulated: int, _: int) -> None:
-            step(simulated - done[0])
-            done[0] = simulated
-
+    with _watched(search.budget, quiet=quiet) as watch:
         found = tuning.tuned(simulation, given, search, watch)
     made = None if framework is None else framework_layouts.best_of([row.simulation for row in found.rows], framework)
     data, on = found.as_data(), options.terminal()
     records = text.tuning_rows(data)
-    rows = tables.written(text.tuning_columns(data), records, as_json=as_json)
+    rows = tables.records(text.tuning_columns(data), records)
     if as_json:
         kept = data if rows == records else data | {"rows": [data["rows"][row["place"] - 1] for row in rows]}
         options.echo_json(kept | ({} if made is None else {"framework": made.as_data()}))
@@ -92,9 +95,37 @@ def tune(
         click.echo(f"\n{text.origin(found.origin, found.notes, on)}")
         if made is not None:
             click.echo(f"\n{text.converted(made.text, made.notes, made.exact_s, made.rounded_s, made.files)}")
+    tables.write(text.tuning_columns(data), rows, quiet=as_json)
     if shown.plot_file:
-        _draw(found, shown.plot_file, quiet=quiet)
+        from pipesim.display import figures
+
+        options.write_file(
+            shown.plot_file, "time and memory", lambda path: figures.front(data["rows"], path), quiet=quiet
+        )
     options.write_page(shown.html, lambda: _page(found), quiet=quiet)
+    if require_fit and not found.best.metrics["fits_memory"]:  # not known, as no layout is here that does not fit
+        failures.check_fit(results.simulate(found.best.simulation))
+
+
+@contextmanager
+def _watched(budget: int, *, quiet: bool) -> "Iterator[Watch]":
+    """What the search is to call; before its first call bounds are computed, after it there is a bar."""
+    with ExitStack() as shown:
+        end = shown.enter_context(options.busy("bounding all layouts", quiet=quiet))
+        steps: list[Callable[..., None]] = []
+        done = 0
+
+        def watch(simulated: int, _: int) -> None:
+            nonlocal done
+            if not steps:
+                end()
+                steps.append(shown.enter_context(options.bar(budget, "tuning", quiet=quiet, most=True)))
+            steps[0](simulated - done, f"{simulated} simulated")
+            done = simulated
+
+        yield watch
+        if steps and done < budget:
+            steps[0](0, f"{done} simulated; no other can be better, or fits")
 
 
 def _page(found: "TuningResult") -> "Page":
@@ -112,10 +143,3 @@ def _page(found: "TuningResult") -> "Page":
 def _named(one: "LayoutChoice") -> str:
     sizes = one.planner or f"PP {one.pipeline}, DP {one.data}"
     return f"{one.scheduler}, TP {one.tensor}, {sizes}"
-
-
-def _draw(found: "TuningResult", path: str, *, quiet: bool) -> None:
-    from pipesim.display import figures
-
-    figures.front(found.as_data()["rows"], path)
-    options.wrote(path, "time and memory", quiet=quiet)

@@ -105,21 +105,23 @@ def _show_report(report: dict[str, Any], tables: TableOutputs, *, markdown: bool
         click.echo(text.trust_page(report).rstrip())
         return
     records = text.trust_rows(report)
-    rows = tables.written(text.trust_columns(), records, as_json=as_json)
+    rows = tables.records(text.trust_columns(), records)
     if as_json:
         options.echo_json(report if rows == records else report | {"rows": rows})
     elif not tables.is_alone:
         click.echo(text.trust_report(report, options.terminal(), None if rows == records else rows))
+    tables.write(text.trust_columns(), rows, quiet=as_json)
 
 
 def _show_own(data: dict[str, Any], tables: TableOutputs, *, as_json: bool) -> None:
     from pipesim.display import text
 
-    rows = tables.written(text.own_columns(), data["rows"], as_json=as_json)
+    rows = tables.records(text.own_columns(), data["rows"])
     if as_json:
         options.echo_json(data | {"rows": rows})
     elif not tables.is_alone:
         click.echo(text.own_report(data, tables.top or _SHOWN, options.terminal(), rows))
+    tables.write(text.own_columns(), rows, quiet=as_json)
 
 
 def _of_runs(runs: str, simulation: Simulation, *, quiet: bool) -> "OwnReport":

@@ -13,6 +13,8 @@ from pipesim.studies.simulation import Simulation
 
 if TYPE_CHECKING:
     from pipesim.core.recorded_run import RecordedRun
+    from pipesim.display.pages import Page
+    from pipesim.lowering import Setup
     from pipesim.studies.run_cuts import Cuts
 
 WHATS = ("device", "link", "layer")  # as in `pipesim.studies.whatif`, which is slow to import
@@ -46,12 +48,13 @@ def _of_run(file: str, simulation: Simulation, *, by: str, tables: TableOutputs,
         found = run_whatif.changes(run, part, schedules, _cuts(run, planners, **more))
     gains = [asdict(one) for one in found]
     data = {"iteration_time_s": units.to_s(float(run.step_ns.mean())), "gains": gains}
-    rows = tables.written(text.run_columns(), gains, as_json=as_json)
+    rows = tables.records(text.run_columns(), gains)
     if as_json:
         options.echo_json(data | {"gains": rows})
     elif not tables.is_alone:
         ranked = [gains[n] for n in replace(tables, top=None).chosen(text.run_columns(), gains)]
         click.echo(text.run_changes(data, tables.top or _MOST, options.terminal(), ranked))
+    tables.write(text.run_columns(), rows, quiet=as_json)
     return True
 
 
@@ -153,29 +156,34 @@ def whatif(
     setup = options.make_setup(simulation, quiet=quiet)
     with options.busy("trying", quiet=quiet):
         seconds, found = whatif.gains(setup, part, only or WHATS, simulation.host_memory)  # type: ignore[arg-type]  # checked by click
-    if pictures.plot_file:
-        from pipesim.display import figures
-
-        single = [gain for gain in found if not gain.group]  # of equal layers all together
-        drawn = single[: tables.top or _MOST]
-        figures.gains([(f"{gain.what} {gain.name}", gain.gain) for gain in drawn], part, pictures.plot_file)
-        options.wrote(pictures.plot_file, "gains", quiet=quiet)
     data = {"iteration_time_s": seconds, "by": part, "gains": [asdict(gain) for gain in found]}
-    if pictures.html:
-        from pipesim.display import pages
-        from pipesim.engines import by_name
-        from pipesim.lowering import lower
-
-        timeline = by_name.run(lower(setup), simulation.engine)
-        title = f"{setup.costs.model.name} on {setup.cluster.name}: what would help"
-        options.write_page(
-            pictures.html, lambda: pages.gains_page(data, timeline, title, text.first_thing(data)), quiet=quiet
-        )
     listed = text.listed_gains(data)
-    rows = tables.written(text.gains_columns(), listed, as_json=as_json)
+    rows = tables.records(text.gains_columns(), listed)
     if as_json:
         options.echo_json(data if rows == listed else data | {"gains": rows})
     elif not tables.is_alone:
         click.echo(text.gains(data, tables.top or _MOST, options.terminal(), rows))
+    tables.write(text.gains_columns(), rows, quiet=as_json)
+    if pictures.plot_file:
+        from pipesim.display import figures
+
+        single = [gain for gain in found if not gain.group]  # of equal layers all together
+        drawn = [(f"{gain.what} {gain.name}", gain.gain) for gain in single[: tables.top or _MOST]]
+        options.write_file(pictures.plot_file, "gains", lambda path: figures.gains(drawn, part, path), quiet=quiet)
+    if pictures.html:
+        _write_page(pictures.html, data, setup, simulation.engine, quiet=quiet)
     if require_fit:
         failures.check_fit(results.simulated(setup, simulation))
+
+
+def _write_page(path: str, data: dict[str, Any], setup: "Setup", engine: str, *, quiet: bool) -> None:
+    """The gains, and the timeline that they are measured against."""
+    from pipesim.display import pages, text
+    from pipesim.engines import by_name
+    from pipesim.lowering import lower
+
+    def page() -> "Page":
+        title = f"{setup.costs.model.name} on {setup.cluster.name}: what would help"
+        return pages.gains_page(data, by_name.run(lower(setup), engine), title, text.first_thing(data))
+
+    options.write_page(path, page, quiet=quiet)

@@ -35,10 +35,17 @@ fit its width, and have colours where it has. `columns` has tables of records, w
 from pipesim.base import moved
 from pipesim.display.text.answer_text import answer, origin
 from pipesim.display.text.calibration_text import calibration
-from pipesim.display.text.catalog_text import device_kinds, members, models, traces
+from pipesim.display.text.catalog_text import PEAKS_ARE, device_kinds, members, members_table, models, traces
 from pipesim.display.text.cluster_text import cluster
 from pipesim.display.text.comparison_text import comparison, comparison_columns, gaps, nearest_bound
-from pipesim.display.text.file_text import calibrations, scenario, sweep_file
+from pipesim.display.text.file_text import (
+    calibrated_devices,
+    calibrations,
+    scenario,
+    scenario_parts,
+    sweep_axes,
+    sweep_file,
+)
 from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table, wrapped
 from pipesim.display.text.framework_text import converted, training_layout
 from pipesim.display.text.gains_text import first_thing, gains, gains_columns, listed_gains, run_changes, run_columns
@@ -46,8 +53,8 @@ from pipesim.display.text.gantt_text import WIDTH, gantt
 from pipesim.display.text.jobs_text import jobs
 from pipesim.display.text.ledger_text import ledger
 from pipesim.display.text.links_text import recorded_links
-from pipesim.display.text.model_text import model
-from pipesim.display.text.plan_text import plan, plan_against, plan_head, stages
+from pipesim.display.text.model_text import model, model_layers
+from pipesim.display.text.plan_text import plan, plan_against, plan_head, plan_stages, stages
 from pipesim.display.text.rebuilt_text import rebuilt
 from pipesim.display.text.recording_text import recording
 from pipesim.display.text.roofline_text import roofline_trace
@@ -62,10 +69,10 @@ from pipesim.display.text.schedule_text import (
     schedulers_columns,
 )
 from pipesim.display.text.simulation_text import asked, imported_run, simulation, slack, statistics
-from pipesim.display.text.sweep_text import rows_columns, sweep_points, sweep_rows, sweep_status
+from pipesim.display.text.sweep_text import rows_columns, status_table, sweep_points, sweep_rows, sweep_status
 from pipesim.display.text.terminal import PLAIN, Terminal
-from pipesim.display.text.trace_diff_text import difference
-from pipesim.display.text.trace_text import trace, trace_notes
+from pipesim.display.text.trace_diff_text import changed_layers, difference
+from pipesim.display.text.trace_text import trace, trace_layers, trace_notes
 from pipesim.display.text.tuning_text import tuning, tuning_columns, tuning_rows
 from pipesim.display.text.validation_text import (
     measured_interval,
@@ -79,13 +86,16 @@ from pipesim.display.text.validation_text import (
 
 __all__ = [
     "FEW",
+    "PEAKS_ARE",
     "PLAIN",
     "WIDTH",
     "Terminal",
     "answer",
     "asked",
+    "calibrated_devices",
     "calibration",
     "calibrations",
+    "changed_layers",
     "cluster",
     "comparison",
     "comparison_columns",
@@ -107,7 +117,9 @@ __all__ = [
     "listed_gains",
     "measured_interval",
     "members",
+    "members_table",
     "model",
+    "model_layers",
     "models",
     "nearest_bound",
     "origin",
@@ -117,6 +129,7 @@ __all__ = [
     "plan",
     "plan_against",
     "plan_head",
+    "plan_stages",
     "prediction",
     "rate",
     "rebuilt",
@@ -129,6 +142,7 @@ __all__ = [
     "run_changes",
     "run_columns",
     "scenario",
+    "scenario_parts",
     "schedule_difference",
     "schedule_rows",
     "schedulers_columns",
@@ -138,13 +152,16 @@ __all__ = [
     "slack",
     "stages",
     "statistics",
+    "status_table",
     "stragglers",
+    "sweep_axes",
     "sweep_file",
     "sweep_points",
     "sweep_rows",
     "sweep_status",
     "table",
     "trace",
+    "trace_layers",
     "trace_notes",
     "traces",
     "training_layout",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipesim.base.errors import InputError, quoted
 from pipesim.display.text.formatting import table
@@ -29,6 +29,17 @@ class TextColumn:
         """What the table shows of a record; nothing where it has no such field."""
         found = value_of(record, self.key)
         return "" if found is ABSENT else self.form(found)
+
+
+class TextTable(NamedTuple):
+    """Records with the columns that show them."""
+
+    columns: Sequence[TextColumn]
+    records: Sequence[Record]
+
+    def text(self, on: Terminal = PLAIN, most: int | None = None) -> str:
+        """The table, or its first records."""
+        return shown(self.columns, self.records[:most], on)
 
 
 ABSENT = object()

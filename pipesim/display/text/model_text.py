@@ -1,10 +1,12 @@
 """Models as text: their sizes, by kind of layer or layer by layer."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from pipesim.architectures import operations
 from pipesim.core.model import Layer, Model
-from pipesim.display.text.formatting import facts, rate, shortened, size, table
+from pipesim.display.text.columns import TextColumn, TextTable
+from pipesim.display.text.formatting import facts, rate, shortened, size
 from pipesim.display.text.terminal import PLAIN, Terminal
 
 
@@ -19,12 +21,25 @@ def model(model: Model, *, every: bool = False, on: Terminal = PLAIN) -> str:
         ("forward", "unknown" if flops is None else rate(flops, "FLOP")),
         ("kept for the backward", size(float(model.stash_bytes.sum()))),
     ]
-    columns = ["parameters", "forward", "kept", "output of one"]
+    return f"{facts(head, on)}\n\n{model_layers(model, every=every).text(on)}"
+
+
+def model_layers(model: Model, *, every: bool = False) -> TextTable:
+    """The layers of a model by kind, or each of them."""
     if every:
-        rows = ([f"{n}  {shortened(layer.name)}", *_sizes([layer])] for n, layer in enumerate(model.layers))
-        return f"{facts(head, on)}\n\n{table(['layer', *columns], rows, on=on)}"
-    rows = ([kind, f"{len(layers)}", *_sizes(layers)] for kind, layers in _kinds(model))
-    return f"{facts(head, on)}\n\n{table(['kind', 'layers', *columns], rows, on=on)}"
+        records = [{"layer": n, "name": layer.name, **_sizes([layer])} for n, layer in enumerate(model.layers)]
+        named = TextColumn("name", "name", shortened, on_left=True)
+        return TextTable((TextColumn("layer", "layer", on_left=True), named, *_COLUMNS), records)
+    records = [{"kind": kind, "layers": len(layers), **_sizes(layers)} for kind, layers in _kinds(model)]
+    return TextTable((TextColumn("kind", "kind", on_left=True), TextColumn("layers", "layers"), *_COLUMNS), records)
+
+
+_COLUMNS = (
+    TextColumn("parameters", "parameter_bytes", size),
+    TextColumn("forward", "forward_flops", lambda flops: rate(flops, "FLOP")),
+    TextColumn("kept", "stash_bytes", size),
+    TextColumn("output of one", "output_bytes", size),
+)
 
 
 def _kinds(model: Model) -> Iterator[tuple[str, list[Layer]]]:
@@ -33,11 +48,10 @@ def _kinds(model: Model) -> Iterator[tuple[str, list[Layer]]]:
         yield kind, [layer for layer in model.layers if layer.kind == kind]
 
 
-def _sizes(layers: list[Layer]) -> list[str]:
-    flops = sum(layer.forward_flops or 0.0 for layer in layers)
-    return [
-        size(sum(layer.parameter_bytes for layer in layers)),
-        rate(flops, "FLOP"),
-        size(sum(layer.stash_bytes for layer in layers)),
-        size(layers[0].output_bytes),
-    ]
+def _sizes(layers: list[Layer]) -> dict[str, Any]:
+    return {
+        "parameter_bytes": sum(layer.parameter_bytes for layer in layers),
+        "forward_flops": sum(layer.forward_flops or 0.0 for layer in layers),
+        "stash_bytes": sum(layer.stash_bytes for layer in layers),
+        "output_bytes": layers[0].output_bytes,
+    }

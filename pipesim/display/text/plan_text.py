@@ -6,7 +6,8 @@ from typing import Any
 from pipesim.core.plan import Plan
 from pipesim.core.plan_layout import PlanLayout
 from pipesim.core.teams import label
-from pipesim.display.text.formatting import facts, no_layout_faster, seconds, table
+from pipesim.display.text.columns import TextColumn, TextTable
+from pipesim.display.text.formatting import facts, no_layout_faster, seconds
 from pipesim.display.text.scaling_text import ASSUMPTIONS
 from pipesim.display.text.terminal import PLAIN, Terminal
 from pipesim.display.text.validation_text import measured_interval
@@ -33,11 +34,25 @@ def plan_head(plan: Plan, planning_s: float | None = None, expert: int = 1, on: 
 
 def stages(plan: Plan, on: Terminal = PLAIN) -> str:
     """A plan, stage by stage, each replica with the GPUs of its team."""
-    rows = [
-        [str(n), f"{s.start} to {s.stop - 1}", str(s.stop - s.start), _first_and_last(_teams(plan, s.devices))]
+    return plan_stages(plan).text(on)
+
+
+def plan_stages(plan: Plan) -> TextTable:
+    """A plan, stage by stage, as a table."""
+    records = [
+        {
+            "stage": n, "layers": f"{s.start} to {s.stop - 1}", "count": s.stop - s.start,
+            "devices": ", ".join(_teams(plan, s.devices)),
+        }
         for n, s in enumerate(plan.stages)
-    ]
-    return table(["stage", "layers", "count", "devices"], rows, left=1, on=on)
+    ]  # fmt: skip
+    return TextTable(_STAGES, records)
+
+
+_STAGES = (
+    TextColumn("stage", "stage", on_left=True), TextColumn("layers", "layers"), TextColumn("count", "count"),
+    TextColumn("devices", "devices", lambda names: _first_and_last(names.split(", "))),
+)  # fmt: skip
 
 
 def plan_against(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipesim.display.text.columns import TextColumn, shown
+from pipesim.display.text.columns import TextColumn, TextTable, shown
 from pipesim.display.text.formatting import facts
 from pipesim.display.text.terminal import PLAIN, Terminal
 
@@ -25,8 +25,12 @@ def sweep_status(data: Sequence[Mapping[str, Any]], on: Terminal = PLAIN) -> str
     """One line per experiment; each of `data` is that of `pipesim sweep --status --json`."""
     red = [n for n, one in enumerate(data) if one["failed"]]
     hint = "\nwhy points failed: pipesim rows FILE --query 'error is not null'"
-    records = [{**one, "age": _age(one)} for one in data]
-    return shown(_STATUS, records, on, red=red) + (hint if red else "")
+    return shown(*status_table(data), on, red=red) + (hint if red else "")
+
+
+def status_table(data: Sequence[Mapping[str, Any]]) -> TextTable:
+    """The state of experiments as a table."""
+    return TextTable(_STATUS, [{**one, "age": _age(one)} for one in data])
 
 
 def _age(data: Mapping[str, Any]) -> str:

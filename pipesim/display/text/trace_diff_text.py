@@ -1,9 +1,12 @@
 """Differences of two traces as text."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from pipesim.analysis.trace_diff import Change, GroupChange, LayerChange
-from pipesim.display.text.formatting import FEW, seconds, shortened, size, table, wrapped
+from pipesim.base import serialisation
+from pipesim.display.text.columns import TextColumn, TextTable, shown
+from pipesim.display.text.formatting import FEW, seconds, shortened, size, wrapped
 from pipesim.display.text.terminal import PLAIN, Terminal
 
 
@@ -16,19 +19,52 @@ def _group(group: GroupChange, most: int | None, on: Terminal) -> str:
     kinds, sizes = group.kinds, group.microbatch_sizes
     title = f"on {kinds[0]}" if kinds[0] == kinds[1] else f"on {kinds[0]} (A) and {kinds[1]} (B)"
     title += f", microbatch of {sizes[0]}" + ("" if sizes[0] == sizes[1] else f" (A) and {sizes[1]} (B)")
-    together = [["", "all layers", change.phase, *_cells(change)] for change in group.totals]
+    together = [_record("", "all layers", change) for change in group.totals]
     timed = [(layer, change) for layer in group.layers for change in layer.times if change.verdict != "same"]
     timed.sort(key=lambda pair: (pair[1].verdict not in {"slower", "faster"}, -abs(pair[1].b_s - pair[1].a_s)))
-    shown = sorted(timed[:most], key=lambda pair: (pair[0].a or 0, pair[1].phase != "forward"))
-    rows = [[_number(layer), shortened(layer.name), change.phase, *_cells(change)] for layer, change in shown]
-    headers = ["layer", "name", "phase", "A", "B", "change", "95 % interval", "verdict"]
+    chosen = sorted(timed[:most], key=lambda pair: (pair[0].a or 0, pair[1].phase != "forward"))
+    rows = [_record(_number(layer), layer.name, change) for layer, change in chosen]
     sure = sum(any(change.verdict in {"slower", "faster"} for change in layer.times) for layer in group.layers)
-    drop = ("95 % interval", "A", "B")
-    shown_table = table(headers, [*together, *rows], left=3, on=on, drop=drop)
-    parts = [wrapped(title, on), wrapped(_sentence(group, sure), on), "", shown_table]
-    if len(timed) > len(shown):
-        parts.append(f"... and {len(timed) - len(shown)} more rows (--all)")
+    parts = [wrapped(title, on), wrapped(_sentence(group, sure), on), "", shown(_COLUMNS, [*together, *rows], on)]
+    if len(timed) > len(chosen):
+        parts.append(f"... and {len(timed) - len(chosen)} more rows (--all)")
     return "\n".join([*parts, *_structure(group.layers, most)])
+
+
+def changed_layers(groups: Sequence[GroupChange]) -> TextTable:
+    """The times that changed from one trace to another, of all kinds of devices and sizes, as a table."""
+    records = [
+        {"group": f"{group.kinds[0]}, {group.microbatch_sizes[0]}", **_record(_number(layer), layer.name, change)}
+        for group in groups
+        for layer in group.layers
+        for change in layer.times
+        if change.verdict != "same"
+    ]
+    several = (TextColumn("device, microbatch", "group", on_left=True),) if len(groups) > 1 else ()
+    return TextTable((*several, *_COLUMNS), records)
+
+
+def _record(number: str, name: str, change: Change) -> dict[str, Any]:
+    part = change.b_s / change.a_s - 1 if change.a_s else None
+    return {
+        "layer": number,
+        "name": name,
+        **serialisation.to_data(change),
+        "change": part,
+        "interval": _interval(change),
+    }
+
+
+_COLUMNS = (
+    TextColumn("layer", "layer", on_left=True),
+    TextColumn("name", "name", shortened, on_left=True),
+    TextColumn("phase", "phase", on_left=True),
+    TextColumn("A", "a_s", seconds, drop=2),
+    TextColumn("B", "b_s", seconds, drop=1),
+    TextColumn("change", "change", lambda part: "-" if part is None else f"{100 * part:+.1f} %"),
+    TextColumn("95 % interval", "interval", drop=3),
+    TextColumn("verdict", "verdict"),
+)
 
 
 def _sentence(group: GroupChange, sure: int) -> str:
@@ -39,12 +75,10 @@ def _sentence(group: GroupChange, sure: int) -> str:
     return text + (f"; {single} have one sample in A or B: no confidence" if single else "")
 
 
-def _cells(change: Change) -> list[str]:
-    interval = "-"
-    if change.low_s is not None and change.high_s is not None and change.a_s:
-        interval = f"{100 * change.low_s / change.a_s:+.1f} to {100 * change.high_s / change.a_s:+.1f} %"
-    part = f"{100 * (change.b_s / change.a_s - 1):+.1f} %" if change.a_s else "-"
-    return [seconds(change.a_s), seconds(change.b_s), part, interval, change.verdict]
+def _interval(change: Change) -> str:
+    if change.low_s is None or change.high_s is None or not change.a_s:
+        return "-"
+    return f"{100 * change.low_s / change.a_s:+.1f} to {100 * change.high_s / change.a_s:+.1f} %"
 
 
 def _number(layer: LayerChange) -> str:

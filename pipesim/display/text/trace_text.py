@@ -8,7 +8,8 @@ from pipesim.analysis import spread
 from pipesim.core.costs import Costs, Phase, costs_of
 from pipesim.core.teams import SINGLE
 from pipesim.core.trace import Trace
-from pipesim.display.text.formatting import FEW, facts, percent, seconds, shortened, size, table, wrapped
+from pipesim.display.text.columns import TextColumn, TextTable
+from pipesim.display.text.formatting import FEW, facts, percent, seconds, shortened, size, wrapped
 from pipesim.display.text.terminal import PLAIN, Terminal
 
 _MENTIONED = 0.01  # of the forward
@@ -83,28 +84,54 @@ def _one_way(trace: Trace) -> Iterator[str]:
 
 
 def _layers(costs: Costs, kind: str, most: int | None, on: Terminal) -> str:
+    """The first layers, and what they are the times of."""
+    found = _table(costs)
+    title = f"as recorded on {kind}, microbatch of {costs.model.microbatch_size}"
+    title += "; medians, and their noise: MAD / median" if len(found.columns) > len(_COLUMNS) else ""
+    left = 0 if most is None else max(0, len(found.records) - most)
+    more = f"\n... and {left} more layers (--all)" if left else ""
+    return f"{wrapped(title, on)}\n{found.text(on, most)}{more}"
+
+
+def trace_layers(trace: Trace) -> TextTable:
     """Layers as recorded on the first device kind and size, and the noise of these times where there are samples."""
+    costs = costs_of(trace)
+    return _table(costs_of(trace, costs.groups[0][1]))
+
+
+def _table(costs: Costs) -> TextTable:
     group = 0
     varies = bool((costs.count[group] > 1).any())
     forward, backward = (spread.noise(costs, phase, group) for phase in _PHASES)
-    headers = ["layer", "name", "kind", "forward", "backward", "output", "parameters"]
-    headers += ["times", "forward noise", "backward noise"] if varies else []
-    rows = []
-    for number, layer in enumerate(costs.model.layers[:most]):
-        row = [str(number), shortened(layer.name), layer.kind]
-        row += [seconds(float(times.median[number])) for times in (forward, backward)]
-        row += [size(layer.output_bytes), size(layer.parameter_bytes)]
+    records = []
+    for number, layer in enumerate(costs.model.layers):
+        record = {"layer": number, "name": layer.name, "kind": layer.kind}
+        record |= {"forward_s": float(forward.median[number]), "backward_s": float(backward.median[number])}
+        record |= {"output_bytes": layer.output_bytes, "parameter_bytes": layer.parameter_bytes}
         if varies:
-            row += [str(forward.count[number]), *(_noise(times, number) for times in (forward, backward))]
-        rows.append(row)
-    left = len(costs.model) - len(rows)
-    title = f"as recorded on {kind}, microbatch of {costs.model.microbatch_size}"
-    title += "; medians, and their noise: MAD / median" if varies else ""
-    more = f"\n... and {left} more layers (--all)" if left else ""
-    return f"{wrapped(title, on)}\n{table(headers, rows, left=3, on=on)}{more}"
+            record |= {"times": int(forward.count[number])}
+            record |= {"forward_noise": _noise(forward, number), "backward_noise": _noise(backward, number)}
+        records.append(record)
+    return TextTable(_COLUMNS + (_OF_NOISE if varies else ()), records)
 
 
-def _noise(noise: spread.Noise, layer: int) -> str:
-    if noise.count[layer] < 2:
-        return "-"
-    return percent(float(noise.mad[layer] / noise.median[layer])) if noise.median[layer] else "-"
+_COLUMNS = (
+    TextColumn("layer", "layer", on_left=True),
+    TextColumn("name", "name", shortened, on_left=True),
+    TextColumn("kind", "kind", on_left=True),
+    TextColumn("forward", "forward_s", seconds),
+    TextColumn("backward", "backward_s", seconds),
+    TextColumn("output", "output_bytes", size),
+    TextColumn("parameters", "parameter_bytes", size),
+)
+_OF_NOISE = (
+    TextColumn("times", "times"),
+    TextColumn("forward noise", "forward_noise", percent),
+    TextColumn("backward noise", "backward_noise", percent),
+)
+
+
+def _noise(noise: spread.Noise, layer: int) -> float | None:
+    if noise.count[layer] < 2 or not noise.median[layer]:
+        return None
+    return float(noise.mad[layer] / noise.median[layer])

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipesim.base.checks import check_at_least
-from pipesim.base.errors import InputError, RefusedError, within
+from pipesim.base.errors import DoesNotFitError, InputError, RefusedError, within
 from pipesim.core import limits
 from pipesim.studies.goodput import Failures
 from pipesim.studies.origins import headline
@@ -368,7 +368,8 @@ class _Search:
         found, objective = self._found, self._options.objective
         if not found.rows:
             reasons = "; ".join(found.refusals[:3])
-            raise RefusedError(
+            error = RefusedError if found.refused else DoesNotFitError
+            raise error(
                 f"none of {count:,} layouts can be used: {found.memory:,} do not fit in memory, {found.refused:,} were "
                 f"refused{': ' + reasons if reasons else ''}; give it more GPUs, or GPUs with more memory"
             )
