@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pipesim.studies.results import SimulationResult
 
 PATIENCE = 0.5  # seconds; what takes longer shows that it is running, within a second of the command
+_TURN = 0.2  # seconds between two pictures of what turns while something runs
 LONG = 100_000  # tasks; a simulation of more may take over a second and shows a progress bar
 
 T = TypeVar("T")
@@ -251,18 +252,39 @@ def named_progress(items: Iterable[T], names: Sequence[str], label: str, *, quie
     if quiet or not streams.is_watched():
         yield items
         return
-    with click.progressbar(
-        length=len(names), label=label, show_eta=False, item_show_func=lambda name: name or "", file=sys.stderr
-    ) as bar:
-        yield _named_steps(iter(items), names, bar)
+    frames, showing, done = itertools.cycle("|/-\\"), threading.Lock(), threading.Event()
+    made: Any = click.progressbar(
+        length=len(names),
+        label=label,
+        show_eta=False,
+        item_show_func=lambda name: f"{name} {next(frames)}" if name else "",
+        file=sys.stderr,
+    )
+    with made as bar:
+
+        def show(count: int, name: str | None) -> None:
+            with showing:
+                bar.update(count, name)
+                bar.render_progress()
+
+        def turn() -> None:
+            while not done.wait(_TURN):
+                show(0, None)  # the same name
+
+        thread = threading.Thread(target=turn, daemon=True)
+        thread.start()
+        try:
+            yield _named_steps(iter(items), names, show)
+        finally:
+            done.set()
+            thread.join()
 
 
-def _named_steps(items: Iterator[T], names: Sequence[str], bar: Any) -> Iterator[T]:
+def _named_steps(items: Iterator[T], names: Sequence[str], show: Callable[[int, str], None]) -> Iterator[T]:
     for name in names:
-        bar.update(0, name)
-        bar.render_progress()
+        show(0, name)
         yield next(items)
-        bar.update(1, "")
+        show(1, "")
 
 
 @contextmanager
@@ -321,7 +343,7 @@ def _spin(label: str, done: threading.Event, patience: float) -> None:
         return
     for frame in itertools.cycle("|/-\\"):
         click.echo(f"\r{label} {frame}", nl=False, err=True)
-        if done.wait(0.2):
+        if done.wait(_TURN):
             break
     click.echo("\r" + " " * (len(label) + 2) + "\r", nl=False, err=True)
 
