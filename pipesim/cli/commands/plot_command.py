@@ -38,6 +38,7 @@ class ChartOptions:
     panels: tuple[str, ...] = setting(
         (), str, "Small multiples by this column; twice for rows and columns.", multiple=True
     )
+    panel_title: str | None = setting(None, str, "What is above each of them, with its values: '{rate} Gb/s'.")
     where: tuple[str, ...] = setting((), str, "Only rows for which this formula holds.", multiple=True)
     statistic: str | None = setting(None, str, "How several rows at one place become one: mean, median, min or max.")
     band: tuple[str, ...] = setting(

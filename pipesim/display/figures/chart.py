@@ -77,10 +77,10 @@ class Chart:
     `where` filters rows, `pick` ("least iteration_time_s") selects one row for each place, `statistic` aggregates the
     rows at a place, and `band` is drawn around it: ci95 (of the mean), minmax, p5-p95, std, none, or two columns.
     `baseline` names a series that values are divided by. `panels` are one column, or two: rows and columns of small
-    multiples, which share their axes unless `own_y`. `log` is x, y, v (the value of a heat map), or several of them.
-    `blank` is the legend of cells of a heat map without a value. `limit` is an upper or lower limit of y, such as
-    bound_s: a dashed line. `ideal` is perfect scaling: rising as x, falling as 1 / x, or flat; by default falling for
-    a column of seconds and rising for all others.
+    multiples, which share their axes unless `own_y`; `panel_title` is what is above each: "{rate} Gb/s". `log` is x, y,
+    v (the value of a heat map), or several of them. `blank` is the legend of cells of a heat map without a value.
+    `limit` is an upper or lower limit of y, such as bound_s: a dashed line. `ideal` is perfect scaling: rising as x,
+    falling as 1 / x, or flat; by default falling for a column of seconds and rising for all others.
     """
 
     kind: Kind
@@ -90,6 +90,7 @@ class Chart:
     series: str = ""
     label: str = ""
     panels: tuple[str, ...] = _some()
+    panel_title: str = ""
     where: tuple[str, ...] = _some()
     pick: str = ""
     statistic: Literal["mean", "median", "min", "max"] = "mean"
@@ -119,6 +120,9 @@ class Chart:
         self._check_keys()
         if len(self.panels) > 2:
             raise InputError(f"panels: {len(self.panels)} columns found; at most two were expected: rows and columns")
+        if self.panel_title and not any(f"{{{column}}}" in self.panel_title for column in self.panels):
+            named = " or ".join(f"{{{column}}}" for column in self.panels) or "panels"
+            raise InputError(f"panel_title: {self.panel_title!r} found; {named} in it was expected")
         if not set(self.log) <= set("xyv"):
             raise InputError(f"log: {self.log!r} found; x, y, v, or several of them, were expected")
         if len(self.band) != 2 and self.band not in {(name,) for name in BANDS}:

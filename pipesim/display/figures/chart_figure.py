@@ -58,6 +58,11 @@ def _shape(data: Data, what: Chart) -> tuple[int, int]:
 
 
 def _title(key: tuple[Any, ...], what: Chart) -> str:
+    if what.panel_title:
+        title = what.panel_title
+        for column, value in zip(what.panels, key, strict=True):
+            title = title.replace(f"{{{column}}}", current().name(text_of(value)))
+        return title
     return ", ".join(series_name(column, "", value) for column, value in zip(what.panels, key, strict=True))
 
 

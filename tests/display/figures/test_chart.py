@@ -41,6 +41,11 @@ WRONG = {
         {"kind": "line", "x": "gpus", "y": "rate", "baseline": "a"},
         "baseline: 'a' found; a chart without 'series'",
     ),
+    "title without its panels": (
+        {"kind": "line", "x": "gpus", "y": "rate", "panels": "size", "panel_title": "{sizes} B"},
+        "panel_title: '{sizes} B' found; {size} in it was expected",
+    ),
+    "title of no panels": ({"kind": "line", "x": "gpus", "y": "rate", "panel_title": "all"}, "panels in it"),
     "three panels": ({"kind": "line", "x": "gpus", "y": "rate", "panels": ["a", "b", "c"]}, "at most two"),
     "no axis": ({"kind": "line", "x": "gpus", "y": "rate", "log": "xz"}, "log: 'xz' found"),
     "no band": ({"kind": "line", "x": "gpus", "y": "rate", "band": "ci99"}, "band: ['ci99'] found"),

@@ -73,6 +73,12 @@ def test_every_chart_can_be_read(what):
     assert width == (3.4 if CHARTS[what].width == "single" else 7.0)
 
 
+def test_panels_are_titled_with_units_where_these_are_stated():
+    what = chart("line", "gpus", "iteration_time_s", panels="rate", panel_title="{rate} Gb/s", where="size == '1.3B'")
+    titles = [axes.get_title("left") for axes in figures.chart(table(), what).axes]
+    assert titles == [f"{rate} Gb/s" for rate in RATES]
+
+
 def test_panels_are_in_rows_and_columns_and_share_their_axes():
     figure = figures.chart(table(), CHARTS["small multiples"])
     assert len(figure.axes) == len(SIZES) * len(GPUS)
