@@ -49,6 +49,11 @@ class Times:
             if not 0 <= value <= units.to_s(units.LONGEST_NS):
                 raise InputError(f"{name} = {value} s found; 0 s to 146 years was expected")
 
+    def scaled(self, factor: float) -> "Times":
+        """Stages that take so many times as long; messages do not."""
+        names = ("forward", "backward", "input_grad", "weight_grad")
+        return replace(self, **{name: getattr(self, name) * factor for name in names})
+
     @classmethod
     def of(
         cls,
@@ -128,12 +133,17 @@ def _read(path: str) -> tuple[Plan, Schedule]:
         return plan_of_table(table)
 
 
-def _chunks_of(scheduler: str) -> int:
+def _chunks_of(scheduler: str, chunks: int | None = None) -> int:
     """The stages on each device."""
     if is_table(scheduler):
         plan, schedule = _read(scheduler)
         return max(len(plan.stages) // len(schedule), 1)
-    return chunked(scheduler, None)[2]
+    return chunked(scheduler, chunks)[2]
+
+
+def stage_factor(scheduler: str, other: str, chunks: int | None = None) -> float:
+    """How many times as long stages of the other schedule take, for the same work on each device."""
+    return _chunks_of(scheduler, chunks) / _chunks_of(other, chunks)
 
 
 def chunked(scheduler: str, chunks: int | None) -> tuple[str, bool, int]:
@@ -197,10 +207,11 @@ def exploration(made: Setup, timeline: Timeline) -> dict[str, Any]:
     }
 
 
-def beside(made: Setup, other: Setup, name: str, timeline: Timeline) -> dict[str, Any]:
+def beside(made: Setup, other: Setup, name: str, timeline: Timeline, factor: float) -> dict[str, Any]:
     """What another schedule of the same size does otherwise, as `pipesim schedule --against` shows it."""
     return {
         "scheduler": name,
+        "stage_factor": factor,
         "makespan": metrics.iteration_time(timeline),
         "bubble": metrics.bubble(timeline),
         "ranks": [asdict(one) for one in differences(made.schedule, other.schedule)],
@@ -254,14 +265,7 @@ def gallery(  # noqa: PLR0917 - as `setup`
     found: dict[str, Timeline | str] = {}
     for name in schedulers or tuple(SCHEDULERS):
         try:
-            count = _chunks_of(name)
-            part = replace(
-                times,
-                forward=times.forward / count,
-                backward=times.backward / count,
-                input_grad=times.input_grad / count,
-                weight_grad=times.weight_grad / count,
-            )
+            part = times.scaled(1 / _chunks_of(name))
             found[name] = by_name.run(lower(setup(name, stages, microbatches, part, None, options, host_memory)))
         except PipesimError as error:
             found[name] = str(error)

@@ -67,15 +67,18 @@ def schedule(
     with options.busy("ordering", quiet=as_json):
         setup = equal_stages.setup(name, *size, times, chunks, how, pipeline.host_memory)
         timelines = {name: by_name.run(lower(setup))}
-        timeline, other = timelines[name], None
+        timeline, other, factor = timelines[name], None, 1.0
         if outputs.against is not None:
-            other = equal_stages.setup(outputs.against, *size, times, chunks, how, pipeline.host_memory)
+            factor = equal_stages.stage_factor(name, outputs.against, chunks)
+            alike = times.scaled(factor)
+            other = equal_stages.setup(outputs.against, *size, alike, chunks, how, pipeline.host_memory)
             second = outputs.against if outputs.against != name else f"{name} (again)"
             timelines[second] = by_name.run(lower(other))
     table = equal_stages.with_messages(setup) if outputs.messages else str(setup.schedule)
     data = equal_stages.exploration(setup, timeline) | {"scheduler": name, "table": table.split("\n")}
     if other is not None:
-        data |= {"against": equal_stages.beside(setup, other, outputs.against or "", list(timelines.values())[-1])}
+        against = list(timelines.values())[-1]
+        data |= {"against": equal_stages.beside(setup, other, outputs.against or "", against, factor)}
     if as_json:
         options.echo_json(data)
     else:

@@ -28,6 +28,8 @@ def schedule_difference(data: Mapping[str, Any], on: Terminal = PLAIN) -> str:
     other = data["against"]
     gain = other["makespan"] / data["makespan"] - 1 if data["makespan"] else 0.0
     head = f"against {other['scheduler']}: {seconds(other['makespan'])}, {100 * gain:+.1f} %; {bubble(other['bubble'])}"
+    if other["stage_factor"] != 1:
+        head += f"\nits stages take {other['stage_factor']:g} times as long: the same work on each device"
     changed = [one for one in other["ranks"] if one["first"] is not None]
     if not changed:
         return f"{head}\nthe orders are the same"
