@@ -113,7 +113,7 @@ def style() -> Iterator[None]:
     mine = {name: mpl.rcParams[name] for name in names if mpl.rcParams[name] != mpl.rcParamsDefault[name]}
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(cast("Any", _STYLE | mine | _stated(chosen)))
+        mpl.rcParams.update(cast("Any", _STYLE | _sizes(mine.get("font.size")) | mine | _stated(chosen)))
         yield
 
 
@@ -123,15 +123,16 @@ _OF_USERS = frozenset({"font", "axes", "xtick", "ytick", "legend", "grid", "hatc
 
 def _stated(chosen: FigureStyle) -> dict[str, Any]:
     """The settings of a style."""
-    font: dict[str, Any] = (
-        {"font.family": [chosen.font, "DejaVu Sans"]} if chosen.font else {}
-    )  # the second has what the first lacks
-    if chosen.size is not None:
-        small = chosen.size * 7 / 8
-        names = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize")
-        font |= {"font.size": chosen.size, "axes.labelsize": chosen.size, "axes.titlesize": chosen.size * 9 / 8}
-        font |= dict.fromkeys(names, small)
-    return font
+    family = [chosen.font, "DejaVu Sans"]  # the second has what the first lacks
+    return ({"font.family": family} if chosen.font else {}) | _sizes(chosen.size)
+
+
+def _sizes(size: float | None) -> dict[str, float]:
+    """The sizes of all text in proportion to that of the font; none where it is not stated."""
+    if size is None:
+        return {}
+    small = dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), size * 7 / 8)
+    return {"font.size": size, "axes.labelsize": size, "axes.titlesize": size * 9 / 8, **small}
 
 
 def _save(figure: "Figure", path: Path) -> None:

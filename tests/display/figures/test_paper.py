@@ -119,6 +119,15 @@ def test_fonts_and_axes_are_the_users_where_they_are_set():
     assert axes.spines["left"].get_linewidth() == 3.0
 
 
+def test_a_font_size_of_the_user_is_that_of_labels_and_ticks_too():
+    """They have sizes of their own in the style of all figures, and stayed small."""
+    with mpl.rc_context({"font.size": 16, "xtick.labelsize": 5}):
+        axes = figures.comparison([{"planner": "a", "scheduler": "b", "iteration_time_s": 1.0}]).axes[0]
+    assert axes.yaxis.label.get_fontsize() == 16
+    assert axes.yaxis.get_ticklabels()[0].get_fontsize() == 14
+    assert axes.xaxis.get_ticklabels()[0].get_fontsize() == 5
+
+
 def test_matplotlib_is_not_imported_before_something_is_drawn():
     code = "import sys, pipesim.display.figures; sys.exit('matplotlib' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
