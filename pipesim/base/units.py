@@ -6,11 +6,13 @@ Simulated time is a whole number of nanoseconds. Only this module converts secon
 import math
 import re
 from decimal import Decimal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from pipesim.base.errors import InputError, shown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 NS_PER_S = 1e9
 LONGEST_NS = 2.0**62  # times are 64-bit; half of that leaves room to add
@@ -108,8 +110,10 @@ def _parse(text: str, scales: dict[str, Decimal], what: str, example: str) -> fl
         return math.inf
 
 
-def to_ns(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
+def to_ns(seconds: "NDArray[np.float64]") -> "NDArray[np.int64]":
     """Whole nanoseconds, to the nearest."""
+    import numpy as np  # noqa: PLC0415 - a shell waits for the completion of a word, which reads numbers
+
     if not (seconds <= LONGEST_NS / NS_PER_S).all():
         raise InputError(f"{np.max(seconds):.3g} s found; the longest supported duration is 146 years")
     return np.rint(seconds * NS_PER_S).astype(np.int64)
@@ -130,8 +134,10 @@ def ns_up(nanoseconds: float) -> int:
     return math.ceil(nanoseconds - 1e-6)
 
 
-def all_ns_up(nanoseconds: NDArray[np.float64]) -> NDArray[np.int64]:
+def all_ns_up(nanoseconds: "NDArray[np.float64]") -> "NDArray[np.int64]":
     """As `ns_up`, of each."""
+    import numpy as np  # noqa: PLC0415 - as above
+
     return np.ceil(nanoseconds - 1e-6).astype(np.int64)
 
 
