@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pipesim.studies.results import SimulationResult
 
 PATIENCE = 0.5  # seconds; what takes longer shows that it is running, within a second of the command
+_LINE_GONE = "\033[A\033[2K"  # one line up, and empty
 _TURN = 0.2  # seconds between two pictures of what turns while something runs
 LONG = 100_000  # tasks; a simulation of more may take over a second and shows a progress bar
 
@@ -248,7 +249,7 @@ def progress(items: Iterable[T], length: int, label: str, *, quiet: bool) -> Ite
 
 @contextmanager
 def named_progress(items: Iterable[T], names: Sequence[str], label: str, *, quiet: bool) -> Iterator[Iterable[T]]:
-    """As `progress`, with the name of the item that is under way: one may take as long as all others."""
+    """As `progress`, with the name of the item that is under way, which may take as long as all others; then gone."""
     if quiet or not streams.is_watched():
         yield items
         return
@@ -278,6 +279,7 @@ def named_progress(items: Iterable[T], names: Sequence[str], label: str, *, quie
         finally:
             done.set()
             thread.join()
+    click.echo(_LINE_GONE, nl=False, err=True)  # what is under way, and no part of the answer
 
 
 def _named_steps(items: Iterator[T], names: Sequence[str], show: Callable[[int, str], None]) -> Iterator[T]:

@@ -358,6 +358,7 @@ def test_the_demo_shows_every_step(run, tmp_path):
         "gantt.png",
         "memory.png",
         "perfetto.json",
+        "comparison.html",
         "comparison.png",
         "gantts.png",
         "cluster.png",

@@ -46,7 +46,9 @@ def test_a_bar_names_what_is_under_way_before_it_is_done(capsys, monkeypatch):
 
     with options.named_progress(slow(), ["first", "second"], "comparing", quiet=False) as shown:
         assert list(shown) == ["first", "second"]
-    assert "100%" in capsys.readouterr().err
+    left = capsys.readouterr().err
+    assert "100%" in left
+    assert left.endswith("\n\033[A\033[2K"), "its line is empty, and the next begins there"
 
 
 @pytest.mark.parametrize(("most", "ended"), [(True, "100%"), (False, "30%")])

@@ -57,7 +57,7 @@ def test_tables_and_charts_keep_their_columns_in_any_encoding(name, encoding, mo
 def test_the_demo_ends_well_in_any_encoding(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert b"-------" in printed(["demo", "-o", "demo"], "latin-1", monkeypatch)
-    assert len(list((tmp_path / "demo").iterdir())) == 7
+    assert len(list((tmp_path / "demo").iterdir())) == 8
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "ascii"])

@@ -23,7 +23,7 @@ CLUSTER = 'servers(2, 4, intra="25GB/s", inter="10Gb/s")'
 )
 @options.as_json
 def demo(output: str, as_json: bool) -> None:
-    """Plan, simulate and draw BERT-large on two servers of four V100 each; at last SPP beside its rivals.
+    """Plan, simulate and draw BERT-large on two servers of four V100 each; at last SPP beside its rivals, and a page.
 
     \b
     Example:
@@ -43,11 +43,12 @@ def _steps(folder: Path) -> list[list[str]]:
     plan, names = str(folder / "plan.json"), ("gantt.png", "memory.png", "perfetto.json")
     gantt, memory, perfetto = (str(folder / name) for name in names)
     bars, gantts, picture = (str(folder / name) for name in ("comparison.png", "gantts.png", "cluster.png"))
+    page = str(folder / "comparison.html")
     return [
         ["show", CLUSTER, "--plot", picture],
         ["plan", TRACE, CLUSTER, *LAYERS, "--output", plan],
         ["simulate", TRACE, CLUSTER, "--plan", plan, "--gantt", gantt, "--memory-plot", memory, "--output", perfetto],
-        ["compare", TRACE, CLUSTER, *PAIRS, *LAYERS, "--plot", bars, "--gantt", gantts],
+        ["compare", TRACE, CLUSTER, *PAIRS, *LAYERS, "--plot", bars, "--gantt", gantts, "--html", page],
     ]
 
 
