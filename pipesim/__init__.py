@@ -20,7 +20,7 @@ module imports only those that stand before it.
                 recorded_run sequence_lengths program rates timeline
     lowering    plan, schedule, costs, cluster and scenario to a program
     analysis    curves critical_path metrics bottleneck channels spread trace_diff schedule_diff run_summary
-                ledger joint_samples run_variance straggler_metrics run_trace run_layers
+                removed_causes ledger joint_samples run_variance straggler_metrics run_trace run_layers
                 scores bounds
     importers*  recorders*  architectures*  topologies*      producers of inputs
     planners*  schedulers*                                   decisions

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pipesim.analysis import metrics
-from pipesim.analysis.ledger import Removal
+from pipesim.analysis.removed_causes import Removal
 from pipesim.analysis.run_variance import ComputingTimes, RunVariance, StepDraws
 from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints

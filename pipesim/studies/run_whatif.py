@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pipesim.analysis.ledger import STRAGGLERS, Removal
+from pipesim.analysis.removed_causes import STRAGGLERS, Removal
 from pipesim.analysis.run_variance import ComputingTimes
 from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints

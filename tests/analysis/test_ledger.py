@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 from fuzz import ledgers
-from helpers import recorded_runs, small_programs
+from helpers import recorded_runs
 from helpers.networks import chain, pipeline_trace
 from helpers.places import DATA, needs_data
-from pipesim.analysis.ledger import CAUSES, IDEAL, Ledger, Line, RecordedRemoval, Removal, ledger, recorded_ledger
+from pipesim.analysis.ledger import IDEAL, Ledger, Line, ledger, recorded_ledger
+from pipesim.analysis.removed_causes import CAUSES
 from pipesim.base.errors import InputError
-from pipesim.core.program import BACKWARD, FORWARD, WEIGHT
-from pipesim.core.recorded_run import RECEIVE_ACTIVATION, RECEIVES, RunLayout
+from pipesim.core.program import FORWARD
+from pipesim.core.recorded_run import RunLayout
 from pipesim.core.scenario import Scenario, Slow
-from pipesim.engines import compiled, event
+from pipesim.engines import compiled
 from pipesim.importers.run_opening import open_run
 from pipesim.lowering import lower
 from pipesim.lowering.recorded_steps import recorded_step
@@ -59,25 +60,6 @@ def test_optimizer_steps_at_the_end_are_a_line_of_their_own():
     assert lines_of(program)["optimizer"].ns == 500
 
 
-@pytest.mark.parametrize("transfers", ["rendezvous", "blocking"])
-def test_without_posting_a_program_is_as_it_is_lowered_with_eager_transfers(transfers):
-    posted, eager = (small_programs.replicated(transfers=how, sharing="fair") for how in (transfers, "eager"))
-    ((found, weight),) = Removal(posted).without(["posting"])
-    assert weight == 1
-    assert found.needs != posted.needs
-    assert makespan(found) == makespan(eager)
-    assert np.array_equal(compiled.run(found).end, compiled.run(eager).end)
-
-
-def test_pairs_that_are_sent_in_one_exchange_are_sent_apart_without_posting():
-    found, posted = (
-        lower(results.make_setup("bert-large", 'flat(4, bandwidth="1GB/s")', "uniform", microbatches=6, transfers=how))
-        for how in ("eager", "paired")
-    )
-    ((apart, _),) = Removal(posted).without(["posting"])
-    assert np.array_equal(compiled.run(apart).end, compiled.run(found).end)
-
-
 def test_a_slow_replica_is_waiting_for_it_and_a_straggler():
     slow = Scenario(slow=(Slow("gpu3", 2.0),))
     setup = results.make_setup(
@@ -103,27 +85,6 @@ def test_one_slow_microbatch_is_spread_over_all():
     assert lines[IDEAL].ns == 4 * 3000 + 4000
     assert lines["forward"].ns > 0
     assert "backward" not in lines, "nothing varies there"
-
-
-def test_the_first_backward_may_have_a_time_of_its_own_without_being_a_straggler():
-    program = pipeline(stages=2, microbatches=4)
-    duration = program.duration.copy()
-    backwards = np.flatnonzero(program.kind == BACKWARD)
-    duration[backwards[program.microbatch[backwards] == 0]] += 500
-    causes = Removal(dataclasses.replace(program, duration=duration)).causes
-    assert "backward" not in causes
-
-
-def test_with_everything_removed_every_device_has_the_same_work():
-    program = small_programs.replicated(microbatches=6, transfers="blocking")
-    removal = Removal(program)
-    for found, _ in removal.without(removal.causes):
-        timeline = compiled.run(found)
-        timeline.verify()
-        work = np.where(found.is_compute & (found.kind <= WEIGHT), found.duration, 0)
-        busy = np.bincount(found.lane[found.is_compute], work[found.is_compute])
-        assert timeline.makespan == busy.max()
-        assert np.ptp(busy) <= len(found), "but for rounding"
 
 
 def test_lines_that_do_not_sum_to_the_step_are_refused():
@@ -152,30 +113,6 @@ def test_the_ledger_of_a_recorded_step_sums_to_it_launch_gaps_included():
         assert sum(line.ns for line in found.lines) == found.step_ns
         assert found.lines[0].cause == "launch_gaps"
         assert {"optimizer", "gradients", "p2p", "fill_and_drain"} <= {line.cause for line in found.lines}
-
-
-def test_without_posting_a_recorded_computation_waits_for_what_it_receives_only():
-    run = recorded_runs.pipelined(RunLayout(3, 2), microbatches=4, steps=1)
-    removal = RecordedRemoval(recorded_step(run, 0))
-    assert "posting" in removal.causes
-    ((left, _),) = removal.without(["posting"])
-    timeline = compiled.run(left)
-    timeline.verify()
-    assert timeline.same_as(event.run(left))
-    assert timeline.makespan <= makespan(removal.program)
-    end = timeline.end
-    for row in np.flatnonzero(np.isin(run.kind, RECEIVES)).tolist():
-        same = (run.rank == run.rank[row]) & (run.stage == run.stage[row]) & (run.microbatch == run.microbatch[row])
-        kind = FORWARD if run.kind[row] == RECEIVE_ACTIVATION else BACKWARD
-        (reader,) = np.flatnonzero(same & (run.kind == kind))
-        assert timeline.start[reader] >= end[row]
-
-
-def test_messages_whose_computations_are_not_known_are_left_as_they_are():
-    run = recorded_runs.pipelined(RunLayout(2, 1), microbatches=2, steps=1)
-    unknown = np.where(np.isin(run.kind, RECEIVES), -1, run.microbatch)
-    removal = RecordedRemoval(recorded_step(dataclasses.replace(run, microbatch=unknown), 0))
-    assert "posting" not in removal.causes
 
 
 def test_ledgers_of_published_jobs_sum_to_their_steps():

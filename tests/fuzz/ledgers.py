@@ -4,7 +4,8 @@ import random
 import warnings
 
 from oracle import cases, raw
-from pipesim.analysis.ledger import Removal, ledger
+from pipesim.analysis.ledger import ledger
+from pipesim.analysis.removed_causes import Removal
 from pipesim.base.errors import PipesimError
 from pipesim.engines import compiled, event
 

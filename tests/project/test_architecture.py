@@ -27,8 +27,8 @@ core: sharing calibrations devices route_table cluster teams trace work model wi
       members limits schedule scenario background progress completion legality recording recorded_run sequence_lengths
       program rates timeline
 lowering
-analysis: curves critical_path metrics bottleneck channels spread trace_diff schedule_diff run_summary ledger
-      joint_samples run_variance straggler_metrics run_trace run_layers scores bounds
+analysis: curves critical_path metrics bottleneck channels spread trace_diff schedule_diff run_summary
+      removed_causes ledger joint_samples run_variance straggler_metrics run_trace run_layers scores bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* execution_traces* json_data* pages notebook
