@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pipesim.studies.results import SimulationResult
 
 PATIENCE = 0.5  # seconds; what takes longer shows that it is running, within a second of the command
+_BAR = 20  # characters, beside which there is room for words on a terminal of 80
 _LINE_GONE = "\033[A\033[2K"  # one line up, and empty
 _TURN = 0.2  # seconds between two pictures of what turns while something runs
 LONG = 100_000  # tasks; a simulation of more may take over a second and shows a progress bar
@@ -253,12 +254,16 @@ def named_progress(items: Iterable[T], names: Sequence[str], label: str, *, quie
     if quiet or not streams.is_watched():
         yield items
         return
+    from pipesim.display.text.formatting import shortened
+
     frames, showing, done = itertools.cycle("|/-\\"), threading.Lock(), threading.Event()
+    room = max(8, shutil.get_terminal_size().columns - len(label) - _BAR - 16)  # a line that wraps is not written over
     made: Any = click.progressbar(
         length=len(names),
         label=label,
         show_eta=False,
-        item_show_func=lambda name: f"{name} {next(frames)}" if name else "",
+        width=_BAR,
+        item_show_func=lambda name: f"{shortened(name, room)} {next(frames)}" if name else "",
         file=sys.stderr,
     )
     with made as bar:
@@ -299,7 +304,12 @@ def bar(length: int, label: str, *, quiet: bool, most: bool = False) -> Iterator
         yield _nothing
         return
     with click.progressbar(
-        length=length, label=label, item_show_func=lambda text: text or "", file=sys.stderr
+        length=length,
+        label=label,
+        show_eta=not most,
+        width=_BAR,
+        item_show_func=lambda text: text or "",
+        file=sys.stderr,
     ) as shown:
 
         def step(count: int, text: str = "") -> None:

@@ -83,7 +83,8 @@ class Slow:
             return [self.device] if self.device else names
         found = [name for name in names if fnmatchcase(name, self.device)]
         if not found:
-            known = suggest(self.device, names)
+            is_node = any(one.node == self.device for one in here)
+            known = f"it is a node: '{self.device}.*' is all of it" if is_node else suggest(self.device, names)
             raise InputError(f"{place}.device: cluster {cluster.name!r} has no device {self.device!r}; {known}")
         return found
 

@@ -210,6 +210,7 @@ def test_slow_devices_are_named_by_patterns_and_nodes(slow, names):
     [
         (Slow("node0.gpu9", 2.0), r"slow\[0\].device: cluster 'servers-2x2' has no device 'node0.gpu9'; did you mean"),
         (Slow("rack*", 2.0), r"has no device 'rack\*'"),
+        (Slow("node1", 2.0), r"has no device 'node1'; it is a node: 'node1\.\*' is all of it"),
         (Slow(node="node7", factor=2.0), r"has no node 'node7'; did you mean"),
     ],
 )

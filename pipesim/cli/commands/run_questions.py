@@ -67,7 +67,7 @@ def shown(answers: Mapping[str, Any]) -> str:
     if "ledger" in answers:
         parts.append(text.ledger(answers["ledger"]))
     if "straggler_metrics" in answers:
-        parts.append(text.stragglers(answers["straggler_metrics"]))
+        parts.append(text.stragglers(answers["straggler_metrics"], on=options.terminal()))
     if "prediction" in answers:
         parts.append(text.prediction(answers["prediction"]))
     return "\n\n".join(parts)

@@ -200,7 +200,7 @@ def _names(*, as_json: bool) -> None:
         return
     for noun, members in found.items():
         click.echo(textwrap.fill(
-            ", ".join(members), WIDTH,
+            ", ".join(members), min(WIDTH, options.terminal().width or WIDTH),
             initial_indent=noun.ljust(INDENT), subsequent_indent=" " * INDENT,
             break_on_hyphens=False,
         ))  # fmt: skip

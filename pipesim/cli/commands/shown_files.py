@@ -8,6 +8,7 @@ from typing import Any
 
 from pipesim.base import files, serialisation
 from pipesim.base.errors import InputError
+from pipesim.cli import options
 from pipesim.cli.table_outputs import ShownItem
 
 _CELL = re.compile(r"\(?\d+[FBIW]\d+|\s*,")  # the beginning of a schedule's first line
@@ -62,7 +63,9 @@ def _scenario(path: Path) -> ShownItem:
     from pipesim.studies import loading
 
     found = loading.load_scenario(path)
-    return ShownItem(lambda: text.scenario(found), _plain(found), lambda: text.scenario_parts(found))
+    return ShownItem(
+        lambda: text.scenario(found, options.terminal()), _plain(found), lambda: text.scenario_parts(found)
+    )
 
 
 def _devices(path: Path) -> ShownItem:

@@ -131,7 +131,7 @@ def _print(result: "SimulationResult", asked: Asked) -> None:
     from pipesim.display import text
 
     on, data = options.terminal(), result.as_data(bound=asked.bound)
-    parts = [text.answer(data, on), text.origin(result.origin, result.notes, on), text.asked(data)]
+    parts = [text.answer(data, on), text.origin(result.origin, result.notes, on), text.asked(data, on)]
     if asked.verbose:
         parts += [
             text.plan(result.setup.plan, expert=result.setup.costs.widths.expert, on=on),

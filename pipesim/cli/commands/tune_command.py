@@ -125,7 +125,7 @@ def _watched(budget: int, *, quiet: bool) -> "Iterator[Watch]":
 
         yield watch
         if steps and done < budget:
-            steps[0](0, f"{done} simulated; no other can be better, or fits")
+            steps[0](0, f"{done} simulated; all others are ruled out")
 
 
 def _page(found: "TuningResult") -> "Page":

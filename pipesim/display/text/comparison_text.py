@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipesim.display.text.columns import TextColumn, shown
-from pipesim.display.text.formatting import facts, no_layout_faster, percent, seconds, size, table
+from pipesim.display.text.formatting import facts, no_layout_faster, percent, seconds, size, table, wrapped
 from pipesim.display.text.scaling_text import OTHER, under_other_scaling
 from pipesim.display.text.terminal import PLAIN, Terminal
 from pipesim.display.text.validation_text import measured_interval
@@ -25,7 +25,8 @@ def comparison(rows: Sequence[Mapping[str, Any]], best: int | None, on: Terminal
         legend.append(f"** measured runs: {measured_interval(rows[best]['measured_interval'])}")
     red = [index for index, row in enumerate(rows) if row.get("fits_memory") is False]
     bold = [] if best is None else [best]
-    return "\n".join([shown(comparison_columns(rows), marked, on, bold, red), *legend, *_failures(rows)])
+    below = [wrapped(line, on, 3) for line in [*legend, *_failures(rows)]]
+    return "\n".join([shown(comparison_columns(rows), marked, on, bold, red), *below])
 
 
 def _marked(row: Mapping[str, Any], mark: str) -> dict[str, Any]:

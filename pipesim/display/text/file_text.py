@@ -8,12 +8,13 @@ from pipesim.core.calibrations import Calibrations
 from pipesim.core.scenario import Scenario, Slow
 from pipesim.display.text.columns import TextColumn, TextTable
 from pipesim.display.text.formatting import facts, percent, seconds
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 
-def scenario(shown: Scenario) -> str:
+def scenario(shown: Scenario, on: Terminal = PLAIN) -> str:
     """Slow devices and degraded links."""
     found = scenario_parts(shown)
-    return found.text() if found.records else "no device is slow, no link is degraded"
+    return found.text(on) if found.records else "no device is slow, no link is degraded"
 
 
 def scenario_parts(shown: Scenario) -> TextTable:

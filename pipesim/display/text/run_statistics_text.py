@@ -5,6 +5,7 @@ from typing import Any
 
 from pipesim.display.text.formatting import facts, percent, seconds, table
 from pipesim.display.text.simulation_text import statistics
+from pipesim.display.text.terminal import PLAIN, Terminal
 
 _LEVELS = {
     "step": "a step",
@@ -15,7 +16,7 @@ _LEVELS = {
 }
 
 
-def stragglers(data: Mapping[str, Any], most: int = 5) -> str:
+def stragglers(data: Mapping[str, Any], most: int = 5, on: Terminal = PLAIN) -> str:
     """How much slower a run is for its stragglers; `data` is that of `StragglerMetrics.as_data`."""
     last, worst = data["last_stage"], data["worst_ranks"]
     ranks, own, ideal = ", ".join(map(str, worst["ranks"])), data["without_gaps_s"], data["ideal_s"]
@@ -26,7 +27,8 @@ def stragglers(data: Mapping[str, Any], most: int = 5) -> str:
             ("slowdown by launch gaps", f"{data['launch_slowdown']:.3f}"),
             ("the last stage at its mean", _saved(last)),
             (f"the worst rank{'s' * (len(worst['ranks']) > 1)}, {ranks}", _saved(worst)),
-        ]
+        ],
+        on,
     )
     rows = [
         [f"{what} {name}".strip(), f"{value:.3f}"]

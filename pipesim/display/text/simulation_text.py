@@ -16,10 +16,10 @@ _CATEGORIES = {
 }
 
 
-def asked(data: Mapping[str, Any]) -> str:
+def asked(data: Mapping[str, Any], on: Terminal = PLAIN) -> str:
     """What was asked for beside the iteration, and what was assumed: tokens, bounds, scaling, split backwards."""
     found = [*_training(data), *_bounds(data), *under_other_scaling(data), *_assumed_split(data)]
-    return facts(found) if found else ""
+    return facts(found, on) if found else ""
 
 
 def simulation(data: Mapping[str, Any], most: int = 16, on: Terminal = PLAIN) -> str:
@@ -31,7 +31,7 @@ def simulation(data: Mapping[str, Any], most: int = 16, on: Terminal = PLAIN) ->
         *_compute(data),
         ("simulated", f"{data['tasks']:,} tasks, {how}"),
     ]
-    return "\n\n".join([facts(head), *_paths(data, on), _devices(data, most, on), *_links(data["links"], on=on)])
+    return "\n\n".join([facts(head, on), *_paths(data, on), _devices(data, most, on), *_links(data["links"], on=on)])
 
 
 def _paths(data: Mapping[str, Any], on: Terminal) -> list[str]:

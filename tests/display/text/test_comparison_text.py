@@ -75,6 +75,12 @@ def test_a_failed_row_has_no_numbers_and_one_that_does_not_fit_is_red():
     assert lines[4].split() == ["spp", "pe:", "failed"]
 
 
+def test_what_is_below_the_table_fits_the_terminal():
+    rows = [row(), {"planner": "spp", "scheduler": "pe", "error": "no plan " * 20}]
+    lines = text.comparison(rows, 0, text.Terminal(60, colour=False)).splitlines()
+    assert max(map(len, lines)) <= 60
+
+
 def test_the_bound_of_the_best_is_shown_with_how_far_it_is_above():
     assert text.nearest_bound(row()).endswith("the best is 25.0 % above")
     assert "800.0 ms" in text.nearest_bound(row())
