@@ -60,12 +60,8 @@ def _batch(plans: int = 20_000) -> Row:
 def _contended_batches(sets: int = 256) -> list[Row]:
     """Durations of 16 stages on four servers behind shared NICs, whose order on links no rule fixes beforehand."""
     found, rng = [], np.random.default_rng(0)
-    costs = bench_event.even(16)
-    cluster = load_cluster('servers(4, 4, intra="25GB/s", inter="1GB/s")')
-    order = [cluster.devices[4 * (n % 4) + n // 4].name for n in range(16)]  # all messages cross NICs
-    plan = Plan(costs.model.name, 16, 64, tuple(Stage(n, n + 1, (order[n],)) for n in range(16)))
     for rule in ("fifo", "fair"):
-        made = lower(Setup(plan, one_f_one_b(plan), costs, cluster, Options(rule)))
+        made = behind_nics(rule)
         spread = rng.uniform(0.9, 1.1, (len(made), sets))
         durations = np.maximum(1, np.rint(made.duration[:, None] * spread)).astype(np.int64)
         sort = np.arange(len(made))
@@ -80,6 +76,15 @@ def _contended_batches(sets: int = 256) -> list[Row]:
         what = f"{rule}, batch of {sets} sets of durations of {len(made):,} contending tasks"
         found.append((f"{what}: times the SimPy engine, for each core", f"{slow / each:.0f}", "≥ 20"))
     return found
+
+
+def behind_nics(rule: str) -> Program:
+    """1F1B on 16 stages and 64 microbatches, on four servers of four devices; all messages cross NICs."""
+    costs = bench_event.even(16)
+    cluster = load_cluster('servers(4, 4, intra="25GB/s", inter="1GB/s")')
+    order = [cluster.devices[4 * (n % 4) + n // 4].name for n in range(16)]
+    plan = Plan(costs.model.name, 16, 64, tuple(Stage(n, n + 1, (order[n],)) for n in range(16)))
+    return lower(Setup(plan, one_f_one_b(plan), costs, cluster, Options(rule)))
 
 
 def _fair(flows: int = 1000) -> Row:
@@ -103,12 +108,17 @@ def waves_of_flows(flows: int, waves: int) -> Program:
 
 
 def _joined(flows: int = 3000, links: int = 600) -> Row:
+    what = f"fair sharing, {flows:,} flows over {links} links"
+    return _per_change(what, joined_flows(flows, links), "≤ 100")
+
+
+def joined_flows(flows: int, links: int) -> Program:
     """Flows over two to four random links, which begin in the first millisecond and last up to a hundred."""
     rng = np.random.default_rng(0)
     media = [rng.permutation(links)[: rng.integers(2, 5)].tolist() for _ in range(flows)]
     begins = rng.integers(0, 1_000_000, flows)
     made = _flows(rng.uniform(1, 10, links), media, rng.uniform(1e5, 1e7, flows), [[] for _ in media])
-    return _per_change(f"fair sharing, {flows:,} flows over {links} links", replace(made, delay=begins), "≤ 100")
+    return replace(made, delay=begins)
 
 
 def _per_change(what: str, made: Program, bar: str) -> Row:

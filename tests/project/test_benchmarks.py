@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import strategies
-from helpers.networks import LATE_BUT_FIRST, late_but_first
+from helpers.networks import LATE_BUT_FIRST, late_but_first, network
 from helpers.places import ROOT
+from pipesim.core.program import Folded
 from pipesim.engines import compiled, event
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -27,18 +29,18 @@ def bench_c():
 @pytest.fixture(scope="module")
 def play(bench_c):
     if bench_c.compiler() is None:
-        pytest.skip("the loop in C needs a C compiler (cc), and there is none here")
-    with bench_c.loop() as played:
-        yield played
+        pytest.skip("the loops in C need a C compiler (cc), and there is none here")
+    with bench_c.loop() as made:
+        yield lambda program: made(program)()
 
 
-queued = [made(sharings=("fifo", "channel"), **more).map(lambda job: job.program)
+played = [made(sharings=("fifo", "channel", "fair"), **more).map(lambda job: job.program)
           for made, more in ((strategies.jobs, {"calm": True}), (strategies.even_jobs, {}))]  # fmt: skip
 
 
-@settings(max_examples=40)
-@given(program=st.one_of(*queued))
-def test_the_loop_in_c_gives_the_times_of_the_reference(play, program):
+@settings(max_examples=80)
+@given(program=st.one_of(*played))
+def test_the_loops_in_c_give_the_times_of_the_reference(play, program):
     start, end = play(program)
     reference = event.run(program)
     assert np.array_equal(start, reference.start)
@@ -50,9 +52,30 @@ def test_in_the_loop_in_c_what_is_first_in_line_goes_at_once_even_if_it_came_las
     assert start[4:].tolist() == LATE_BUT_FIRST
 
 
-@pytest.mark.parametrize("shape", [(16, 64), (128, 256)])
-def test_both_engines_and_the_loop_in_c_agree_on_what_is_measured(bench_c, play, shape):
-    program = bench_c.bench_event.program(*shape, "fifo")
+@st.composite
+def joined_flows(draw):
+    """Flows on a few links, some with limits, in bytes per ns; many begin and end at one time."""
+    capacity = draw(st.lists(st.sampled_from([0.5, 1.0, 3.0, 7.3]), min_size=1, max_size=5))
+    link = st.integers(0, len(capacity) - 1)
+    route = st.lists(link, unique=True, min_size=1, max_size=4)
+    limit = st.sampled_from([np.inf, 0.1, 0.5, 1.0])
+    drawn = st.tuples(st.integers(0, 40), st.integers(0, 500), route, st.integers(0, 3), limit)
+    flows = draw(st.lists(drawn, min_size=1, max_size=40))
+    return network(capacity, [flow[:4] for flow in flows], "fair", [flow[4] for flow in flows])
+
+
+@settings(max_examples=100)
+@given(program=joined_flows())
+def test_the_loop_in_c_shares_links_as_the_reference_does(play, program):
+    start, end = play(program)
+    reference = event.run(program)
+    assert np.array_equal(start, reference.start)
+    assert np.array_equal(end, reference.end)
+
+
+@pytest.mark.parametrize(("shape", "sharing"), [((16, 64), "fifo"), ((128, 256), "fifo"), ((16, 64), "fair")])
+def test_both_engines_and_the_loop_in_c_agree_on_what_is_measured(bench_c, play, shape, sharing):
+    program = bench_c.bench_event.program(*shape, sharing)
     reference = event.run(program)
     for start, end in (columns(compiled.run(program)), play(program)):
         assert not np.count_nonzero(start - reference.start)
@@ -64,10 +87,17 @@ def columns(timeline):
 
 
 @settings(max_examples=20)
-@given(program=strategies.jobs(sharings=("none", "fair"), calm=True).map(lambda job: job.program))
-def test_the_loop_in_c_refuses_what_it_does_not_play(play, program):
-    with pytest.raises(ValueError, match="plays sharing fifo or channel"):
+@given(program=strategies.jobs(sharings=("none",), calm=True).map(lambda job: job.program))
+def test_the_loops_in_c_refuse_what_they_do_not_play(play, program):
+    with pytest.raises(ValueError, match="play sharing fifo, channel, fair"):
         play(program)
+
+
+def test_the_loops_in_c_refuse_transfers_that_stand_for_several(bench_c, play):
+    program = bench_c.bench_event.program(2, 2, "fair")
+    none, alike = np.zeros(0, np.int64), np.full(len(program.route.values), 2)
+    with pytest.raises(ValueError, match="without folded transfers"):
+        play(replace(program, folded=Folded(none, alike, none, none)))
 
 
 def test_without_a_compiler_the_comparison_says_so_and_goes_on(bench_c, monkeypatch):
@@ -79,7 +109,7 @@ def test_without_a_compiler_the_comparison_says_so_and_goes_on(bench_c, monkeypa
 def test_times_of_a_loop_that_comes_to_something_else_are_not_compared(bench_c):
     program = bench_c.bench_event.program(2, 2, "fifo")
     reference = event.run(program)
-    with pytest.raises(ValueError, match=r"loop\.c ends at"):
+    with pytest.raises(ValueError, match="the loop in C ends at"):
         bench_c._check(program, reference.start, reference.end + 1)
 
 
