@@ -24,7 +24,7 @@ from pipesim.studies import loading, replay, results, sweep
 from pipesim.studies.simulation import Simulation, with_defaults
 from pipesim.studies.sources import of_kind
 from pipesim.studies.sweep import grid as grids
-from pipesim.studies.sweep import worker
+from pipesim.studies.sweep import workers
 from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.points import FIELDS, key
 from pipesim.studies.sweep.worker import UNPLANNED, Worker, WorkerConfig
@@ -560,11 +560,11 @@ def test_a_worker_that_dies_costs_one_row(tmp_path):
 
 
 def test_points_that_take_longer_than_was_thought_are_handed_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(worker, "LONGEST_S", 0.0)
+    monkeypatch.setattr(workers, "LONGEST", 0.0)
     path = sweeps.write(tmp_path, sweeps.SMALL, 10)
     workshop = Worker(WorkerConfig(sweep.read(sweep.load(path))[0].values, ("tasks",), "event"))
     chunk = [(bytes([n]), sweep.load(path).point(n)) for n in range(3)]
-    assert [outcome.key for outcome in workshop.work(chunk)] == [bytes([0])]
+    assert [outcome.key for outcome in workshop.work(chunk, 0.0)] == [bytes([0])]
     assert sweep.run(sweep.load(path), workers=1).left == 0
 
 

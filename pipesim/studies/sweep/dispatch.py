@@ -1,6 +1,6 @@
 """Handing out the points of a sweep: cut into chunks, given to workers, and kept as they come.
 
-    pending    3 5 6 7 | 9 10 12 | 13 ...        neighbours share plans; a chunk takes 100-200 ms
+    pending    3 5 6 7 | 9 10 12 | 13 ...        neighbours share plans; a chunk takes as long as workers ask for
     waiting    [3 5 6 7] [9 10 12]               two chunks for each worker
     store      0 1 2 4 8 11                      committed chunk by chunk
 
@@ -24,8 +24,8 @@ from pipesim.studies.sweep.sweep_file import Sweep
 from pipesim.studies.sweep.worker import Outcome
 from pipesim.studies.sweep.workers import Chunk, Crew, NotStartedError
 
-CHUNK_S = 0.15  # what a chunk should take: long beside handing it over, short beside losing it
 _MOST = 1000  # points in a chunk
+_LEAST = 0.1  # of the time of a chunk: no chunk is cut shorter, since handing it over has its price too
 _WINDOW_S = 10.0  # the rate is that of so many seconds
 _SILENCE_S = 5.0  # after so long without an answer it is looked whether there are workers at all
 _STARTS, _PAUSE_S = 5, 0.2  # how often it is tried to start workers for one point; each time after a longer pause
@@ -162,8 +162,9 @@ class Run:
         """How many points make a chunk; towards the end fewer, so that all workers end together."""
         if not self.seconds:
             return 1
+        most, least = (int(seconds / self.seconds) for seconds in (self.crew.chunk_s, self.crew.chunk_s * _LEAST))
         fair = math.ceil((len(self.work.numbers) - self.begun + len(self.handed_back)) / (2 * self.crew.size))
-        return max(1, min(int(CHUNK_S / self.seconds), fair, _MOST))
+        return max(1, min(max(fair, least), most, _MOST))
 
     def _keep(self, outcomes: list[Outcome]) -> None:
         took = sum(outcome.seconds for outcome in outcomes) / len(outcomes)

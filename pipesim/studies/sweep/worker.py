@@ -40,7 +40,6 @@ from pipesim.studies.sweep.outputs import PointResult, Value
 # How many of each a worker keeps; neighbouring points share them.
 _TRACES, _CLUSTERS, _PLANS = 16, 16, 64
 _ACTIONS, _TASKS = 10**6, 2 * 10**5  # of schedules, of programs: some 20 MB, and 40 MB with their timelines
-LONGEST_S = 0.3  # a chunk that takes longer is handed back, so that little is lost with it and others can help
 
 # A plan is the same for all points that differ only in these; they are put aside before it is looked up.
 UNPLANNED: dict[str, Any] = {
@@ -110,12 +109,12 @@ class Worker:
     def __reduce__(self) -> tuple[Callable[..., "Worker"], tuple[WorkerConfig]]:
         return Worker, (self.config,)
 
-    def work(self, chunk: Sequence[tuple[bytes, Simulation]]) -> list[Outcome]:
-        """The points of a chunk, one after the other; where they take longer than expected, only the first ones."""
+    def work(self, chunk: Sequence[tuple[bytes, Simulation]], longest_s: float) -> list[Outcome]:
+        """The points of a chunk, one after the other; where they take longer than so many seconds, the first."""
         began, done = time.perf_counter(), list[Outcome]()
         for key, point in chunk:
             done.append(self.outcome(key, point))
-            if time.perf_counter() - began > LONGEST_S:
+            if time.perf_counter() - began > longest_s:
                 break
         return done
 

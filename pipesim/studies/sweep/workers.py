@@ -1,6 +1,6 @@
 """Who works: this process, processes of this machine, or a dask.distributed cluster; all take the same chunks.
 
-parent          chunks of points, 100-200 ms each                    workers
+parent          chunks of points, CHUNK_S or DASK_CHUNK_S each       workers
 ┌────────┐ ───────────────────────────────────────────────────────> ┌──────────┐
 │ store  │        what all points share is sent once                 │ workshop │ x n
 └────────┘ <─────────────────────────────────────────────────────── └──────────┘
@@ -36,6 +36,10 @@ from pipesim.studies.sweep.worker import Outcome, Worker, WorkerConfig
 from pipesim.studies.sweep_options import WORKER_MODULES
 
 _NOISY = frozenset({"distributed", "tornado", "asyncio"})
+# What a chunk should take: long beside handing it over, short beside losing it. Through dask that takes 6 ms of CPU, in
+# client, scheduler and worker together, and a fifth of that through the pipes of a pool.
+CHUNK_S, DASK_CHUNK_S = 0.15, 1.0
+LONGEST = 2  # times that: what a chunk has not done by then is handed back, so that others can help
 _WHILE_S = 5.0  # how long the number of a cluster's workers is taken to stay the same
 
 Chunk = Sequence[tuple[bytes, Simulation]]
@@ -54,10 +58,20 @@ class NotStartedError(BrokenExecutor):
 class Crew:
     """Workers who are given chunks. `count` is how many they are, `remake` starts others after some of them died.
 
+    `chunk_s` is how many seconds a chunk should take.
+
     `wait` waits for the first of some chunks to be done, so many seconds at most, and returns which are.
     """
 
-    def __init__(self, count: Callable[[], int], submit: Submit, remake: Callable[[], None], wait: Wait) -> None:
+    def __init__(
+        self,
+        count: Callable[[], int],
+        submit: Submit,
+        remake: Callable[[], None],
+        wait: Wait,
+        chunk_s: float = CHUNK_S,
+    ) -> None:
+        self.chunk_s = chunk_s
         self.count = count
         self.submit = submit
         self.remake = remake
@@ -81,7 +95,7 @@ def here(order: WorkerConfig, worker: Worker | None = None) -> Iterator[Crew]:
 
     def submit(chunk: Chunk) -> Answer:
         done: Answer = Future()
-        done.set_result(workshop.work(chunk))
+        done.set_result(workshop.work(chunk, LONGEST * CHUNK_S))
         return done
 
     yield Crew(lambda: 1, submit, _nothing, first_done)
@@ -135,7 +149,7 @@ def _leave_with_parent() -> None:
 
 
 def _work(chunk: Chunk) -> list[Outcome]:
-    return _WORKSHOP.get().work(chunk)
+    return _WORKSHOP.get().work(chunk, LONGEST * CHUNK_S)
 
 
 # --- a cluster -------------------------------------------------------------------------------------------------------
@@ -145,7 +159,7 @@ def _work(chunk: Chunk) -> list[Outcome]:
 def dask(order: WorkerConfig, address: str, count: int) -> Iterator[Crew]:
     """The workers of a dask.distributed cluster; `local` starts one of so many processes on this machine."""
     library = _imported()
-    with _quiet():  # after the import, by which loggers come to be
+    with _quiet(), _forked(library):  # after the import, by which loggers come to be
         client = _client(library, address, count)
         try:
             executor = client.get_executor(pure=False)
@@ -154,7 +168,11 @@ def dask(order: WorkerConfig, address: str, count: int) -> Iterator[Crew]:
             count_now = _Lately(lambda: _threads(client))
             if not count_now():
                 raise InputError(f"the dask scheduler at {address!r} has no workers; start some: dask worker {address}")
-            yield Crew(count_now, lambda chunk: executor.submit(_serve, shared, chunk), _nothing, first_done)
+
+            def submit(chunk: Chunk) -> Answer:
+                return executor.submit(_serve, shared, chunk, LONGEST * DASK_CHUNK_S)  # type: ignore[no-any-return]  # untyped
+
+            yield Crew(count_now, submit, _nothing, first_done, DASK_CHUNK_S)
         finally:
             client.close()
             if client.cluster is not None:
@@ -173,6 +191,20 @@ def _quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(noisy, levels, strict=True):
             logger.setLevel(level)
+
+
+@contextmanager
+def _forked(distributed: Any) -> Iterator[None]:  # noqa: ANN401 - as `_client`
+    """Processes that dask starts here are forked from a server that has imported all they need, as those of a pool."""
+    if not worker_server.is_possible():
+        yield
+        return
+    from dask import config  # noqa: PLC0415 - as `_imported`
+
+    with config.set({"distributed.worker.multiprocessing-method": worker_server.METHOD}):
+        distributed.utils.get_mp_context()  # it chooses imports of its own, once
+        worker_server.context_of("distributed.nanny", *WORKER_MODULES)
+        yield
 
 
 def _threads(client: Any) -> int:  # noqa: ANN401 - as `_client`
@@ -200,8 +232,8 @@ def _nothing() -> None:
     """Workers that dask replaces need not be started again."""
 
 
-def _serve(workshop: Worker, chunk: Chunk) -> list[Outcome]:
-    return workshop.work(chunk)
+def _serve(workshop: Worker, chunk: Chunk, longest_s: float) -> list[Outcome]:
+    return workshop.work(chunk, longest_s)
 
 
 def _imported() -> Any:  # noqa: ANN401 - dask is optional and untyped
