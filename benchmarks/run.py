@@ -16,6 +16,7 @@ import bench_kineto
 import bench_planners
 import bench_plot
 import bench_schedulers
+import bench_simgrid
 import bench_sweep
 
 README = Path(__file__).with_name("README.md")
@@ -29,6 +30,7 @@ SECTIONS = {
     "Large jobs": bench_folding.rows,
     "Sweeps": bench_sweep.rows,
     "The compiled engine beside C": bench_c.rows,
+    "The compiled engine beside SimGrid": bench_simgrid.rows,
     "The compiled engine": bench_compiled.rows,  # last: it takes memory that a child process would be blamed for
 }
 

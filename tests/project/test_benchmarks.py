@@ -106,6 +106,13 @@ def test_without_a_compiler_the_comparison_says_so_and_goes_on(bench_c, monkeypa
     assert "there is no C compiler" in measured
 
 
+def test_without_simgrid_the_comparison_says_so_and_goes_on(bench_c, monkeypatch):  # noqa: ARG001 - as below
+    bench_simgrid = importlib.import_module("bench_simgrid")
+    monkeypatch.setattr(bench_simgrid, "PYTHON", "no-such-interpreter")
+    ((_, measured, _),) = bench_simgrid.rows()
+    assert "no-such-interpreter has no module simgrid" in measured
+
+
 def test_times_of_a_loop_that_comes_to_something_else_are_not_compared(bench_c):
     program = bench_c.bench_event.program(2, 2, "fifo")
     reference = event.run(program)

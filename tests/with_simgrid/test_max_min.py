@@ -98,7 +98,7 @@ def in_simgrid(networks):
     asked = json.dumps([as_text(*one) for one in networks])
     done = subprocess.run([interpreter, script], input=asked, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    return [1e3 * np.array(ends) for ends in json.loads(done.stdout)]
+    return [1e3 * np.array(ends) for ends in json.loads(done.stdout)["ends"]]
 
 
 def excess(one, simgrid):
