@@ -23,6 +23,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -32,6 +33,8 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 import numpy as np
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
+
+IMPORT_S, COMPILATION_S = 0.2, 0.5  # what it takes to import numba, and to compile a small kernel
 
 
 @functools.cache
@@ -80,6 +83,30 @@ class _Compiled:
 
     def __call__(self, *arguments: object) -> object:
         return self._machine_code(*arguments)
+
+    def for_small(self, *arguments: object) -> object:
+        """The kernel for a small problem: as plain Python where machine code does not pay yet."""
+        if self._pays:
+            return self._machine_code(*arguments)
+        began = time.perf_counter()
+        try:
+            return self.py_func(*arguments)
+        finally:
+            self._plain_s += time.perf_counter() - began
+
+    @property
+    def _pays(self) -> bool:
+        """Whether machine code is there, or plain Python has taken as long as it takes to come by it."""
+        if "_machine_code" in self.__dict__ or self._plain_s > COMPILATION_S:
+            return True
+        return (self._plain_s > IMPORT_S or "numba" in sys.modules) and self._was_cached
+
+    @functools.cached_property
+    def _was_cached(self) -> bool:
+        """Whether it was in the cache when that was first asked."""
+        return self._is_cached()
+
+    _plain_s = 0.0  # how long small problems have taken as plain Python
 
     @property
     def _numba_type_(self) -> Any:  # noqa: ANN401 - numba declares no types
@@ -332,10 +359,14 @@ def _records(annotation: Any) -> Iterator[type]:  # noqa: ANN401 - of any parame
 
 
 def import_compiler() -> None:
-    """Import numba ahead of many small problems: from here on `suited` gives machine code for them too."""
+    """Import numba ahead of many small problems: `suited` then gives cached machine code for the first of them too."""
     import numba  # noqa: F401, PLC0415 - slow to import, and few small problems do without it
 
 
 def suited(kernel: Kernel, *, large: bool) -> Kernel:
-    """The compiled kernel if the problem is large or numba is imported already, else the plain one."""
-    return compiled(kernel) if large or "numba" in sys.modules else kernel
+    """Machine code for a large problem; for small ones plain Python, until it has taken as long as what it saves.
+
+    So the first run on a machine compiles what it needs, and not what is done by the time numba is imported.
+    """
+    code = compiled(kernel)
+    return code if large or not isinstance(code, _Compiled) else code.for_small  # type: ignore[return-value]

@@ -7,7 +7,7 @@ import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError
-from pipesim.base.kernels import compiled
+from pipesim.base.kernels import suited
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -17,7 +17,7 @@ from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.planners.groups import by_node, kinds_of, layer_seconds, prefix, ring, worst_bandwidths
 
-SMALL = 5_000  # submeshes x layers^2: up to here Python is faster than importing numba
+SMALL = 100_000  # submeshes x layers^2: up to here a call takes milliseconds as plain Python
 
 
 class _Sliced(NamedTuple):
@@ -94,7 +94,7 @@ class _Problem(NamedTuple):
 
     def least(self, bound: float) -> _Sliced | None:
         """The least sum of latencies, over stages that are all below the bound."""
-        kernel = compiled(sliced) if len(self.meshes) * self.latency[0].size > SMALL else sliced
+        kernel = suited(sliced, large=len(self.meshes) * self.latency[0].size > SMALL)
         best, start, first = kernel(self.meshes, self.latency, bound)
         return self._traced(start, first) if np.isfinite(best[-1, -1]) else None
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import DoesNotFitError, InputError
-from pipesim.base.kernels import borrowing, compiled
+from pipesim.base.kernels import borrowing, suited
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -17,7 +17,7 @@ from pipesim.core.plan import Plan, Stage
 from pipesim.lowering import state_factor
 from pipesim.planners.groups import by_node, cut_bytes, kinds_of, layer_seconds, prefix, ring, worst_bandwidths
 
-SMALL = 50_000  # devices^3 x layers^2: up to here Python is faster than importing numba
+SMALL = 1_000_000  # devices^3 x layers^2: up to here all calls take a tenth of a second as plain Python
 
 
 def table_bytes(size: ProblemSize) -> float:
@@ -170,7 +170,7 @@ def _solve(clock: _Clock, memory: _Memory, *, lacking: bool = False) -> _Solved 
     devices, layers = len(clock.order), len(clock.sent) - 1
     table = PiperTable.empty((min(devices, layers) + 1, devices + 1, layers + 1))
     table.worst[0, devices, layers] = 0.0  # no stage, device or layer remains
-    kernel = compiled(extend) if devices**3 * layers**2 > SMALL else extend
+    kernel = suited(extend, large=devices**3 * layers**2 > SMALL)
     sent = np.zeros_like(clock.sent) if lacking else clock.sent
     for i in range(devices - 1, -1, -1):
         for r in range(1, devices - i + 1):

@@ -179,6 +179,36 @@ def test_numba_is_imported_when_a_kernel_is_called_and_not_before(tmp_path):
     assert result(tmp_path) == "False 2 True\n"
 
 
+SMALL = """
+import os, sys
+from pipesim.base import kernels
+
+def doubled(x):
+    return 2 * x
+
+kernels.IMPORT_S, kernels.COMPILATION_S = float(os.environ["IMPORT_S"]), float(os.environ["COMPILATION_S"])
+found = [kernels.suited(doubled, large="LARGE" in os.environ)(n) for n in range(3)]
+print(found, "_machine_code" in kernels.compiled(doubled).__dict__, "numba" in sys.modules)
+"""
+
+
+def small(folder, **environment):
+    (folder / "calling.py").write_text(SMALL)
+    return result(folder, **{"IMPORT_S": "1e9", "COMPILATION_S": "1e9"} | environment)
+
+
+def test_small_problems_are_plain_python_until_that_has_taken_as_long_as_compiling(tmp_path):
+    assert small(tmp_path) == "[0, 2, 4] False False\n"
+    assert small(tmp_path, IMPORT_S="0") == "[0, 2, 4] False True\n", "nothing is cached, and nothing is compiled"
+    assert small(tmp_path, COMPILATION_S="0") == "[0, 2, 4] True True\n"
+    assert small(tmp_path) == "[0, 2, 4] False False\n", "it is cached now, but numba takes longer to import"
+
+
+def test_small_problems_take_cached_machine_code_once_they_have_taken_as_long_as_importing_numba(tmp_path):
+    assert small(tmp_path, LARGE="") == "[0, 2, 4] True True\n"
+    assert small(tmp_path, IMPORT_S="0") == "[0, 2, 4] True True\n"
+
+
 def step(x: int) -> int:
     return x + 1
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesim.base.arrays import Bools, Floats, Ints
-from pipesim.base.kernels import compiled
+from pipesim.base.kernels import suited
 from pipesim.core.cluster import Cluster, Route
 from pipesim.core.sharing import Sharing, sharing_rule
 
@@ -28,6 +28,7 @@ Pair = tuple[int, int]
 TINY = 1e-300
 _MOST = 1e300  # bytes/s; by a table a message may take no time
 EXACT_RINGS = 16  # devices; of more there are too many sets
+FEW = 10  # devices of which all sets take some milliseconds as plain Python
 
 
 def loosened(cluster: Cluster) -> Cluster:
@@ -304,7 +305,8 @@ def ring_bandwidths(bandwidth: Floats) -> Floats:
     """[r]: bytes a second that no ring of r devices exceeds on all its edges; infinite for one."""
     if len(bandwidth) > EXACT_RINGS:
         return group_bandwidths(np.maximum(bandwidth, bandwidth.T))
-    found: Floats = compiled(widest_rings)(bandwidth.copy())  # machine code for a read-only array would be another
+    kernel = suited(widest_rings, large=len(bandwidth) > FEW)
+    found: Floats = kernel(bandwidth.copy())  # machine code for a read-only array would be another
     return found
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from pipesim.analysis.channels import Known, Pipeline, pipeline_of
 from pipesim.base import units
 from pipesim.base.arrays import Floats, Ints
-from pipesim.base.kernels import compiled
+from pipesim.base.kernels import suited
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
@@ -26,6 +26,8 @@ from pipesim.lowering.reductions import in_ring
 from pipesim.planners.spp.prm import GroupTables
 
 Pairs = list[tuple[str, str]]
+
+FEW = 16  # devices: up to so many, kernels take milliseconds as plain Python
 
 
 class Routes(NamedTuple):
@@ -39,7 +41,8 @@ def contended(tables: GroupTables, cluster: Cluster, order: list[int]) -> GroupT
     """The same tables with channels and rings at the pace of their busiest link."""
     media, pace = routes_of(cluster)
     routes = Routes(media[np.ix_(order, order)], pace)
-    return tables._replace(channel=compiled(busiest_channels)(routes), reduce=compiled(busiest_rings)(routes))
+    channel, reduce = (suited(kernel, large=len(order) > FEW) for kernel in (busiest_channels, busiest_rings))
+    return tables._replace(channel=channel(routes), reduce=reduce(routes))
 
 
 def shared_bandwidths(cluster: Cluster) -> Floats:

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import RefusedError
-from pipesim.base.kernels import compiled
+from pipesim.base.kernels import suited
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.planners.groups import prefix
 
 Shorts = NDArray[np.uint16]
 
+MANY_STATES = 50_000  # up to so many, the table takes a tenth of a second as plain Python
 MOST_BYTES = 8e9  # of back-pointers
 
 
@@ -74,13 +75,14 @@ def partitions(tables: GroupTables, most_stages: int | None = None) -> dict[int,
     """The same, from tables."""
     devices, layers = len(tables.kinds), len(tables.cut) - 1
     most = min(devices, layers, most_stages or devices)
-    size = sum(_states(devices, layers, x) for x in range(1, most + 1)) * 4
+    states = sum(_states(devices, layers, x) for x in range(1, most + 1))
+    size = states * 4
     if size > MOST_BYTES:
         raise RefusedError(
             f"{layers} layers on {devices} devices in up to {most} stages would need {size / 1e9:.0f} GB of tables; "
             "limit the number of stages with most_stages=..."
         )
-    best, cuts, takes = compiled(bottlenecks)(tables, most)
+    best, cuts, takes = suited(bottlenecks, large=states > MANY_STATES)(tables, most)
     found = {}
     for x in range(1, most + 1):
         replicas = int(np.argmin(best[x]))
@@ -199,7 +201,6 @@ def bottlenecks(tables: GroupTables, most: int) -> tuple[Floats, Shorts, Shorts]
     return best, pointers.cuts, pointers.takes
 
 
-@compiled
 def last_stages(tables: GroupTables, now: Floats) -> None:
     """W for one stage: all layers that are left on all devices that are left."""
     seconds, kinds, reduce, parameters = tables.seconds, tables.kinds, tables.reduce, tables.parameters
@@ -219,7 +220,6 @@ def last_stages(tables: GroupTables, now: Floats) -> None:
             now[i, r, l] = worst
 
 
-@compiled
 def one_more_stage(tables: GroupTables, later: Floats, now: Floats, pointers: BackPointers, x: int, base: int) -> None:  # noqa: C901, PLR0912, PLR0917 - one loop over groups: calls inside of it cost more than they do
     """W for x stages from that for x - 1.
 

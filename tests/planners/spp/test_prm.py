@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from helpers.splits import every_split
 from helpers.strategies import clusters, even_trace, traces
 from pipesim.base.errors import RefusedError
+from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.core.trace import Trace
@@ -95,15 +96,15 @@ def test_the_compiled_program_is_its_plain_twin(trace, cluster, microbatches):
     tables = tables_of(costs, cluster, order, microbatches)
     layers, count = len(costs.model), len(order)
     plain, fast = (np.full((count + 1, count + 1, layers + 1), np.inf) for _ in range(2))
-    last_stages.py_func(tables, plain)
-    last_stages(tables, fast)
+    last_stages(tables, plain)
+    compiled(last_stages)(tables, fast)
     assert np.array_equal(plain, fast)
     size = count**2 * layers
     for x in range(2, min(layers, count) + 1):
         later, plain, fast = fast, np.full_like(plain, np.inf), np.full_like(fast, np.inf)
         there, here = (BackPointers(np.zeros(size, np.uint16), np.zeros(size, np.uint16)) for _ in range(2))
-        one_more_stage.py_func(tables, later, plain, there, x, 0)
-        one_more_stage(tables, later, fast, here, x, 0)
+        one_more_stage(tables, later, plain, there, x, 0)
+        compiled(one_more_stage)(tables, later, fast, here, x, 0)
         assert np.array_equal(plain, fast)
         assert all(map(np.array_equal, there, here))
 
