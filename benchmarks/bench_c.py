@@ -71,7 +71,8 @@ def _built(folder: Path, source: str) -> Callable[[object], bool]:
 
 
 def _call(plays: dict[str, Callable[[object], bool]], program: Program) -> Play:
-    if program.sharing not in LOOPS or program.lane_speeds or program.media_speeds or len(program.alike):
+    changing = program.lane_speeds or program.media_speeds or program.buckets
+    if program.sharing not in LOOPS or changing or len(program.alike):
         raise ValueError(f"the loops in C play sharing {', '.join(LOOPS)} at steady speeds, without folded transfers")
     held = list[NDArray[np.generic]]()  # what the call reads must not be freed before it
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from helpers import strategies
 from helpers.networks import LATE_BUT_FIRST, late_but_first, network
 from helpers.places import ROOT
-from pipesim.core.program import Folded
+from pipesim.core.program import Bucket, Folded
 from pipesim.engines import compiled, event
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -98,6 +98,12 @@ def test_the_loops_in_c_refuse_transfers_that_stand_for_several(bench_c, play):
     none, alike = np.zeros(0, np.int64), np.full(len(program.route.values), 2)
     with pytest.raises(ValueError, match="without folded transfers"):
         play(replace(program, folded=Folded(none, alike, none, none)))
+
+
+def test_the_loops_in_c_refuse_links_with_bursts(bench_c, play):
+    program = bench_c.bench_event.program(2, 2, "fair")
+    with pytest.raises(ValueError, match="at steady speeds"):
+        play(replace(program, buckets={0: Bucket(10.0, program.capacity[0] / 2)}))
 
 
 def test_without_a_compiler_the_comparison_says_so_and_goes_on(bench_c, monkeypatch):
