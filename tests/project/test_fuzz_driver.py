@@ -152,10 +152,20 @@ def test_time_is_shared_by_weight(fuzz):
     assert 2 < kept["heavy"]["seconds"] / kept["light"]["seconds"] < 4
 
 
+def heed_interrupts():
+    """As in a terminal: what a shell starts in the background ignores interrupts, and so do its children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_interrupted_it_reports_and_the_next_run_does_what_was_cut_off(fuzz, tmp_path):
     slow = "import time\ndef attempt(seed):\n    time.sleep(0 if seed < 5 else 30)\n    return 'done'\n"
     (tmp_path / "slow.py").write_text(slow)
-    with subprocess.Popen(command(tmp_path, "--processes", "1"), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command(tmp_path, "--processes", "1"),
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509 - it calls nothing that another thread may hold
+    ) as process:
         while "begun" not in str(records(tmp_path)) or not records(tmp_path)["slow"]["done"]:
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
