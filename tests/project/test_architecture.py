@@ -21,22 +21,22 @@ PACKAGE = ROOT / "pipesim"
 # Packages from top to bottom. A package imports those above it, but no starred one of its own row. The modules of a
 # package that are named here import only those before them; a package without names is one idea.
 MAP = """
-base: errors shown_values checks units files arrays serialisation spelling lookup settings json_schema formulas tables
-      intervals kernel_compiler kernels widest_paths interchangeable chains moved minimise worker_server
-core: sharing calibrations devices route_table cluster teams trace work model widths costs plan plan_layout granularity
-      members limits schedule scenario background progress completion legality recording recorded_run sequence_lengths
-      program rates timeline
+base: errors shown_values checks units files arrays serialisation spelling lookup settings json_schema formulas
+      tables intervals kernel_compiler kernels widest_paths interchangeable chains moved minimise worker_server
+core: sharing calibrations devices cluster_parts route_table cluster teams trace_tables trace work model widths costs
+      plan plan_layout granularity members limits schedule scenario background progress completion legality recording
+      recorded_run sequence_lengths program rates timeline
 lowering
 analysis: curves critical_path metrics bottleneck channels spread trace_diff schedule_diff run_summary
       removed_causes ledger joint_samples run_variance straggler_metrics run_trace run_layers scores bounds
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* execution_traces* json_data* pages notebook
-studies: simulation loading scaled_widths varied_lengths sources origins early_compilation pricing ordering memory_fit
-      traced_models trained_parameters setups remedies certified replay performance measured_runs accuracy results
-      layout_fields layout_rounding framework_layouts job_options jobs measured_table calibration comparison whatif
-      equal_stages rebuilding run_replay run_prediction run_cuts run_whatif validation live_validation store
-      sweep_options sweep file_schemas tuning_options goodput tuning
+studies: simulation loading scaled_widths varied_lengths sources origins early_compilation pricing
+      ordering memory_fit traced_models trained_parameters setups remedies certified replay performance measured_runs
+      accuracy results layout_fields layout_rounding framework_layouts job_options jobs measured_table calibration
+      comparison whatif equal_stages rebuilding run_replay run_prediction run_cuts run_whatif validation live_validation
+      store sweep_options sweep file_schemas tuning_options goodput tuning
 cli
 """
 
