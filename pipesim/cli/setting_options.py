@@ -135,7 +135,7 @@ def names_of(family: str) -> Iterable[str]:
     from pipesim.topologies import TOPOLOGIES
 
     if family == "traces":
-        from pipesim.studies.loading import bundled_traces
+        from pipesim.studies.bundled_traces import bundled_traces
 
         return bundled_traces()
     families: dict[str, Mapping[str, Any]] = {

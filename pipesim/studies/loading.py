@@ -10,22 +10,12 @@ from pipesim.core.plan import DERIVED_KEYS, Plan
 from pipesim.core.scenario import Scenario
 from pipesim.core.trace import Trace
 from pipesim.importers.opening import open_trace
+from pipesim.studies.bundled_traces import bundled_traces
 from pipesim.studies.simulation import FIELDS, Simulation, checked
 from pipesim.topologies import TOPOLOGIES
 from pipesim.topologies.hosts import cluster_file
 
-# Where the traces that come with pipesim are: inside the installed package, or beside it in a checkout.
-_PACKAGE = Path(__file__).parents[1]
-_BUNDLES = (_PACKAGE / "_traces", _PACKAGE.parent / "traces")
-
-
-def bundled_traces() -> dict[str, Path]:
-    """The traces that come with pipesim, by name."""
-    folders = (header.parent for root in _BUNDLES for header in sorted(root.glob("*/*/trace.toml")))
-    found: dict[str, Path] = {}
-    for folder in folders:
-        found.setdefault(folder.name, folder)
-    return found
+__all__ = ["bundled_traces", "load_cluster", "load_plan", "load_scenario", "load_simulation", "load_trace"]
 
 
 def load_trace(trace: Trace | Path | str) -> Trace:

@@ -11,7 +11,7 @@ from pipesim.architectures import device_curves, roofline
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Basis, Costs
 from pipesim.core.trace import Trace
-from pipesim.studies.loading import bundled_traces
+from pipesim.studies.bundled_traces import bundled_traces
 from pipesim.studies.scaled_widths import is_scaled
 from pipesim.studies.simulation import MODEL, Simulation, defaults
 from pipesim.studies.sources import widths_of
