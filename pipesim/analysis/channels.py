@@ -29,6 +29,7 @@ Group = tuple[str, ...]
 Known = dict[tuple[object, ...], tuple[int, ...]]
 
 MANY = 100_000  # blocks; from here on the import of numba pays
+MOST_GROUPS = 10_000  # pairs of groups whose routes a cluster keeps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +79,7 @@ def _of_stage(plan: Plan, costs: Costs, cluster: Cluster, n: int, known: Known) 
     key = plan.replicas, plan.stages[n]
     if key not in known:
         both = (units.ns_of(_seconds(plan, costs, cluster, n, phase)) for phase in ("forward", "backward"))
-        known[key] = *both, _all_reduce_ns(plan, costs, cluster, n, known)
+        known[key] = *both, _all_reduce_ns(plan, costs, cluster, n)
     return known[key]
 
 
@@ -88,7 +89,7 @@ def _of_cut(plan: Plan, costs: Costs, cluster: Cluster, n: int, known: Known) ->
     key = plan.replicas, here.stop, here.devices, there.devices
     if key not in known:
         ends = (n, n + 1), (n + 1, n)
-        known[key] = tuple(_channel_ns(plan, costs, cluster, *each, known) for each in ends)
+        known[key] = tuple(_channel_ns(plan, costs, cluster, *each) for each in ends)
     return known[key]
 
 
@@ -100,31 +101,31 @@ def stage_ns(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> Ints:
 def _seconds(plan: Plan, costs: Costs, cluster: Cluster, n: int, phase: Phase) -> float:
     stage = plan.stages[n]
     kinds = {cluster.device(device).kind for device in stage.devices}
-    return max(float(costs.seconds(phase, kind, plan.share(n))[stage.start : stage.stop].sum()) for kind in kinds)
+    return max(costs.seconds_of(kind, plan.share(n), stage.start, stage.stop)[phase] for kind in kinds)
 
 
-def _channel_ns(  # noqa: PLR0917 - the parts of the problem
-    plan: Plan, costs: Costs, cluster: Cluster, sender: int, receiver: int, known: Known
-) -> int:
+def _channel_ns(plan: Plan, costs: Costs, cluster: Cluster, sender: int, receiver: int) -> int:
     """All pairs send their part at once; the slowest pair sets the pace."""
     cut = plan.stages[min(sender, receiver)].stop - 1
     size = float(costs.model.cut_bytes[cut]) * plan.share(sender) * plan.share(receiver)
-    pairs = _sorts_of_pairs(cluster, plan.stages[sender].devices, plan.stages[receiver].devices, known)
+    pairs = _sorts_of_pairs(cluster, plan.stages[sender].devices, plan.stages[receiver].devices)
     return _slowest(cluster, pairs, size, 1)
 
 
-def _all_reduce_ns(plan: Plan, costs: Costs, cluster: Cluster, n: int, known: Known) -> int:
+def _all_reduce_ns(plan: Plan, costs: Costs, cluster: Cluster, n: int) -> int:
     """A ring at the pace of the worst pair inside the stage."""
     stage, k = plan.stages[n], len(plan.stages[n].devices)
-    part = float(costs.model.parameter_bytes[stage.start : stage.stop].sum()) / k
-    pairs = _sorts_of_pairs(cluster, stage.devices, stage.devices, known) if part else ()
+    part = costs.model.parameters_of(stage.start, stage.stop) / k
+    pairs = _sorts_of_pairs(cluster, stage.devices, stage.devices) if part else ()
     return _slowest(cluster, pairs, part, 2 * (k - 1))
 
 
-def _sorts_of_pairs(cluster: Cluster, senders: Group, receivers: Group, known: Known) -> tuple[int, ...]:
+def _sorts_of_pairs(cluster: Cluster, senders: Group, receivers: Group) -> tuple[int, ...]:
     """One pair of each sort of route from a device of one group to one of the other, for messages of any size."""
-    key = "pairs", senders, receivers
+    key, known = (senders, receivers), cluster.route_table.sorts
     if key not in known:
+        if len(known) >= MOST_GROUPS:
+            known.clear()
         a, b = (np.array([cluster.index[name] for name in group], np.int64) for group in (senders, receivers))
         known[key] = sorts_of_routes(cluster, np.repeat(a, len(b)), np.tile(b, len(a)))
     return known[key]

@@ -126,6 +126,19 @@ class Costs:
             found = found + table[other] * part
         return found
 
+    def seconds_of(self, kind: str, share: float, start: int, stop: int) -> dict[Phase, float]:
+        """Seconds of the layers start to stop - 1 in every phase; kept, since plans have most stages in common."""
+        key = kind, share, start, stop
+        if key not in self._sums:
+            self._sums[key] = {
+                phase: float(self.seconds(phase, kind, share)[start:stop].sum()) for phase in self.samples
+            }
+        return self._sums[key]
+
+    @cached_property
+    def _sums(self) -> dict[tuple[str, float, int, int], dict[Phase, float]]:
+        return {}
+
     def draw(self, phase: Phase, kind: str, share: float, times: int, rng: np.random.Generator) -> Floats:
         """As `seconds`, with the time of each layer drawn from its samples: [draw, layer]."""
         drawn: Floats = np.zeros((times, len(self.model)))

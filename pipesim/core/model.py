@@ -160,6 +160,25 @@ class Model:
         """Whether bytes of parameters and of activations are known, without which memory is not."""
         return bool(self.parameter_bytes.any() and self.stash_bytes.any())
 
+    def parameters_of(self, start: int, stop: int) -> float:
+        """Bytes of the parameters of the layers start to stop - 1."""
+        return self._sum_of("parameter_bytes", start, stop)
+
+    def stash_of(self, start: int, stop: int) -> float:
+        """Bytes that these layers keep of one microbatch."""
+        return self._sum_of("stash_bytes", start, stop)
+
+    def _sum_of(self, column: str, start: int, stop: int) -> float:
+        key = column, start, stop
+        if key not in self._sums:
+            self._sums[key] = float(getattr(self, column)[start:stop].sum())
+        return self._sums[key]
+
+    @cached_property
+    def _sums(self) -> dict[tuple[str, int, int], float]:
+        """Kept, since plans have most of their stages in common."""
+        return {}
+
     def flops_of(self, start: int, stop: int) -> float | None:
         """FLOPs of the forward and the backward of these layers; None if those of any are unknown."""
         found = 0.0

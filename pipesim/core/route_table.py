@@ -30,6 +30,8 @@ class RouteTable:
         self.bandwidth: Floats = np.zeros(0)
         self.is_plain: Bools = np.zeros(0, np.bool_)
         self.media = Ragged.of([])
+        self.sorts: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[int, ...]] = {}
+        """Between two groups of devices one pair of each sort of route, where it has been found."""
 
     def rows(self, source: Ints, target: Ints) -> Ints:
         """The rows of these pairs."""

@@ -1,9 +1,11 @@
 """The passes that add what runs on lanes: forwards, backwards, optimizer steps, and their seconds."""
 
+import functools
+
 import numpy as np
 
 from pipesim.base import units
-from pipesim.base.arrays import Floats, Ints
+from pipesim.base.arrays import Ints
 from pipesim.core.costs import Phase
 from pipesim.core.program import BACKWARD, FORWARD, INPUT, OPTIMIZER, WEIGHT
 from pipesim.core.schedule import Schedule
@@ -19,16 +21,17 @@ PHASES: dict[int, Phase] = {
     INPUT: "backward_input",
     WEIGHT: "backward_weight",
 }
-WITH_RECOMPUTATION = ("backward", "backward_first", "backward_input")
+FIRST = len(PHASES)  # a backward that writes gradients
+WITH_RECOMPUTATION: tuple[Phase, ...] = ("backward", "backward_first", "backward_input")
 
 
 def add_compute(tasks: Tasks, setup: Setup) -> None:
     """Task i is action i of the schedule."""
-    schedule = setup.schedule
-    slot = setup.slot_of[schedule.stage, schedule.rank]
-    duration = _slot_ns(setup)[slot, schedule.kind]
+    schedule, slot = setup.schedule, setup.slot_of_action
+    of_slot = _slot_ns(setup)
+    duration = of_slot[slot, schedule.kind]
     first = _first_backwards(setup)
-    duration[first] = _slot_first_ns(setup)[slot[first]]
+    duration[first] = of_slot[slot[first], FIRST]
     duration = paired_ns(duration, schedule, setup.options)
     memory_start, memory_end = action_memory(setup, slot)
     tasks.add(
@@ -54,6 +57,8 @@ def paired_ns(duration: Ints, schedule: Schedule, options: Options) -> Ints:
     F5 B7      the first waits for what either needs; what either gives is there when the second has ended
     """
     first = np.flatnonzero(schedule.paired)
+    if not len(first):
+        return duration
     apart = duration[first] + duration[first + 1]
     together = options.pair_ns(duration[first].astype(np.float64), duration[first + 1].astype(np.float64))
     duration = duration.copy()
@@ -64,12 +69,17 @@ def paired_ns(duration: Ints, schedule: Schedule, options: Options) -> Ints:
 
 def add_own_needs(tasks: Tasks, setup: Setup) -> None:
     """A backward needs its forward, a gradient of the weights that of the input: both on the same lane."""
-    schedule = setup.schedule
-    slot = setup.slot_of[schedule.stage, schedule.rank]
-    for later, side in (((BACKWARD, INPUT), 0), ((WEIGHT,), 1)):
-        rows = np.flatnonzero(np.isin(schedule.kind, later))
+    tasks.needs += _own_needs(setup)
+
+
+def _own_needs(setup: Setup) -> list[tuple[Ints, Ints]]:
+    schedule, slot, found = setup.schedule, setup.slot_of_action, list[tuple[Ints, Ints]]()
+    is_weight = schedule.kind == WEIGHT
+    for later, side in (((schedule.kind != FORWARD) & ~is_weight, 0), (is_weight, 1)):
+        rows = np.flatnonzero(later)
         done = setup.action_at(side, slot[rows], schedule.microbatch[rows])
-        tasks.needs.append((setup.cell_start[rows], setup.cell_end[done]))
+        found.append((setup.cell_start[rows], setup.cell_end[done]))
+    return found
 
 
 def phases_of(setup: Setup, stage: int) -> dict[int, Phase]:
@@ -80,39 +90,36 @@ def phases_of(setup: Setup, stage: int) -> dict[int, Phase]:
 
 
 def _slot_ns(setup: Setup) -> Ints:
-    """[slot, kind] -> nanoseconds of one action."""
-    found = units.to_ns(np.stack([_slot_seconds(setup, PHASES[kind]) for kind in range(len(PHASES))], axis=1))
+    """[slot, kind] -> nanoseconds of one action; FIRST is the kind of the first backward."""
+    phases: list[Phase] = [*(PHASES[kind] for kind in range(FIRST)), "backward_first"]
+    found = units.to_ns(
+        np.array([[of[phase] for phase in phases] for of in setup.by_slot(functools.partial(_seconds, setup))])
+    )
     if setup.options.whole_first_stage:
         first = np.array([stage == 0 for stage, _ in setup.slots])
         found[first, INPUT], found[first, WEIGHT] = 0, found[first, BACKWARD]
     return found
 
 
-def _slot_first_ns(setup: Setup) -> Ints:
-    return units.to_ns(_slot_seconds(setup, "backward_first"))
-
-
-def _slot_seconds(setup: Setup, phase: Phase) -> Floats:
-    return np.array(setup.by_slot(lambda stage, kind: _seconds(setup, stage, kind, phase)))
-
-
-def _seconds(setup: Setup, stage: int, kind: str, phase: Phase) -> float:
+def _seconds(setup: Setup, stage: int, kind: str) -> dict[Phase, float]:
     part, share, costs = setup.plan.stages[stage], setup.plan.share(stage), setup.costs_at(stage)
-    seconds = costs.seconds(phase, kind, share)
-    if phase in WITH_RECOMPUTATION and setup.options.recompute != "none":
-        again = recomputation_of(setup, stage)
-        seconds = seconds + costs.seconds("recompute", kind, share) * again.whole
+    found = costs.seconds_of(kind, share, part.start, part.stop)
+    if setup.options.recompute == "none":
+        return found
+    again = recomputation_of(setup, stage)
+    more: dict[Phase, float] = {}
+    for phase in WITH_RECOMPUTATION:
+        seconds = costs.seconds(phase, kind, share) + costs.seconds("recompute", kind, share) * again.whole
         if again.core.any():
             seconds = seconds + costs.seconds("core", kind, share) * again.core
-    return float(seconds[part.start : part.stop].sum())
+        more[phase] = float(seconds[part.start : part.stop].sum())
+    return found | more
 
 
 def _first_backwards(setup: Setup) -> Ints:
     """For each slot its first whole backward, which writes gradients where the others add to them."""
-    schedule = setup.schedule
-    rows = np.flatnonzero(schedule.kind == BACKWARD)
-    slot = setup.slot_of[schedule.stage[rows], schedule.rank[rows]]
-    return rows[np.unique(slot, return_index=True)[1]]
+    rows = np.flatnonzero(setup.schedule.kind == BACKWARD)
+    return rows[np.unique(setup.slot_of_action[rows], return_index=True)[1]]
 
 
 def add_optimizer(tasks: Tasks, setup: Setup) -> None:

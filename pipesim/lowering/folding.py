@@ -27,7 +27,7 @@ from pipesim.core.scenario import STEADY
 from pipesim.core.schedule import Schedule
 from pipesim.lowering.reductions import collectives_of, ring_edges
 from pipesim.lowering.setup import Fold, Groups, Setup, StreamCodes
-from pipesim.lowering.transfers import all_pairs, between_gpus, ends_of_messages, gather_edges, gathers_messages
+from pipesim.lowering.transfers import all_streams, between_gpus, ends_of_messages, gather_edges, gathers_messages
 
 Hashes = NDArray[np.uint64]
 
@@ -74,17 +74,15 @@ class _Streams(NamedTuple):
 
 def _streams_of(setup: Setup) -> _Streams:
     ranks = len(setup.plan.devices)
-    pairs = all_pairs(setup)
-    rank_of = np.array([rank for _, rank in setup.slots])
-    join = rank_of[pairs.source] * ranks + rank_of[pairs.target]
-    apart = rank_of[pairs.source] != rank_of[pairs.target]
-    stage_of = np.array([stage for stage, _ in setup.slots])
+    sent, rank_of, stage_of = all_streams(setup), setup.rank_of_slot, setup.stage_of_slot
+    join = rank_of[sent.source] * ranks + rank_of[sent.target]
+    apart = rank_of[sent.source] != rank_of[sent.target]
     # What two ranks exchange: which cuts, in which direction.
-    joins = np.unique(np.stack([join, stage_of[pairs.source], pairs.kind == ACTIVATION], axis=1)[apart], axis=0)
+    joins = np.unique(np.stack([join, stage_of[sent.source], sent.kind == ACTIVATION], axis=1)[apart], axis=0)
     begins = np.flatnonzero(np.diff(joins[:, 0], prepend=-1))
     cuts = {int(rows[0, 0]): rows[:, 1:].tobytes() for rows in np.split(joins, begins[1:]) if len(rows)}
     _, first = np.unique(join, return_index=True)
-    messages = between_gpus(setup, pairs.rows(first[apart[first]]))
+    messages = between_gpus(setup, sent.rows(first[apart[first]]))
     codes = setup.stream_codes(messages.source, messages.target, messages.part)
     ends = ends_of_messages(setup, messages)
     sort: list[Hashable] = [

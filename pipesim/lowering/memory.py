@@ -11,7 +11,7 @@ import numpy as np
 from pipesim.base.arrays import Ints, Ragged
 from pipesim.core.program import BACKWARD, FORWARD, INPUT, WEIGHT
 from pipesim.core.schedule import RELEASED_BY_INPUT
-from pipesim.lowering.recompute import recomputation_of
+from pipesim.lowering.recompute import kept_of
 from pipesim.lowering.reductions import shards
 from pipesim.lowering.setup import SHARDINGS, Options, Setup
 
@@ -71,7 +71,7 @@ def action_memory(setup: Setup, slot: Ints) -> tuple[Ints, Ints]:
                                       I   + restored for the W too   - its part of both      W   - the rest
     whole first stage                 I   nothing                    nothing                 W   as B
     """
-    kept = setup.by_slot(lambda n, _: recomputation_of(setup, n).kept(setup.plan.share(n)))
+    kept = setup.by_slot(lambda n, _: kept_of(setup, n))
     stash, restored, until_weights = np.array(kept, np.int64).T
     held = stash + until_weights
     released = (held * RELEASED_BY_INPUT).astype(np.int64)

@@ -22,30 +22,32 @@ from pipesim.core.schedule import BACKWARD, FORWARD, INPUT, Schedule
 from pipesim.lowering.setup import Setup
 from pipesim.lowering.tasks import Tasks
 
+Needs = list[tuple[Ints, Ints]]  # what waits, and for what
 
-def connect(  # noqa: PLR0917 - columns of messages
+
+def needs_of(  # noqa: PLR0917 - columns of messages
     tasks: Tasks, setup: Setup, transfer: Ints, producer: Ints, consumer: Ints, kind: Ints
-) -> None:
-    """Add what transfers wait for, and what waits for them; a row is a message, of which a transfer may be several."""
+) -> Needs:
+    """What transfers wait for, and what waits for them; a row is a message, of which a transfer may be several."""
     if setup.options.transfers == "paired":
         first, last = _pairs_on_lanes(setup.schedule)
         producer, consumer = last[producer], first[consumer]
-    tasks.needs += [(transfer, producer), (consumer, transfer)]
+    found: Needs = [(transfer, producer), (consumer, transfer)]
     if setup.options.transfers == "eager":
-        return
+        return found
     if setup.options.transfers == "posted":
         after = _posted_after(setup.schedule, producer, consumer)
-        tasks.needs.append((transfer[after >= 0], after[after >= 0]))
-        return
+        return [*found, (transfer[after >= 0], after[after >= 0])]
     starts = setup.schedule.starts
     has_before = ~np.isin(consumer, starts[:-1])
-    tasks.needs.append((transfer[has_before], consumer[has_before] - 1))
+    found.append((transfer[has_before], consumer[has_before] - 1))
     if setup.options.transfers == "rendezvous":
-        return
+        return found
     after, has_after = _next_on_lane(tasks, setup, producer)
-    tasks.needs.append((after[has_after], transfer[has_after]))
+    found.append((after[has_after], transfer[has_after]))
     if setup.options.transfers == "sequential":
-        _one_after_the_other(tasks, setup, transfer, producer, consumer, kind)
+        found += _one_after_the_other(setup, transfer, producer, consumer, kind)
+    return found
 
 
 def _posted_after(schedule: Schedule, producer: Ints, consumer: Ints) -> Ints:
@@ -87,9 +89,7 @@ def _next_on_lane(tasks: Tasks, setup: Setup, action: Ints) -> tuple[Ints, NDArr
     return after, after >= 0
 
 
-def _one_after_the_other(  # noqa: PLR0917 - as connect
-    tasks: Tasks, setup: Setup, transfer: Ints, producer: Ints, consumer: Ints, kind: Ints
-) -> None:
+def _one_after_the_other(setup: Setup, transfer: Ints, producer: Ints, consumer: Ints, kind: Ints) -> Needs:
     """Of the messages that a rank sends and receives between two computations, each waits for the one before.
 
     Between teams, all messages of one tensor are one. The key rises along every dependency, so that pipelines end. A
@@ -115,9 +115,11 @@ def _one_after_the_other(  # noqa: PLR0917 - as connect
     length = np.diff([*first.tolist(), len(task)])
     same_gap = np.zeros(len(first), bool)
     same_gap[1:] = (keys[first[1:], :2] == keys[first[:-1], :2]).all(axis=1)
+    found: Needs = []
     for n in np.flatnonzero(same_gap).tolist():
         now, before = (task[first[i] : first[i] + length[i]] for i in (n, n - 1))
-        tasks.needs.append((np.repeat(now, len(before)), np.tile(before, len(now))))
+        found.append((np.repeat(now, len(before)), np.tile(before, len(now))))
+    return found
 
 
 def _steps(schedule: Schedule, producer: Ints, consumer: Ints) -> Ints:

@@ -46,6 +46,14 @@ def recomputation_of(setup: Setup, stage: int) -> "Recomputation":
     return Recomputation(options, setup.costs_at(stage), setup.kind(0), part.start, part.stop)
 
 
+def kept_of(setup: Setup, stage: int) -> Kept:
+    """What a stage of a plan keeps of what it has of a microbatch."""
+    part, share = setup.plan.stages[stage], setup.plan.share(stage)
+    if setup.options.recompute != "none" or setup.options.recompute_blocks is not None:
+        return recomputation_of(setup, stage).kept(share)
+    return Kept(round(setup.costs_at(stage).model.stash_of(part.start, part.stop) * share), 0, 0)
+
+
 class Recomputation:
     """What recomputation means for the layers start to stop - 1, of all of which these are masks.
 

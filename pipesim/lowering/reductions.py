@@ -92,6 +92,8 @@ def shards(setup: Setup, stage: int, replicas: int | None = None) -> int:
 
 def add_exchanges(tasks: Tasks, setup: Setup) -> None:
     """Reductions of every stage, the sum of a tied embedding, the norm, and gathers after the optimizer's step."""
+    if not (tasks.optimizer_of or _may_exchange(setup)):
+        return
     exchanges = [exchange_of(setup, n) for n in range(len(setup.plan.stages))]
     if setup.options.gradient_overlap:
         for exchange in exchanges:
@@ -103,6 +105,12 @@ def add_exchanges(tasks: Tasks, setup: Setup) -> None:
         ends = [_add_norm(tasks, setup, ends)] * len(ends)
     for exchange, done in zip(exchanges, ends, strict=True):
         _add_step(tasks, setup, exchange, done)
+
+
+def _may_exchange(setup: Setup) -> bool:
+    """Whether any GPUs hold the same parameters, or sum the norm."""
+    options, plan = setup.options, setup.plan
+    return max(plan.replication) * plan.context > 1 or options.tied_all_reduce or options.gradient_norm
 
 
 def _slots(setup: Setup, stage: int) -> range:
@@ -231,9 +239,10 @@ def _add_norm(tasks: Tasks, setup: Setup, ends: list[Ints]) -> Ints:
 
 def _add_step(tasks: Tasks, setup: Setup, exchange: Exchange, done: Ints) -> None:
     """The optimizer's step waits for the gradients; where it is sharded, parameters are gathered after it."""
-    slots = [slot for slot in _slots(setup, exchange.stage) if slot in tasks.optimizer_of]
-    steps = np.array([tasks.optimizer_of[slot] for slot in slots], np.int64)
-    tasks.needs.append((np.repeat(steps, len(done)), np.tile(done, len(steps))))
+    of = tasks.optimizer_of
+    steps = np.array([of[slot] for slot in _slots(setup, exchange.stage) if slot in of], np.int64)
+    if len(steps):
+        tasks.needs.append((np.repeat(steps, len(done)), np.tile(done, len(steps))))
     if not setup.options.gradient_overlap and _gathers_after_step(setup, exchange):
         gathered = RingGroups(_divided(exchange)[0], 1, exchange.parameters, ALL_GATHER)
         _add_rings(tasks, setup, exchange.stage, gathered, np.concatenate([done, steps]))

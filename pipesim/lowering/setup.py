@@ -215,6 +215,12 @@ class Setup:
         return table
 
     @cached_property
+    def slot_of_action(self) -> Ints:
+        """The slot of each action."""
+        found: Ints = self.slot_of[self.schedule.stage, self.schedule.rank]
+        return found
+
+    @cached_property
     def slots(self) -> list[tuple[int, int]]:
         """(stage, rank) of each slot."""
         return [(n, self.rank[device]) for n, stage in enumerate(self.plan.stages) for device in stage.devices]
@@ -253,7 +259,7 @@ class Setup:
         """[forward or backward, place] -> action."""
         schedule = self.schedule
         table = np.full((2, int(self._first_place[-1])), -1, np.int64)
-        slot = self.slot_of[schedule.stage, schedule.rank]
+        slot = self.slot_of_action
         backward = (schedule.kind == BACKWARD) | (schedule.kind == INPUT)
         for side, chosen in enumerate((schedule.kind == FORWARD, backward)):
             rows = np.flatnonzero(chosen)
@@ -266,7 +272,7 @@ class Setup:
         """[slot]: the action that completes its gradients; -1 where no microbatch passes."""
         schedule, last = self.schedule, np.full(len(self.slots), -1, np.int64)
         rows = np.flatnonzero((schedule.kind == BACKWARD) | (schedule.kind == WEIGHT))
-        np.maximum.at(last, self.slot_of[schedule.stage[rows], schedule.rank[rows]], rows)
+        np.maximum.at(last, self.slot_of_action[rows], rows)
         return last
 
     @cached_property
@@ -304,8 +310,9 @@ class Setup:
 
     @cached_property
     def _costs_at(self) -> list[Costs]:
-        expert = self.costs.widths.expert
-        return [self.costs.at(replace(self.plan.widths(n), expert=expert)) for n in range(len(self.plan.stages))]
+        expert, widths = self.costs.widths.expert, [self.plan.widths(n) for n in range(len(self.plan.stages))]
+        known = {each: self.costs.at(replace(each, expert=expert)) for each in set(widths)}
+        return [known[each] for each in widths]
 
     @cached_property
     def gpus_of_ranks(self) -> tuple[Ints, Ints]:
@@ -336,7 +343,7 @@ class Setup:
     def parameter_bytes(self, stage: int) -> float:
         """Bytes of a stage's parameters, on each GPU of a replica, with its own copy of a tied embedding."""
         part = self.plan.stages[stage]
-        own = float(self.costs_at(stage).model.parameter_bytes[part.start : part.stop].sum())
+        own = self.costs_at(stage).model.parameters_of(part.start, part.stop)
         return own + (self._tied.parameter_bytes if self._has_copy(stage) and self._tied else 0)
 
     def frozen_bytes(self, stage: int) -> float:

@@ -11,20 +11,19 @@ import functools
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.base import units
-from pipesim.base.arrays import Floats, Ints, Ragged, row_codes
+from pipesim.base.arrays import Bools, Floats, Ints, Ragged, row_codes
 from pipesim.core.program import ACTIVATION, GRADIENT
 from pipesim.core.teams import Widths
 from pipesim.lowering.messages import Alone, alone, alone_each
-from pipesim.lowering.posting import connect
+from pipesim.lowering.posting import needs_of
 from pipesim.lowering.setup import Setup
 from pipesim.lowering.tasks import GATHERS, MESSAGES, RingTasks, Tasks
 
 
-class Pairs(NamedTuple):
-    """Who hands what to whom: per message its kind, the sender's and receiver's slot, the microbatch, and which it is.
+class Streams(NamedTuple):
+    """Who hands what to whom: kind, the sender's and receiver's slot, which microbatches; a row is a message for each.
 
     `part` numbers the messages that a tensor is between two teams.
     """
@@ -32,47 +31,107 @@ class Pairs(NamedTuple):
     kind: Ints
     source: Ints
     target: Ints
-    microbatch: Ints
     part: Ints
+    first: Ints  # the first microbatch
+    step: Ints  # ... and then every so many
 
-    def rows(self, chosen: Ints | NDArray[np.bool_]) -> "Pairs":
-        """Only these messages, in this order."""
-        return Pairs(*(column[chosen] for column in self))
+    def rows(self, chosen: Ints | Bools) -> "Streams":
+        """Only these, in this order."""
+        return Streams(*(column[chosen] for column in self))
+
+
+class Messages(NamedTuple):
+    """The messages of some streams: of which each is, and for which microbatch."""
+
+    streams: Streams
+    stream: Ints
+    microbatch: Ints
+
+    @classmethod
+    def of(cls, streams: Streams, microbatches: int) -> "Messages":
+        """All, sorted by microbatch, gradients first: the order in which ties are settled."""
+        ranked = (streams.part, streams.target, streams.source, streams.kind == ACTIVATION)
+        streams = streams.rows(np.lexsort(ranked))
+        count = len(streams.kind)
+        if (streams.step == 1).all():
+            return cls(streams, np.tile(np.arange(count), microbatches), np.repeat(np.arange(microbatches), count))
+        of_each = -((streams.first - microbatches) // streams.step)
+        stream = np.repeat(np.arange(count), of_each)
+        microbatch = streams.first[stream] + _counted(of_each) * streams.step[stream]
+        order = np.argsort(microbatch, kind="stable")
+        return cls(streams, stream[order], microbatch[order])
+
+    def rows(self, chosen: Ints | Bools) -> "Messages":
+        """Only these, in this order, and only their streams."""
+        used, stream = np.unique(self.stream[chosen], return_inverse=True)
+        return Messages(self.streams.rows(used), stream, self.microbatch[chosen])
+
+    @property
+    def kind(self) -> Ints:
+        """Of each message."""
+        return self.streams.kind[self.stream]
+
+    @property
+    def source(self) -> Ints:
+        """The sender's slot."""
+        return self.streams.source[self.stream]
+
+    @property
+    def target(self) -> Ints:
+        """The receiver's slot."""
+        return self.streams.target[self.stream]
 
     def ends(self, setup: Setup) -> tuple[Ints, Ints]:
         """The actions that make and that use each message."""
-        side = (self.kind == GRADIENT).astype(np.int64)
+        side = (self.streams.kind == GRADIENT).astype(np.int64)[self.stream]
         made, used = (setup.action_at(side, slot, self.microbatch) for slot in (self.source, self.target))
         return setup.cell_end[made], setup.cell_start[used]
 
 
-def all_pairs(setup: Setup) -> Pairs:
-    """What every stage hands to its neighbours, of all microbatches; gradients only where one is needed."""
-    model, blocks = setup.costs.model, []
-    for n, stage in enumerate(setup.plan.stages[:-1]):
-        blocks.append(_pairs(setup, n, n + 1, ACTIVATION))
-        if not model.is_partly_frozen or model.gradient_bytes[stage.stop - 1]:
-            blocks.append(_pairs(setup, n + 1, n, GRADIENT))
-    if not blocks:
-        return Pairs(*[NOTHING] * len(Pairs._fields))
-    return Pairs(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
+def all_streams(setup: Setup) -> Streams:
+    """What every stage hands to its neighbours, as one message to each; gradients only where one is needed."""
+    model, stages, replicas = setup.costs.model, setup.plan.stages, np.array(setup.plan.replication, np.int64)
+    back = [not model.is_partly_frozen or model.gradient_bytes[stage.stop - 1] > 0 for stage in stages[:-1]]
+    ways = [(n + way, n + 1 - way, way) for n, needed in enumerate(back) for way in ((0, 1) if needed else (0,))]
+    sender, receiver, way = np.array(ways, np.int64).reshape(-1, 3).T
+    senders, receivers = replicas[sender], replicas[receiver]
+    if setup.plan.replicas == "whole":  # one of each takes a microbatch, in turns
+        step = np.lcm(senders, receivers)
+        count = np.minimum(step, setup.plan.microbatches)
+        of = np.repeat(np.arange(len(ways)), count)
+        first = _counted(count)
+        source, target, step = first % senders[of], first % receivers[of], step[of]
+    else:
+        count = senders * receivers
+        of = np.repeat(np.arange(len(ways)), count)
+        source, target = np.divmod(_counted(count), receivers[of])
+        first, step = np.zeros(len(of), np.int64), np.ones(len(of), np.int64)
+    slot = np.array(setup.first_slot, np.int64)
+    kind = np.where(way == 0, ACTIVATION, GRADIENT)[of]
+    return Streams(kind, slot[sender[of]] + source, slot[receiver[of]] + target, np.zeros_like(kind), first, step)
 
 
 def add_transfers(tasks: Tasks, setup: Setup) -> None:
     """What one stage hands to the next; on one device the tensor is there already."""
-    pairs, rank = all_pairs(setup), setup.rank_of_slot
+    near, messages = _near_and_far(setup)
+    tasks.needs += near
+    if messages is not None:
+        (_add_pair_transfers if setup.sharing_rule.has_links else _add_channel_transfers)(tasks, setup, messages)
+
+
+def _near_and_far(setup: Setup) -> tuple[list[tuple[Ints, Ints]], Messages | None]:
+    """What uses and makes tensors that stay on a device, and the messages between devices, if there are any."""
+    streams, rank, needs = all_streams(setup), setup.rank_of_slot, list[tuple[Ints, Ints]]()
     if setup.fold is not None:
-        pairs = pairs.rows(setup.fold.has_rank(rank[pairs.source]))
-    if not len(pairs.kind):
-        return
-    near = rank[pairs.source] == rank[pairs.target]
-    add = _add_pair_transfers if setup.sharing_rule.has_links else _add_channel_transfers
+        streams = streams.rows(setup.fold.has_rank(rank[streams.source]))
+    near = rank[streams.source] == rank[streams.target]
     if near.any():
-        made, used = pairs.rows(near).ends(setup)
-        tasks.needs.append((used, made))
-        pairs = pairs.rows(~near)
-    if len(pairs.kind):
-        add(tasks, setup, between_gpus(setup, pairs))
+        made, used = Messages.of(streams.rows(near), setup.plan.microbatches).ends(setup)
+        needs.append((used, made))
+        streams = streams.rows(~near)
+    if not len(streams.kind):
+        return needs, None
+    return needs, Messages.of(between_gpus(setup, streams), setup.plan.microbatches)
 
 
 class Message(NamedTuple):
@@ -123,81 +182,65 @@ def _messages(setup: Setup, stage: int, other: int) -> tuple[Message, ...]:
     return messages_between(setup.plan.widths(stage), setup.plan.widths(other), scattered=scattered)
 
 
-def between_gpus(setup: Setup, pairs: Pairs) -> Pairs:
-    """The pairs with each message between two teams a row of its own."""
-    if not setup.has_teams or not len(pairs.kind):
-        return pairs
-    stage_of = np.array(setup.slots)[:, 0]
-    code = stage_of[pairs.source] * len(setup.plan.stages) + stage_of[pairs.target]
+def between_gpus(setup: Setup, streams: Streams) -> Streams:
+    """The same with each message between two teams a row of its own."""
+    if not setup.has_teams or not len(streams.kind):
+        return streams
+    stage_of = setup.stage_of_slot
+    code = stage_of[streams.source] * len(setup.plan.stages) + stage_of[streams.target]
     known, inverse = np.unique(code, return_inverse=True)
     each = np.array([len(_messages(setup, *divmod(number, len(setup.plan.stages)))) for number in known.tolist()])
     count = each[inverse]
-    rows = np.repeat(np.arange(len(count)), count)
-    first = np.concatenate([[0], np.cumsum(count)[:-1]])
-    return pairs.rows(rows)._replace(part=np.arange(len(rows)) - first[rows])
+    return streams.rows(np.repeat(np.arange(len(count)), count))._replace(part=_counted(count))
 
 
-def _pairs(setup: Setup, sender: int, receiver: int, kind: int) -> Pairs:
-    """All replica pairs for every microbatch (split), or the one pair of each microbatch (whole)."""
-    plan, m = setup.plan, np.arange(setup.plan.microbatches)
-    k, k2 = len(plan.stages[sender].devices), len(plan.stages[receiver].devices)
-    if plan.replicas == "whole":
-        source, target, microbatch = m % k, m % k2, m
-    else:
-        grid = np.meshgrid(np.arange(k), np.arange(k2), m, indexing="ij")
-        source, target, microbatch = (axis.ravel() for axis in grid)
-    kinds = np.full(len(microbatch), kind)
-    slots = source + setup.first_slot[sender], target + setup.first_slot[receiver]
-    return Pairs(kinds, *slots, microbatch, np.zeros_like(kinds))
-
-
-def _add_pair_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
-    """One task per message; sorted by microbatch, gradients first: the order in which ties are settled."""
-    every = pairs.rows(np.lexsort((pairs.part, pairs.target, pairs.source, pairs.kind == ACTIVATION, pairs.microbatch)))
-    pairs, streams, message = _simulated(setup, every)
-    timing = Timing.of(setup, pairs)
+def _add_pair_transfers(tasks: Tasks, setup: Setup, every: Messages) -> None:
+    """One task per message."""
+    few, streams, message = _simulated(setup, every)
+    timing, of, sender = Timing.of(setup, few.streams), few.stream, few.streams.source
+    rank_of = setup.rank_of_slot
     index = tasks.add(
-        len(pairs.kind),
-        kind=pairs.kind,
-        stage=setup.stage_of_slot[pairs.source],
-        microbatch=pairs.microbatch,
-        source=setup.represented(setup.rank_of_slot[pairs.source]),
-        target=setup.represented(setup.rank_of_slot[pairs.target]),
-        duration=timing.duration,
-        delay=timing.delay,
-        size=timing.size,
-        limit=timing.limit,
+        len(of),
+        kind=few.kind,
+        stage=setup.stage_of_slot[sender][of],
+        microbatch=few.microbatch,
+        source=setup.represented(rank_of[sender])[of],
+        target=setup.represented(rank_of[few.streams.target])[of],
+        duration=timing.duration[of],
+        delay=timing.delay[of],
+        size=timing.size[of],
+        limit=timing.limit[of],
     )
-    tasks.add_routes(timing.routes, setup.fold, streams)
-    tasks.ends.append((index, timing.source, timing.target))
+    tasks.add_routes(timing.routes.take(of), setup.fold, streams)
+    tasks.ends.append((index, timing.source[of], timing.target[of]))
     if setup.fold is not None:
-        tasks.name_classes(MESSAGES, *_class_of(setup, pairs, setup.fold.streams[streams]))
+        tasks.name_classes(MESSAGES, *_class_of(setup, few, setup.fold.streams[streams]))
     index = index[message]
     made, used = every.ends(setup)
-    connect(tasks, setup, index, made, used, every.kind)
+    tasks.needs += needs_of(tasks, setup, index, made, used, every.kind)
     if gathers_messages(setup):
         _add_team_gathers(tasks, setup, every, index, used)
 
 
-def _simulated(setup: Setup, pairs: Pairs) -> tuple[Pairs, Ints, Ints]:
+def _simulated(setup: Setup, every: Messages) -> tuple[Messages, Ints, Ints]:
     """The messages that get a task, the streams that they are of, and for each message which of those represents it."""
-    fold = setup.fold
+    fold, sent = setup.fold, every.streams
     if fold is None:
-        return pairs, NOTHING, np.arange(len(pairs.kind))
-    streams = fold.pairs.find(setup.stream_codes(pairs.source, pairs.target, pairs.part))
+        return every, NOTHING, np.arange(len(every.stream))
+    streams = fold.pairs.find(setup.stream_codes(sent.source, sent.target, sent.part))[every.stream]
     if fold.expanded:
-        return pairs, streams, np.arange(len(pairs.kind))
+        return every, streams, np.arange(len(streams))
     kept = fold.keeps(streams)
-    _, number = np.unique(row_codes(*_class_of(setup, pairs, fold.streams[streams])), return_inverse=True)
+    _, number = np.unique(row_codes(*_class_of(setup, every, fold.streams[streams])), return_inverse=True)
     represented_by = np.full(int(number.max(initial=-1)) + 1, -1, np.int64)
     represented_by[number[kept]] = np.arange(int(kept.sum()))
-    return pairs.rows(kept), streams[kept], represented_by[number]
+    return every.rows(kept), streams[kept], represented_by[number]
 
 
-def _class_of(setup: Setup, pairs: Pairs, streams: Ints) -> tuple[Ints, Ints, Ints]:
+def _class_of(setup: Setup, messages: Messages, streams: Ints) -> tuple[Ints, Ints, Ints]:
     """What messages of a class have in common: the stream, what is sent by which stage, and of which microbatch."""
-    sent = pairs.kind * len(setup.plan.stages) + setup.stage_of_slot[pairs.source]
-    return streams, sent, setup.ordinal(pairs.source, pairs.microbatch)
+    sent = messages.streams.kind * len(setup.plan.stages) + setup.stage_of_slot[messages.streams.source]
+    return streams, sent[messages.stream], setup.ordinal(messages.source, messages.microbatch)
 
 
 def gathers_messages(setup: Setup) -> bool:
@@ -212,28 +255,30 @@ def gather_edges(setup: Setup, rank: int) -> list[tuple[str, str]]:
     return [edge for ring in rings for edge in zip(ring, (*ring[1:], ring[0]), strict=True)]
 
 
-def ends_of_messages(setup: Setup, pairs: Pairs) -> list[tuple[str, str, float]]:
+def ends_of_messages(setup: Setup, streams: Streams) -> list[tuple[str, str, float]]:
     """From which GPU to which each message goes, and what part of the tensor it is."""
     found = []
-    for source, target, part in zip(pairs.source.tolist(), pairs.target.tolist(), pairs.part.tolist(), strict=True):
+    for source, target, part in zip(
+        streams.source.tolist(), streams.target.tolist(), streams.part.tolist(), strict=True
+    ):
         (n, rank), (n2, rank2) = setup.slots[source], setup.slots[target]
         message = _messages(setup, n, n2)[part] if setup.has_teams else WHOLE
         found.append((setup.members(rank)[message.source], setup.members(rank2)[message.target], message.part))
     return found
 
 
-def _add_team_gathers(tasks: Tasks, setup: Setup, pairs: Pairs, index: Ints, used: Ints) -> None:
+def _add_team_gathers(tasks: Tasks, setup: Setup, every: Messages, index: Ints, used: Ints) -> None:
     """A team whose GPUs each receive a part of a tensor gathers it: a ring, t-1 messages of a part on each edge.
 
     Context-parallel GPUs need only their part of the sequence: each t of them that share one are a ring.
     """
     slots = len(setup.slots)
-    code = ((pairs.microbatch * 2 + (pairs.kind == ACTIVATION)) * slots + pairs.source) * slots + pairs.target
+    code = ((every.microbatch * 2 + (every.kind == ACTIVATION)) * slots + every.source) * slots + every.target
     tensors, first, of_message = np.unique(code, return_index=True, return_inverse=True)
     known: dict[tuple[int, int], list[_Edge]] = {}
     edges: list[list[_Edge]] = []
     widths: list[int] = []
-    for n, slot in zip(pairs.source[first].tolist(), pairs.target[first].tolist(), strict=True):
+    for n, slot in zip(every.source[first].tolist(), every.target[first].tolist(), strict=True):
         (stage, _), (other, rank) = setup.slots[n], setup.slots[slot]
         width = setup.plan.widths(other).tensor
         if (n, slot) not in known:
@@ -251,17 +296,17 @@ def _add_team_gathers(tasks: Tasks, setup: Setup, pairs: Pairs, index: Ints, use
     messages, streams = [edge.message for ring in edges for edge in ring], NOTHING
     if setup.fold is not None:
         rows, number = first[tensor], np.arange(len(tensor)) - np.searchsorted(tensor, tensor)
-        streams = setup.fold.gathers.find(setup.stream_codes(pairs.source[rows], pairs.target[rows], number))
+        streams = setup.fold.gathers.find(setup.stream_codes(every.source[rows], every.target[rows], number))
         kept = np.flatnonzero(setup.fold.keeps(streams))
         streams, tensor, messages = streams[kept], tensor[kept], [messages[n] for n in kept.tolist()]
     rows, stage_of, rank_of = first[tensor], setup.stage_of_slot, setup.rank_of_slot
     gathered = tasks.add(
         len(rows),
-        kind=pairs.kind[rows],
-        stage=stage_of[pairs.source[rows]],
-        microbatch=pairs.microbatch[rows],
-        source=setup.represented(rank_of[pairs.target[rows]]),
-        target=setup.represented(rank_of[pairs.target[rows]]),
+        kind=every.kind[rows],
+        stage=stage_of[every.source[rows]],
+        microbatch=every.microbatch[rows],
+        source=setup.represented(rank_of[every.target[rows]]),
+        target=setup.represented(rank_of[every.target[rows]]),
         duration=np.array([edge.duration for edge in messages]),
         delay=np.array([edge.delay for edge in messages]),
         size=np.array([edge.size for edge in messages]),
@@ -271,7 +316,7 @@ def _add_team_gathers(tasks: Tasks, setup: Setup, pairs: Pairs, index: Ints, use
     if setup.fold is None:
         _record_gathers(tasks, gathered, edges, np.array(widths)[tensor])
     else:
-        tasks.name_classes(GATHERS, *_class_of(setup, pairs.rows(rows), setup.fold.streams[streams]))
+        tasks.name_classes(GATHERS, *_class_of(setup, every.rows(rows), setup.fold.streams[streams]))
     tasks.needs.append((used[rows], gathered))
     # Each edge waits for all messages of its tensor.
     starts = np.searchsorted(tensor, np.arange(len(tensors) + 1))
@@ -304,24 +349,25 @@ def _counted(count: Ints) -> Ints:
     return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)
 
 
-def _add_channel_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
+def _add_channel_transfers(tasks: Tasks, setup: Setup, every: Messages) -> None:
     """One half-duplex machine per stage boundary: a microbatch's messages pass as one block, at the slowest's pace."""
-    stage_of, rank_of = np.array(setup.slots).T
-    boundary = np.minimum(stage_of[pairs.source], stage_of[pairs.target])
-    code = (pairs.microbatch * 2 + (pairs.kind == ACTIVATION)) * len(setup.plan.stages) + boundary
+    stage_of, rank_of = setup.stage_of_slot, setup.rank_of_slot
+    source, target, kind = every.source, every.target, every.kind
+    boundary = np.minimum(stage_of[source], stage_of[target])
+    code = (every.microbatch * 2 + (kind == ACTIVATION)) * len(setup.plan.stages) + boundary
     _, first, block = np.unique(code, return_index=True, return_inverse=True)
-    timing = Timing.of(setup, pairs)
+    timing = Timing.of(setup, every.streams)
     duration, delay, size = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64), np.zeros(len(first))
-    np.maximum.at(duration, block, timing.duration)
-    np.maximum.at(delay, block, timing.delay)
-    np.add.at(size, block, timing.size)
+    np.maximum.at(duration, block, timing.duration[every.stream])
+    np.maximum.at(delay, block, timing.delay[every.stream])
+    np.add.at(size, block, timing.size[every.stream])
     index = tasks.add(
         len(first),
-        kind=pairs.kind[first],
-        stage=stage_of[pairs.source[first]],
-        microbatch=pairs.microbatch[first],
-        source=rank_of[pairs.source[first]],
-        target=rank_of[pairs.target[first]],
+        kind=kind[first],
+        stage=stage_of[source[first]],
+        microbatch=every.microbatch[first],
+        source=rank_of[source[first]],
+        target=rank_of[target[first]],
         duration=duration,
         delay=delay,
         size=size,
@@ -331,12 +377,12 @@ def _add_channel_transfers(tasks: Tasks, setup: Setup, pairs: Pairs) -> None:
         most, moving = size[channel == number].max(), (duration - delay)[channel == number].max()
         tasks.channels.append((f"stage{n}<->stage{n + 1}", float(most / max(moving, 1)) if most else 1.0))
     tasks.routes.append(Ragged.of_lengths(np.ones(len(first), np.int64), channel.astype(np.int64)))
-    made, used = pairs.ends(setup)
-    connect(tasks, setup, index[block], made, used, pairs.kind)
+    made, used = every.ends(setup)
+    tasks.needs += needs_of(tasks, setup, index[block], made, used, kind)
 
 
 class Timing(NamedTuple):
-    """What transfers cost alone on their routes."""
+    """What a message of each stream costs alone on its route."""
 
     duration: Ints
     delay: Ints
@@ -347,33 +393,28 @@ class Timing(NamedTuple):
     target: Ints
 
     @classmethod
-    def of(cls, setup: Setup, pairs: Pairs) -> "Timing":
-        """Each different (source slot, target slot, message of a team) is looked up once."""
-        slots = len(setup.slots)
-        unique, inverse = np.unique((pairs.part * slots + pairs.source) * slots + pairs.target, return_inverse=True)
-        rest, to = np.divmod(unique, slots)
-        part, sender = np.divmod(rest, slots)
-        source, target, size = _ends_and_bytes(setup, sender, to, part)
+    def of(cls, setup: Setup, streams: Streams) -> "Timing":
+        """Of streams between GPUs."""
+        source, target, size = _ends_and_bytes(setup, streams)
         found = alone_each(setup.cluster, source, target, size, 1)
         software = units.ns_of(setup.options.message_time)
-        duration, delay = ((column + software)[inverse] for column in (found.duration, found.delay))
-        size, limit = (column[inverse] for column in (found.size, found.limit))
-        return cls(duration, delay, size, limit, found.routes.take(inverse), source[inverse], target[inverse])
+        duration, delay = found.duration + software, found.delay + software
+        return cls(duration, delay, found.size, found.limit, found.routes, source, target)
 
 
-def _ends_and_bytes(setup: Setup, sender: Ints, receiver: Ints, part: Ints) -> tuple[Ints, Ints, Floats]:
-    """From which GPU to which messages between slots go, and how many bytes they are."""
+def _ends_and_bytes(setup: Setup, streams: Streams) -> tuple[Ints, Ints, Floats]:
+    """From which GPU to which messages go, and how many bytes they are."""
     stages, stage_of = len(setup.plan.stages), setup.stage_of_slot
-    code, cut = np.unique(stage_of[sender] * stages + stage_of[receiver], return_inverse=True)
+    code, cut = np.unique(stage_of[streams.source] * stages + stage_of[streams.target], return_inverse=True)
     cuts = [divmod(number, stages) for number in code.tolist()]
     size = np.array([_cut_bytes(setup, *ends) for ends in cuts])[cut]
     gpu, first = setup.gpus_of_ranks
-    source, target = (first[setup.rank_of_slot[slot]] for slot in (sender, receiver))
+    source, target = (first[setup.rank_of_slot[slot]] for slot in (streams.source, streams.target))
     if not setup.has_teams:
         return gpu[source], gpu[target], size
     messages = [_messages(setup, *ends) for ends in cuts]
     most = max(map(len, messages))
-    table = np.array([[*each, *[WHOLE] * (most - len(each))] for each in messages])[cut, part]
+    table = np.array([[*each, *[WHOLE] * (most - len(each))] for each in messages])[cut, streams.part]
     source, target = source + table[:, 0].astype(np.int64), target + table[:, 1].astype(np.int64)
     return gpu[source], gpu[target], size * table[:, 2]
 
