@@ -63,10 +63,13 @@ def main() -> None:
     parser.add_argument(
         "--again", metavar="PLANNER", help="only this planner's rows and the bounds, where there are rows"
     )
+    parser.add_argument(
+        "--alone", action="store_true", help="with --again: one case after the other, each with all cores"
+    )
     parser.add_argument("--cluster", choices=CLUSTERS, action="append", help="with these: only on this cluster")
     options = parser.parse_args()
     if options.bounds or options.again:
-        again(options.output, options.again, options.cluster or list(CLUSTERS))
+        again(options.output, options.again, options.cluster or list(CLUSTERS), alone=options.alone)
         return
     clusters = [name for name in CLUSTERS if not (options.quick and name == "leaf-spine 64")]
     counts = [m for m in MICROBATCHES if not (options.quick and m == 64)]
@@ -91,15 +94,20 @@ def main() -> None:
             print(f"{n} of {len(wanted)}", flush=True)  # noqa: T201 - a script
 
 
-def again(path: Path, planner: str | None, clusters: list[str]) -> None:
-    """Write the bound of each row again, and all of a planner's: what to do when one of them has become better."""
+def again(path: Path, planner: str | None, clusters: list[str], *, alone: bool) -> None:
+    """Write the bound of each row again, and all of a planner's: what to do when one of them has become better.
+
+    `alone`: in this process, so that its seconds of planning are those of a machine that does nothing else.
+    """
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     found = list(dict.fromkeys((row["model"], row["cluster"], int(row["microbatches"])) for row in rows))
     found = [case for case in found if case[1] in clusters]
     found.sort(key=lambda case: (case[1] != "leaf-spine 64", -case[2]))  # what takes long comes first
+    planners = itertools.repeat([planner] if planner else [])
     with ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool:
-        made = dict(zip(found, pool.map(rows_of, found, itertools.repeat([planner] if planner else [])), strict=True))
+        rows_made = (map if alone else pool.map)(rows_of, found, planners)
+        made = dict(zip(found, rows_made, strict=True))
     for n, row in enumerate(rows):
         case = row["model"], row["cluster"], int(row["microbatches"])
         if case not in made:

@@ -25,7 +25,7 @@ def bound(setup: Setup) -> float:
 
     >>> setup = ps.make_setup("bert-large", 'flat(2, bandwidth="1GB/s")', microbatches=4)
     >>> print(f"{ps.bound(setup) * 1e3:.1f} ms")
-    167.5 ms
+    167.6 ms
     """
     # Nothing delays one replica only.
     in_step = setup.scenario == CALM and setup.options.transfers == "eager" and not exchanges_beside(setup.options)

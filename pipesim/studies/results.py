@@ -396,7 +396,7 @@ def find_plan(*values: Any, **fields: Any) -> PlanResult:  # noqa: ANN401 - fiel
 
     >>> found = ps.find_plan("bert-large", 'flat(2, bandwidth="1GB/s")', "balanced", microbatches=4)
     >>> print(f"{found.plan.cuts} {found.bound * 1e3:.1f} ms")
-    (27,) 167.5 ms
+    (27,) 167.6 ms
     """
     return planned(simulation_of(*values, order=PLANNING, **fields))
 

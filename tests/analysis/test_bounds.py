@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from helpers.networks import chain, pipeline, pipeline_trace
 from helpers.strategies import even_trace, jobs
-from pipesim.analysis import bounds, metrics
+from pipesim.analysis import metrics
 from pipesim.analysis.bounds import bound_for, plan_bound, schedule_bound, single_stage, total_work
 from pipesim.analysis.bounds.forms import by_form, by_shape
+from pipesim.analysis.bounds.guesses import Guesses
 from pipesim.analysis.bounds.islands import Network, island_model
 from pipesim.analysis.bounds.layer_sums import layer_sums
 from pipesim.analysis.bounds.moves import by_island
@@ -260,12 +261,10 @@ def allows(label, costs, cluster, microbatches, sharing="fair", *, moves_of, sec
     """Whether the program over plans, with these islands and moves, lets a plan be as fast; rounding is added."""
     model = _model(tuple(label), cluster, sharing)
     return any(
-        bounds._reachable(
+        Guesses(
             layer_sums(costs, cluster, microbatches, replicas),
-            moves_of(model, replicas, microbatches),
-            seconds + 40e-9,
-            grain,
-        )
+            functools.partial(moves_of, model, replicas, microbatches),
+        ).reaches(seconds + 40e-9, grain)
         for replicas in ("split", "whole")
     )
 

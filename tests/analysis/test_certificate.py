@@ -1,5 +1,6 @@
 """docs/certificate.md: no simulation breaks one of its inequalities, and the code keeps no other."""
 
+import functools
 import random
 
 import numpy as np
@@ -9,6 +10,7 @@ from helpers.certificate import broken, model_of, rounding, terms
 from helpers.instances import SCHEDULERS, any_order, case_of, drawn, every_plan, seconds
 from pipesim.analysis import bounds
 from pipesim.analysis.bounds.forms import by_form, by_shape
+from pipesim.analysis.bounds.guesses import Guesses
 from pipesim.analysis.bounds.layer_sums import layer_sums
 from pipesim.analysis.bounds.moves import by_island
 from pipesim.base.errors import DeadlockError, ScheduleError
@@ -76,9 +78,24 @@ def test_what_keeps_every_inequality_is_reachable(seed):
         target = least(found)
         sums = layer_sums(instance.costs, instance.cluster, plan.microbatches, plan.replicas)
         for moves_of in (by_island, by_form, *([by_shape] if len(model.sizes) > 1 else [])):
-            moves = moves_of(model, plan.replicas, plan.microbatches)
+            build = functools.partial(moves_of, model, plan.replicas, plan.microbatches)
             for grain in (2.0, 0.02):
-                assert bounds._reachable(sums, moves, target * (1 + 1e-9) + 1e-12, grain), (moves_of, grain, plan)
+                assert Guesses(sums, build).reaches(target * (1 + 1e-9) + 1e-12, grain), (moves_of, grain, plan)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_stays_reachable_by_way_of_what_greater_guesses_have_left(seed):
+    """With what a coarser description leaves, too, and however often a guess is repeated (L6, L7)."""
+    rng = random.Random(300 + seed)
+    for _ in range(20):
+        instance, plan, label = drawn_case(rng)
+        model = model_of(instance.cluster, label, instance.options.sharing, in_step=True)
+        target = least(terms(plan, instance.costs, instance.cluster, model, label)) * (1 + 1e-9) + 1e-12
+        sums = layer_sums(instance.costs, instance.cluster, plan.microbatches, plan.replicas)
+        by = [functools.partial(one, model, plan.replicas, plan.microbatches) for one in (by_form, by_island)]
+        for search in (Guesses(sums, by[1]), Guesses(sums, by[1], Guesses(sums, by[0]))):
+            for factor, grain in ((1.3, 2.0), (1.05, 0.02), (1.01, 2.0), (1, 0.1), (1, 0.02), (1, 0.002), (1, 0.002)):
+                assert search.reaches(factor * target, grain), (factor, grain, plan)
 
 
 def least(found):
@@ -104,6 +121,6 @@ def test_the_code_keeps_all_of_them():
         model = model_of(instance.cluster, label, instance.options.sharing, in_step=True)
         best = min(least(terms(plan, instance.costs, instance.cluster, model, label)) for plan in plans)
         sums = layer_sums(instance.costs, instance.cluster, instance.microbatches, "split")
-        moves = by_island(model, "split", instance.microbatches)
-        kept += not bounds._reachable(sums, moves, 0.99 * best, 0.001)
+        build = functools.partial(by_island, model, "split", instance.microbatches)
+        kept += not Guesses(sums, build).reaches(0.99 * best, 0.001)
     assert kept >= 20

@@ -14,6 +14,7 @@ from hypothesis import given
 from helpers.places import TESTS
 from helpers.strategies import even_trace, jobs
 from pipesim.analysis import bounds
+from pipesim.analysis.bounds import guesses
 from pipesim.base import lookup
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, PlanError, RefusedError
@@ -366,13 +367,15 @@ def test_python_takes_it_as_a_keyword():
 # --- bounds ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["MOST_DEVICES", "MOST_FORMS", "MOST_CELLS"])
-def test_a_bound_whose_tables_are_too_large_is_a_lesser_one(monkeypatch, name):
+@pytest.mark.parametrize(
+    ("module", "name"), [(bounds, "MOST_DEVICES"), (bounds, "MOST_FORMS"), (guesses, "MOST_CELLS")]
+)
+def test_a_bound_whose_tables_are_too_large_is_a_lesser_one(monkeypatch, module, name):
     """`simulate bert-large flat(256)` asked for 64.5 GiB to say what no plan can beat."""
     costs, cluster = costs_of(even_trace(6)), loading.load_cluster('flat(6, bandwidth="1GB/s")')
     exact = bounds.plan_bound.__wrapped__(costs, cluster, 8)
     monkeypatch.setattr(bounds, "MOST_MOVES", 0)
-    monkeypatch.setattr(bounds, name, 1)
+    monkeypatch.setattr(module, name, 1)
     lesser = bounds.plan_bound.__wrapped__(costs, cluster, 8)
     assert bounds.total_work(costs, cluster, 8) - 1e-6 <= lesser < exact
 

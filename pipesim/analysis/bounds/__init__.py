@@ -2,9 +2,10 @@
 
 `plan_bound` holds for every plan with one stage per device and every schedule that does not split the backward. For a
 guess T a dynamic program looks for a plan that keeps every inequality that a plan as fast as T must keep; if it finds
-none, no plan is as fast. T is searched from below, in coarse steps and then in fine ones. Costs are at their best,
-whichever devices a plan uses: the fastest kind, the greatest bandwidth that r devices can have between all of them,
-the widest ring. Some of the inequalities, for stages 1 .. S, M microbatches and channels n -> n+1:
+none, no plan is as fast. T is searched from below, in coarse steps and then in fine ones, each with what those before
+have left. Costs are at their best, whichever devices a plan uses: the fastest kind, the greatest bandwidth that r
+devices can have between all of them, the widest ring. Some of the inequalities, for stages 1 .. S, M microbatches and
+channels n -> n+1:
 
     X_n     forward part of what is before stage n, one microbatch: sum over k < n of ( F_k + cF_k )           B15
     full_n  what is before stage n starts and after it ends: the sum over k < n of ( F_k + 2 cF_k + B_k ),     B16
@@ -24,7 +25,8 @@ A replica may be late alone. What follows then is less, unless the replicas of a
 everything at the same time: their devices can change places, sharing is `fair`, and nothing delays only one of them.
 
     islands          which devices are close to each other, and what can leave them
-    moves            where stages can be, and what channels between them cost
+    guesses          which T are tried, and what a guess leaves to those after it
+    moves            where stages can be, and what channels between them cost; incoming: by where they lead
     forms            the same, more coarsely, where there are many islands
     layer_sums       seconds and bytes of layers
     transition       what a stage or a channel adds to a plan
@@ -38,11 +40,11 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from pipesim.analysis.bounds.forms import by_form, by_shape
+from pipesim.analysis.bounds.guesses import COARSE, Guesses
 from pipesim.analysis.bounds.islands import (
     IslandModel,
     Network,
@@ -53,9 +55,7 @@ from pipesim.analysis.bounds.islands import (
 )
 from pipesim.analysis.bounds.layer_sums import LayerSums, both_ways, kinds_of, layer_sums
 from pipesim.analysis.bounds.moves import Moves, by_island
-from pipesim.analysis.bounds.reach import reachable
 from pipesim.analysis.bounds.rounding import NS, UNSCALED, LeastPart, of_plans, of_schedules, of_work
-from pipesim.analysis.bounds.tails import tails_of
 from pipesim.base import units
 from pipesim.base.arrays import Floats
 from pipesim.core.cluster import Cluster
@@ -65,26 +65,11 @@ from pipesim.core.schedule import INPUT, WEIGHT, Schedule
 from pipesim.core.sharing import Sharing, sharing_rule
 from pipesim.core.teams import SINGLE, Widths
 
-TINY = 1e-12  # seconds
 MOST_MOVES, MOST_SHAPES, MOST_ISLANDS = 400_000, 600, 4  # for more, a bound takes minutes
+MANY_MOVES = 50_000  # from so many on, coarser moves are tried first
 # For more, a bound takes gigabytes and hours: routes between all devices (0.6 kB each), channels between all forms (64
-# bytes), states behind each layer (120 bytes). It is then the greater of the total work and a single stage.
-MOST_DEVICES, MOST_FORMS, MOST_CELLS = 512, 4096, 20_000_000
-
-
-class Refinement(NamedTuple):
-    """How T is searched: the first step, the precision, and the grain of `reach`; all relative."""
-
-    step: float
-    precision: float
-    grain: float
-
-
-LONGEST = 0.08  # relative: the longest step up; a T that is far too great takes long to try
-SEARCHES = (
-    Refinement(0.01, 4e-3, 2.0),
-    Refinement(8e-3, 4e-4, 0.02),
-)  # the certificate is the end of the last interval
+# bytes). It is then the greater of the total work and a single stage.
+MOST_DEVICES, MOST_FORMS = 512, 4096
 
 
 def stage_seconds(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> Floats:
@@ -155,61 +140,40 @@ def plan_bound(
         return max(0.0, low - rounding)
     found = np.inf
     for replicas in REPLICAS:
-        moves = [moves_of(islands, replicas, microbatches) for islands in models]
-        if any(len(one.first) * (len(costs.model) + 1) > MOST_CELLS for one in moves):
-            return max(0.0, low - rounding)
         tables = layer_sums(costs, cluster, microbatches, replicas)
-        if found == np.inf or all(_reachable(tables, one, found, SEARCHES[0].grain) for one in moves):
+        searches = [_search(tables, islands, replicas, microbatches) for islands in models]
+        if found == np.inf or all(one.reaches(found, COARSE.grain) for one in searches):
             least = low
-            for one in moves:
-                least = _least(tables, one, least, found)
+            for one in searches:
+                least = one.least(least, found)
             found = least
     return max(0.0, found - rounding)
 
 
-def moves_of(islands: IslandModel, replicas: Replicas, microbatches: int) -> Moves:
-    """The most exact moves that are not too many."""
-    return _builder(islands)(islands, replicas, microbatches)
+def _search(tables: LayerSums, islands: IslandModel, replicas: Replicas, microbatches: int) -> Guesses:
+    """With the most exact moves that are not too many, and coarser ones before them if they are many."""
+    build, rows = _builder(islands)
+    exact = functools.partial(build, islands, replicas, microbatches)
+    if rows < MANY_MOVES or build is by_form:
+        return Guesses(tables, exact)
+    return Guesses(tables, exact, Guesses(tables, functools.partial(by_form, islands, replicas, microbatches)))
 
 
-def _builder(islands: IslandModel) -> Callable[[IslandModel, Replicas, int], Moves]:
+def _builder(islands: IslandModel) -> tuple[Callable[[IslandModel, Replicas, int], Moves], int]:
+    """The most exact description with not too many moves, and how many they would be by island."""
     rows = math.prod(math.comb(math.comb(size + 3, 3) + many - 1, many) for size, many in islands.groups)
     codes = (int(islands.sizes.max()) + 1) ** (2 * len(islands.sizes))
     if rows <= MOST_MOVES and codes < 2**62:
-        return by_island
+        return by_island, rows
     shapes = math.comb(int(islands.sizes.max()) + len(islands.sizes), len(islands.sizes))
     few = 1 < len(islands.sizes) <= MOST_ISLANDS and shapes <= MOST_SHAPES
-    return by_shape if few else by_form
+    return by_shape if few else by_form, rows
 
 
 def _forms(islands: IslandModel) -> int:
     """How many forms stages have, where channels between all of them are built; otherwise 0."""
     most = int(islands.sizes.max())
-    return most * (most + 1) // 2 + int(islands.sizes.sum()) if _builder(islands) is by_form else 0
-
-
-def _least(tables: LayerSums, moves: Moves, low: float, most: float) -> float:
-    """The end of the last interval that no plan reaches, from `low` on; `most` is reached, or infinite.
-
-    First with a coarse grain, and from there on with a fine one, which takes long for a T that is far too great.
-    """
-    for first, precision, grain in SEARCHES:
-        high, step = low, first
-        while high < most and not _reachable(tables, moves, high, grain):
-            low, high, step = high, high * (1 + step) + TINY, min(2 * step, LONGEST)
-        high = min(high, most)
-        while high - low > precision * high:
-            middle = (low + high) / 2
-            if _reachable(tables, moves, middle, grain):
-                high = middle
-            else:
-                low = middle
-    return low
-
-
-def _reachable(tables: LayerSums, moves: Moves, target: float, grain: float) -> bool:
-    target = max(target, TINY)  # it is divided by
-    return reachable(tables, moves, tails_of(tables, moves, target), target, grain)
+    return most * (most + 1) // 2 + int(islands.sizes.sum()) if _builder(islands)[0] is by_form else 0
 
 
 def bound_for(

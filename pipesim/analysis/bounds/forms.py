@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipesim.analysis.bounds.islands import TINY, IslandModel
-from pipesim.analysis.bounds.moves import ChannelColumns, Moves, in_order, links_of, rings_of
+from pipesim.analysis.bounds.moves import ChannelColumns, Moves, in_order, links_of_each, rings_of
 from pipesim.base.arrays import Bools, Floats, Ints
 from pipesim.base.kernels import compiled
 from pipesim.core.plan import Replicas
@@ -52,10 +52,22 @@ def by_shape(islands: IslandModel, replicas: Replicas, microbatches: int) -> Mov
     orders = [sorted(set(itertools.permutations(row))) for row in shape.tolist()]
     which, turned = np.repeat(np.arange(len(shape)), [len(rows) for rows in orders]), np.concatenate(orders)
     a, row = np.nonzero([_fits(islands, shape[n], free[n], turned, free[which]) for n in range(len(shape))])
-    links = links_of(widest, shape[a], turned[row], replicas, microbatches)
+    links = _links_of_equal(widest, shape[a], turned[row], replicas, microbatches)
     places = np.argsort(np.argsort(-turned, axis=1, kind="stable"), axis=1)
     stages = StageForms(shape.sum(axis=1), free, *rings_of(widest, shape))
     return _counted(islands, stages, a, which[row], links, places[row])
+
+
+def _links_of_equal(islands: IslandModel, a: Ints, b: Ints, replicas: Replicas, microbatches: int) -> ChannelColumns:
+    """As `links_of` where all islands are equal: computed once for all orders of them."""
+    order = np.argsort(a * (int(islands.sizes.max()) + 1) + b, axis=1)
+    sorted_a, sorted_b = np.take_along_axis(a, order, 1), np.take_along_axis(b, order, 1)
+    links = links_of_each(islands, sorted_a, sorted_b, replicas, microbatches)
+    back = np.argsort(order, axis=1)
+    return links._replace(
+        forward_load=np.take_along_axis(links.forward_load, back, 1),
+        backward_load=np.take_along_axis(links.backward_load, back, 1),
+    )
 
 
 def _fits(islands: IslandModel, shape: Ints, free: int, turned: Ints, frees: Ints) -> Bools:
@@ -72,12 +84,14 @@ def by_form(islands: IslandModel, replicas: Replicas, microbatches: int) -> Move
     several = range(2, devices + 1 if len(islands.sizes) > 1 else 0)
     size = np.array([k for k, _ in alone] + list(several), np.int64)
     free = np.array([free for _, free in alone] + [-1] * len(several), np.int64)
-    pair = _split if replicas == "split" else _whole
+    forms = [StageForm(int(k), int(f)) for k, f in zip(size, free, strict=True)]
+    crossings = dict[tuple[int, int], list[float]]()
     links = np.full((len(size), len(size), COLUMNS), np.inf)
     for i, j in zip(*np.nonzero(size[:, None] + size <= devices), strict=True):
-        links[i, j] = pair(
-            islands, StageForm(int(size[i]), int(free[i])), StageForm(int(size[j]), int(free[j])), microbatches
-        )
+        if replicas == "split":
+            links[i, j] = _split(islands, forms[i], forms[j], microbatches, crossings)
+        else:
+            links[i, j] = _whole(islands, forms[i], forms[j], microbatches)
     a, b = np.nonzero(links[..., 0] < np.inf)
     columns = list(links[a, b].T.copy())
     crossing = columns.pop()[:, None]
@@ -114,8 +128,10 @@ def _inside(islands: IslandModel, a: StageForm, b: StageForm) -> int:
     return min(a.free, b.size - 1) if a.alone else min(int(islands.sizes.max()) - b.size, a.size - 1)
 
 
-def _split(islands: IslandModel, a: StageForm, b: StageForm, microbatches: int) -> tuple[float, ...]:
-    """The columns for replicas that split each microbatch."""
+def _split(
+    islands: IslandModel, a: StageForm, b: StageForm, microbatches: int, crossings: dict[tuple[int, int], list[float]]
+) -> tuple[float, ...]:
+    """The columns for replicas that split each microbatch; `crossings` has what was found for two sizes before."""
     (r, k), rounds = (a.size, b.size), microbatches if islands.shared else 1
     near, inside = _near(a, b), _inside(islands, a, b)
     if near:
@@ -140,7 +156,9 @@ def _split(islands: IslandModel, a: StageForm, b: StageForm, microbatches: int) 
         out = 1.0 - inside / (k if a.alone else r)
         worst = out / float(islands.capacity.max())
     else:
-        worst, out = compiled(least_crossing)(r, k, islands.sizes, islands.capacity).tolist()
+        if (sizes := (min(r, k), max(r, k))) not in crossings:
+            crossings[sizes] = compiled(least_crossing)(*sizes, islands.sizes, islands.capacity).tolist()
+        worst, out = crossings[sizes]
     whole = max(1 / (r * k * wide), 1 / (min(r, k) * islands.device), worst)  # B8
     crossing = microbatches * out / float(islands.capacity.sum())  # B10
     parted = inside == 0 and (a.alone or b.alone)
@@ -204,20 +222,24 @@ def least_crossing(r: int, k: int, sizes: Ints, capacity: Floats) -> Floats:
     """Two stages of r and k devices, both in several islands: the least load of the worst island, the least crossing.
 
     What leaves (enters) an island is the part of each microbatch that is made (used) inside and used (made) elsewhere.
+    The same for k and r: what leaves an island then enters it.
     """
     worst, stays = np.full((r + 1, k + 1), np.inf), np.full((r + 1, k + 1), -np.inf)
     worst[0, 0] = stays[0, 0] = 0.0
+    later = sizes.sum()  # devices of the islands that are still to come
     for g in range(len(sizes)):
-        for x in range(r, -1, -1):
-            for y in range(k, -1, -1):
-                least, most = np.inf, -np.inf
-                for a in range(min(r - 1, sizes[g], x) + 1):
-                    for b in range(min(k - 1, sizes[g] - a, y) + 1):
-                        share = max(a / r * (1 - b / k), b / k * (1 - a / r))
-                        share = share / capacity[g] if capacity[g] > 0 else np.inf if share > 0 else 0.0
-                        least = min(least, max(worst[x - a, y - b], share))
-                        most = max(most, stays[x - a, y - b] + a * b / (r * k))
-                worst[x, y], stays[x, y] = least, most
+        later -= sizes[g]
+        least, most = np.full((r + 1, k + 1), np.inf), np.full((r + 1, k + 1), -np.inf)
+        for a in range(min(r - 1, sizes[g]) + 1):
+            for b in range(min(k - 1, sizes[g] - a) + 1):
+                share, inside = max(a / r * (1 - b / k), b / k * (1 - a / r)), a * b / (r * k)
+                share = share / capacity[g] if capacity[g] > 0 else np.inf if share > 0 else 0.0
+                for x in range(max(a, r - later), r + 1):
+                    low, before = max(b, r + k - later - x), x - a  # so that the islands to come can have the rest
+                    for y in range(low, k + 1):  # without branches, so that several are computed at once
+                        other, kept = max(worst[before, y - b], share), stays[before, y - b] + inside
+                        least[x, y], most[x, y] = min(least[x, y], other), max(most[x, y], kept)
+        worst, stays = least, most
     return np.array([worst[r, k], 1 - stays[r, k]])
 
 

@@ -17,7 +17,7 @@ from pipesim.analysis.bounds.heads import Heads, last_forward_end
 from pipesim.analysis.bounds.tails import Tail
 from pipesim.analysis.bounds.transition import AHEAD, ANY, BACK, HERE, WAYS, ChannelStep, StageStep, crossing
 from pipesim.base.arrays import Floats, Ints
-from pipesim.base.kernels import borrowing
+from pipesim.base.kernels import borrowing, inlined
 
 SENT = len(Heads._fields)  # the first column of islands
 
@@ -51,6 +51,7 @@ class Rings(NamedTuple):
     columns: Columns
 
 
+@inlined
 @borrowing
 def islands_crossed(  # noqa: PLR0917 - the letters of a step
     table: Floats, r: int, label: Floats, heads: Heads, step: ChannelStep, tail: Tail, crossings: Crossings, m: int
@@ -78,6 +79,7 @@ def islands_crossed(  # noqa: PLR0917 - the letters of a step
     return True
 
 
+@inlined
 @borrowing
 def islands_reduced(  # noqa: PLR0917 - the letters of a step
     table: Floats, r: int, label: Floats, heads: Heads, step: StageStep, tail: Tail, rings: Rings, p: int

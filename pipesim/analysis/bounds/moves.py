@@ -74,7 +74,7 @@ def in_blocks(islands: IslandModel, replicas: Replicas, microbatches: int, block
     next_state = _code(coarse, after, stage)
     states = np.unique(next_state)
     keep = np.flatnonzero(last.any(axis=1) & following.any(axis=1) & np.isin(state, states))
-    links = _links_of_each(islands, block * last[keep], block * following[keep], replicas, microbatches)
+    links = links_of_each(islands, block * last[keep], block * following[keep], replicas, microbatches)
     keep, links = in_order(links, state[keep], keep)
     chosen, left = block * chosen, block * (coarse.sizes.sum() - after.sum(axis=1))
     first, stop = (np.searchsorted(state[keep], states, side=side).astype(np.int64) for side in ("left", "right"))
@@ -143,8 +143,8 @@ def _code(islands: IslandModel, *columns: Ints) -> Ints:
     return found
 
 
-def _links_of_each(islands: IslandModel, a: Ints, b: Ints, replicas: Replicas, microbatches: int) -> ChannelColumns:
-    """As `links_of`, computed once for rows that are equal: what was used before makes no difference to a channel."""
+def links_of_each(islands: IslandModel, a: Ints, b: Ints, replicas: Replicas, microbatches: int) -> ChannelColumns:
+    """As `links_of`, computed once for rows that are equal: what is used or free beside them makes no difference."""
     _, first, row = np.unique(row_codes(*a.T, *b.T), return_index=True, return_inverse=True)
     links = links_of(islands, a[first], b[first], replicas, microbatches)
     return ChannelColumns(*(column[row] for column in links))

@@ -20,7 +20,7 @@ from pipesim.core.devices import device_kind
 from pipesim.studies.simulation import KEY_FIELDS, Simulation, checked, defaults, idle_fields, with_defaults
 
 # Raised whenever the same point would come to other numbers: rows of an older number are computed again.
-SEMANTICS = 12
+SEMANTICS = 13
 DEFAULTS_0_1 = {"efficiency": 0.5}  # of pipesim 0.1, where they may differ from the present ones
 
 

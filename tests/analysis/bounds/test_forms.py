@@ -8,9 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from helpers.strategies import clusters
-from pipesim.analysis.bounds.forms import by_form, by_shape, least_crossing
+from pipesim.analysis.bounds.forms import _links_of_equal, by_form, by_shape, least_crossing
 from pipesim.analysis.bounds.islands import Network, island_model
-from pipesim.analysis.bounds.moves import by_island
+from pipesim.analysis.bounds.moves import by_island, links_of
+from pipesim.studies.loading import load_cluster
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 2), (2, 2, 2)])
@@ -28,6 +29,20 @@ def test_the_least_crossing_is_that_of_the_best_of_all_ways_to_place_two_stages(
         worst = min((max(max(two) / c for two, c in zip(way, capacity, strict=True)) for way in shares), default=np.inf)
         out = min((sum(two[0] for two in way) for way in shares), default=np.inf)
         assert least_crossing(r, k, np.array(sizes), capacity) == pytest.approx([worst, out])
+        assert (
+            least_crossing(r, k, np.array(sizes), capacity) == least_crossing(k, r, np.array(sizes), capacity)
+        ).all()
+
+
+@pytest.mark.parametrize("replicas", ["split", "whole"])
+def test_channels_of_equal_islands_are_those_of_any_order_of_them(replicas):
+    cluster = load_cluster('servers(3, 3, intra="4GB/s", inter="1GB/s")')
+    islands = island_model(Network(cluster), np.repeat(np.arange(3), 3)).widest()
+    ways = np.array(list(itertools.product(range(4), repeat=3)))
+    a, b = (ways[index] for index in np.nonzero((ways[:, None] + ways <= 3).all(axis=2)))
+    some = a.any(axis=1) & b.any(axis=1)
+    found, expected = (by(islands, a[some], b[some], replicas, 5) for by in (_links_of_equal, links_of))
+    assert all(map(np.array_equal, found, expected))
 
 
 @settings(max_examples=25)

@@ -5,15 +5,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from helpers.strategies import even_trace, jobs
-from pipesim.analysis import bounds, metrics
+from pipesim.analysis import metrics
 from pipesim.analysis.bounds import reach, total_work
 from pipesim.analysis.bounds.forms import by_form, by_shape
 from pipesim.analysis.bounds.frontier import frontier_of, with_room
+from pipesim.analysis.bounds.guesses import Guesses
+from pipesim.analysis.bounds.incoming import incoming_of
 from pipesim.analysis.bounds.islands import Network, island_model
 from pipesim.analysis.bounds.layer_sums import layer_sums
 from pipesim.analysis.bounds.moves import by_island
 from pipesim.analysis.bounds.reach import extended, reachable
-from pipesim.analysis.bounds.tails import backwards, tails_of
+from pipesim.analysis.bounds.tails import Cells, backwards, tails_of
 from pipesim.base.kernels import compiled
 from pipesim.core.costs import costs_of
 from pipesim.core.plan import Plan, Stage
@@ -21,6 +23,11 @@ from pipesim.engines.event import run
 from pipesim.lowering import Setup, lower
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 from pipesim.studies.loading import load_cluster
+
+
+def reaches(tables, moves, target, grain):
+    """The answer to a first guess."""
+    return Guesses(tables, lambda: moves).reaches(target, grain)
 
 
 @settings(max_examples=40)
@@ -32,11 +39,17 @@ def test_the_compiled_kernel_is_its_plain_twin(job, share, replicas, data):
     tables = layer_sums(job.costs, job.cluster, count, replicas)
     moves = by_island(island_model(Network(job.cluster), label), replicas, count)
     target = share * total_work(job.costs, job.cluster, count) + 1e-6
-    plain, fast = (tails_of(tables, moves, target, kernel) for kernel in (backwards, compiled(backwards)))
-    assert all(map(np.array_equal, plain, fast))
+    incoming = incoming_of(moves)
+    (plain, cells), (fast, same) = (
+        tails_of(tables, moves, target, kernel) for kernel in (backwards, compiled(backwards))
+    )
+    assert all(map(np.array_equal, cells, same))
+    assert all(np.array_equal(one[left], other[left]) for one, other, left in zip(plain, fast, cells, strict=True))
     for grain in (2.0, 0.02):
-        asked = tables, moves, plain, target, grain
-        assert reachable(*asked, compiled(extended)) == reachable(*asked, extended)
+        left, also = (Cells(*(one.copy() for one in cells)) for _ in range(2))
+        found = reachable(tables, moves, incoming, plain, left, target, grain, compiled(extended))
+        assert found == reachable(tables, moves, incoming, plain, also, target, grain, extended)
+        assert all(map(np.array_equal, left, also))
 
 
 @settings(max_examples=25)
@@ -50,9 +63,9 @@ def test_a_coarser_description_allows_no_less(job, share, replicas, data):
     tables = layer_sums(job.costs, job.cluster, count, replicas)
     target = share * total_work(job.costs, job.cluster, count) + 1e-6
     exact, shapes, forms = (made(model, replicas, count) for made in (by_island, by_shape, by_form))
-    fine = bounds._reachable(tables, exact, target, 0.02)
-    assert fine <= bounds._reachable(tables, exact, target, 2.0)
-    assert fine <= bounds._reachable(tables, shapes, target, 0.02) <= bounds._reachable(tables, forms, target, 0.02)
+    fine = reaches(tables, exact, target, 0.02)
+    assert fine <= reaches(tables, exact, target, 2.0)
+    assert fine <= reaches(tables, shapes, target, 0.02) <= reaches(tables, forms, target, 0.02)
 
 
 def test_all_reduces_that_start_late_have_only_the_rest_of_the_time():
@@ -62,7 +75,7 @@ def test_all_reduces_that_start_late_have_only_the_rest_of_the_time():
     model = island_model(Network(cluster), np.array([0, 0, 1, 1]))
     tables, moves = layer_sums(costs, cluster, 32, "whole"), by_island(model, "whole", 32)
     with_rest, without = (
-        bounds._least(one, moves, 1e-3, np.inf) for one in (tables, tables._replace(late=np.zeros(1)))
+        Guesses(one, lambda: moves).least(1e-3, np.inf) for one in (tables, tables._replace(late=np.zeros(1)))
     )
     stages = (Stage(0, 2, ("node0.gpu0", "node1.gpu0")), Stage(2, 4, ("node0.gpu1", "node1.gpu1")))
     plan = Plan("even", 4, 32, stages, "whole")
@@ -81,14 +94,14 @@ def example(sharing="fair"):
 def test_no_plan_is_faster_than_the_work_over_all_devices_and_some_plan_has_ten_times_as_long():
     sums, moves, work = example()
     for factor, expected in [(0.99, False), (10.0, True)]:
-        assert reachable(sums, moves, tails_of(sums, moves, factor * work), factor * work, 0.02) is expected
+        assert reaches(sums, moves, factor * work, 0.02) is expected
 
 
 def test_a_table_without_room_grows_and_the_search_goes_on_where_it_was(monkeypatch):
     """From few rows on, as from many: the same answers, after several steps of growth."""
     sums, moves, work = example()
     guesses = [factor * work for factor in np.linspace(1.0, 4.0, 12)]
-    plenty = [reachable(sums, moves, tails_of(sums, moves, guess), guess, 0.02) for guess in guesses]
+    plenty = [reaches(sums, moves, guess, 0.02) for guess in guesses]
     grown = []
 
     def counted(frontier):
@@ -97,8 +110,7 @@ def test_a_table_without_room_grows_and_the_search_goes_on_where_it_was(monkeypa
         return larger
 
     monkeypatch.setattr(reach, "with_room", counted)
-    few = int(moves.can_be_first.sum())  # rows for the places of first stages, and no more
-    monkeypatch.setattr(reach, "frontier_of", lambda lists, _, *rest: frontier_of(lists, few, *rest))
-    assert [reachable(sums, moves, tails_of(sums, moves, guess), guess, 0.02) for guess in guesses] == plenty
+    monkeypatch.setattr(reach, "frontier_of", lambda lists, _, *rest: frontier_of(lists, 1, *rest))
+    assert [reaches(sums, moves, guess, 0.02) for guess in guesses] == plenty
     assert sum(grown) > sum(plenty)
     assert len(set(plenty)) == 2

@@ -12,7 +12,7 @@ from pipesim.analysis.bounds.forms import by_form
 from pipesim.analysis.bounds.islands import Network, island_model
 from pipesim.analysis.bounds.layer_sums import layer_sums
 from pipesim.analysis.bounds.moves import by_island
-from pipesim.analysis.bounds.tails import backwards, tail_at, tails_of
+from pipesim.analysis.bounds.tails import Cells, all_cells, backwards, tail_at, tails_of
 from pipesim.analysis.bounds.transition import channel_step, place_step, stage_step
 
 LONG = 1e9  # seconds: no plan takes as long, so that every way to go on is allowed
@@ -53,20 +53,20 @@ def test_without_a_limit_tails_are_the_least_over_all_ways_to_go_on(job, replica
     count, label = job.plan.microbatches, np.arange(len(job.cluster.devices)) % 2
     sums = layer_sums(job.costs, job.cluster, count, replicas)
     moves = build(island_model(Network(job.cluster), label), replicas, count)
-    found, layers = tails_of(sums, moves, LONG, backwards), len(sums.cut) - 1
+    (found, cells), layers = tails_of(sums, moves, LONG, backwards), len(sums.cut) - 1
     from_place, from_state = onwards(sums, moves)
     for l in range(layers):  # noqa: E741
         for p in range(len(moves.size)):
-            tail = tail_at(found.place, l, p)
-            if tail.room > -np.inf:
+            if cells.place[l, p]:
+                tail = tail_at(found.place, l, p)
                 assert (tail.seconds, tail.least) == pytest.approx(from_place(l, p))
         for s in range(len(moves.first)) if l else ():
-            tail = tail_at(found.state, l, s)
-            assert tail.least <= tail.seconds
-            if tail.room > -np.inf:
+            if cells.state[s, l]:
+                tail = tail_at(found.state, s, l)
+                assert tail.least <= tail.seconds
                 assert (tail.seconds, tail.least) == pytest.approx(from_state(l, s))
-    assert (found.state[layers] == [0, 0, LONG]).all()
-    assert (found.place[0, moves.can_be_first, 2] > -np.inf).any(), "some plan has any room"
+    assert (found.state[:, layers] == [0, 0, LONG]).all()
+    assert cells.place[0, moves.can_be_first].any(), "some plan has any room"
 
 
 @settings(max_examples=40)
@@ -76,7 +76,25 @@ def test_a_lesser_target_leaves_less_room_and_no_shorter_way(job, replicas, shar
     sums = layer_sums(job.costs, job.cluster, count, replicas)
     moves = by_island(island_model(Network(job.cluster), label), replicas, count)
     target = share * float(sums.area[0]) / len(job.cluster.devices) + 1e-9
-    less, more = (tails_of(sums, moves, limit, backwards) for limit in (target, 1.5 * target))
-    for tighter, wider in zip(less, more, strict=True):
-        assert (tighter[..., :2] >= wider[..., :2]).all()
-        assert (tighter[..., 2] <= wider[..., 2]).all()
+    (less, few), (more, many) = (tails_of(sums, moves, limit, backwards) for limit in (target, 1.5 * target))
+    for tighter, wider, left, before in zip(less, more, few, many, strict=True):
+        assert not (left & ~before).any()
+        assert (tighter[left][:, :2] >= wider[left][:, :2]).all()
+        assert (tighter[left][:, 2] <= wider[left][:, 2]).all()
+
+
+@settings(max_examples=40)
+@given(jobs(calm=True), st.sampled_from(["split", "whole"]), st.floats(0.2, 3), st.randoms())
+def test_only_the_cells_that_are_given_are_gone_through(job, replicas, share, random):
+    """Without some of them there are no more ways to go on, and those that are left take no less."""
+    count, label = job.plan.microbatches, np.arange(len(job.cluster.devices)) % 2
+    sums = layer_sums(job.costs, job.cluster, count, replicas)
+    moves = by_island(island_model(Network(job.cluster), label), replicas, count)
+    target = share * float(sums.area[0]) / len(job.cluster.devices) + 1e-9
+    everything = all_cells(sums, moves)
+    rng = np.random.default_rng(random.randrange(1000))
+    some = Cells(*(cells & (rng.random(cells.shape) < 0.8) for cells in everything))
+    (all_tails, all_left), (tails, left) = (tails_of(sums, moves, target, backwards, one) for one in (everything, some))
+    for cells, given_cells, before, least, most in zip(left, some, all_left, all_tails, tails, strict=True):
+        assert not (cells & ~(given_cells & before)).any()
+        assert (most[cells][:, :2] >= least[cells][:, :2]).all()
