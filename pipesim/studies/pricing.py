@@ -4,6 +4,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -14,6 +15,7 @@ from pipesim.analysis.joint_samples import draw_of
 from pipesim.base import lookup, units
 from pipesim.base.arrays import Floats
 from pipesim.base.checks import check_one_of
+from pipesim.base.cores import kernel_threads
 from pipesim.base.errors import InputError, ScheduleError
 from pipesim.core import limits
 from pipesim.core.cluster import Cluster
@@ -80,6 +82,7 @@ SCHEDULES = (
 SPLITTING = ("zb_h1",)
 CHUNKED: dict[Layout, tuple[str, ...]] = {"loop": ("interleaved",), "wave": ("hanayo",)}
 CHUNKED_SPLITTING: dict[Layout, tuple[str, ...]] = {"loop": ("interleaved_zb",), "wave": ("zb_v", "v_half")}
+LARGE = 20_000  # tasks of a program that is worth a thread
 FEW = 32  # microbatches; the time of more than twice as many is extrapolated from 32 and 64
 
 
@@ -96,8 +99,10 @@ def prices(  # noqa: PLR0917 - what prices depend on
     With an objective, both are that, and so is the `cost` of planners that otherwise simulate nothing.
     """
     parameters = inspect.signature(planner).parameters
+    host_memory = limits.limit_of(host_memory)  # once, and not for each plan
+    estimate = functools.partial(estimated_seconds, costs, cluster, host_memory=host_memory)
     known: dict[str, Price] = {
-        "estimate": _remembered(functools.partial(estimated_seconds, costs, cluster), cluster),
+        "estimate": _remembered(estimate, cluster),
         "exact": functools.partial(simulated_seconds, costs, cluster, host_memory=host_memory),
     }
     if objective is not None:
@@ -150,12 +155,20 @@ def simulated_seconds(  # noqa: PLR0917 - what prices depend on
     """Seconds of an iteration on the contended network (fair sharing), with the best of these schedules.
 
     With those that suit its layout where devices have several stages; `split`: with those that split backwards, too.
-    Infinite where they are more than `below`: a run is given up as soon as that is known.
+    Infinite where they are more than `below`: a run is given up as soon as that is known. Large programs run while
+    the next is made, on another core: then they are given up later, which does not change the least.
     """
-    least = inf
-    for setup in _orders_of(costs, cluster, plan, _suited(plan, schedules, split=split), host_memory):
-        least = min(least, _run_by(lower(setup), min(below, least)))
-    return least
+    least, schedules = inf, _suited(plan, schedules, split=split)
+    running: Future[float] | None = None
+    for setup in _orders_of(costs, cluster, plan, schedules, host_memory):
+        program, before = lower(setup), running
+        run, threads = functools.partial(_run_by, program, min(below, least)), kernel_threads()
+        running = threads.submit(run) if threads is not None and len(program) >= LARGE else None
+        if running is None:
+            least = min(least, run())
+        if before is not None:
+            least = min(least, before.result())
+    return least if running is None else min(least, running.result())
 
 
 def _suited(plan: Plan, schedules: Sequence[str], *, split: bool) -> Sequence[str]:
@@ -172,11 +185,11 @@ def _orders_of(
 ) -> Iterator[Setup]:
     """The plan with each of these schedules that orders its replicas; each order once."""
     limits.check_tasks(host_memory, plan)
-    known = (lookup.resolve(name, SCHEDULERS, "scheduler") for name in schedules)
-    fitting = (one for one in known if plan.replicas in info_of(one, SchedulerInfo).replicas)
     seen = list[Schedule]()
     alone = len(groups_of(plan)) == len(plan.stages)
-    for scheduler in fitting:
+    for scheduler in map(_scheduler, schedules):
+        if plan.replicas not in info_of(scheduler, SchedulerInfo).replicas:
+            continue
         try:
             schedule = scheduler(plan, costs, cluster)
         except ScheduleError:
@@ -186,6 +199,11 @@ def _orders_of(
         if schedule not in seen:
             seen.append(schedule)
             yield Setup(plan, schedule, costs, cluster)
+
+
+@functools.cache
+def _scheduler(name: str) -> Callable[..., Schedule]:
+    return lookup.resolve(name, SCHEDULERS, "scheduler")
 
 
 def _best_order(
@@ -227,9 +245,19 @@ def drawn_seconds(
     return OBJECTIVES[objective.name](np.array(seconds))
 
 
-def estimated_seconds(costs: Costs, cluster: Cluster, plan: Plan, below: float = inf, *, split: bool = False) -> float:
+def estimated_seconds(
+    costs: Costs,
+    cluster: Cluster,
+    plan: Plan,
+    below: float = inf,
+    host_memory: HostMemory = None,
+    *,
+    split: bool = False,
+) -> float:
     """As `simulated_seconds` with two schedules; very many microbatches are extrapolated linearly."""
-    price = functools.partial(simulated_seconds, costs, cluster, schedules=SCHEDULES[:2], split=split)
+    price = functools.partial(
+        simulated_seconds, costs, cluster, schedules=SCHEDULES[:2], host_memory=host_memory, split=split
+    )
     if plan.microbatches <= 2 * FEW:
         return price(plan, below=below)
     short, longer = (price(replace(plan, microbatches=count)) for count in (FEW, 2 * FEW))

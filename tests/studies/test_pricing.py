@@ -3,7 +3,9 @@
 import functools
 import inspect
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 import pytest
@@ -133,7 +135,7 @@ def test_the_planners_that_are_named_as_given_a_cost_are_those_that_are():
 def test_an_estimate_is_asked_for_again_only_where_more_may_be_found(monkeypatch):
     asked = []
 
-    def estimate(*_, below=math.inf, split=False):
+    def estimate(*_, below=math.inf, split=False, **_more):
         assert not split
         asked.append(below)
         return 2.0 if below >= 2.0 else math.inf
@@ -146,3 +148,13 @@ def test_an_estimate_is_asked_for_again_only_where_more_may_be_found(monkeypatch
     assert asked == [1.0], "more than 1 is more than 0.5, on whichever of two equal devices"
     assert [price(mirrored, below=3.0), price(PLAN), price(PLAN, below=1.5)] == [2.0, 2.0, math.inf]
     assert asked == [1.0, 3.0]
+
+
+def test_large_programs_that_run_beside_each_other_have_the_least_of_their_times(monkeypatch):
+    alone = [pricing.simulated_seconds(COSTS, CLUSTER, PLAN, below=below) for below in (inf, 1e-9)]
+    monkeypatch.setattr(pricing, "LARGE", 0)
+    for threads in (None, ThreadPoolExecutor(2)):
+        monkeypatch.setattr(pricing, "kernel_threads", lambda threads=threads: threads)
+        found = [pricing.simulated_seconds(COSTS, CLUSTER, PLAN, below=below) for below in (inf, 1e-9)]
+        assert found == alone
+    assert alone[1] == inf

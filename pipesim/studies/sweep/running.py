@@ -1,6 +1,5 @@
 """From an experiment to its rows: what is not in the store yet is computed, by whatever workers there are."""
 
-import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -9,6 +8,7 @@ from typing import Any, TypeVar
 
 from pipesim.base import lookup, worker_server
 from pipesim.base.checks import check_at_least
+from pipesim.base.cores import core_count
 from pipesim.base.errors import InputError, shown, within
 from pipesim.base.settings import check_names
 from pipesim.core import limits
@@ -176,14 +176,9 @@ def _check_end(status: Status, only: str | None, say: Tell) -> None:
 
 
 def _checked(workers: int | None) -> int:
-    count = _cores() if workers is None else workers
+    count = core_count() if workers is None else workers
     check_at_least("workers", count)
     return count
-
-
-def _cores() -> int:
-    """How many cores this process may use; systems without that know how many there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _chosen(sweep: Sweep, pending: Iterator[tuple[int, bytes]], only: str | None) -> Numbers:
