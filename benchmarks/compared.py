@@ -98,6 +98,19 @@ def _large_job(data: int) -> Call:
     return lambda: bench_folding.steps(data)
 
 
+def _moves() -> Call:
+    import math  # noqa: PLC0415 - as above
+
+    import bench_moves  # noqa: PLC0415 - as above
+    from pipesim.planners.spp_plus.polish import polished  # noqa: PLC0415 - as above
+    from pipesim.studies.pricing import estimated_seconds  # noqa: PLC0415 - as above
+
+    costs, cluster, plan = bench_moves.problem()
+    first = estimated_seconds(costs, cluster, plan)
+    price = functools.partial(estimated_seconds, costs, cluster)
+    return lambda: polished(plan, price, lambda _: -math.inf, bench_moves.MOVES // 4, first)
+
+
 def _cluster(text: str) -> Call:
     from pipesim.studies.loading import load_cluster  # noqa: PLC0415 - as above
 
@@ -131,6 +144,7 @@ CASES: dict[str, Callable[[], Call]] = {
     "compiled, fair, 1,000 flows": functools.partial(_flows, 1000),
     **{f"SimPy, {rule} (16, 64)": functools.partial(_reference, 16, 64, rule) for rule in ("none", "fifo", "fair")},
     **{f"planner {name}": functools.partial(_planner, name) for name in ("spp", "dapple", "annealing", "spp_plus")},
+    "100 local moves, 16 stages x 64 microbatches": _moves,
     "bound, BERT-large on 8 GPUs": _bound,
     **{f"schedule {name}": functools.partial(_scheduler, name) for name in ("one_f_one_b", "zb_1p", "interleaved_zb")},
     "large job, 2,048 GPUs, folded": functools.partial(_large_job, 16),

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import simpy
 
+import bench_bounds
 import bench_c
 import bench_compiled
 import bench_event
 import bench_folding
 import bench_kineto
+import bench_moves
 import bench_planners
 import bench_plot
 import bench_schedulers
@@ -24,6 +26,8 @@ MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
 SECTIONS = {
     "The SimPy engine": bench_event.rows,
     "The planners": bench_planners.rows,
+    "Moves of plans": bench_moves.rows,
+    "The certified bound": bench_bounds.rows,
     "The schedulers": bench_schedulers.rows,
     "Pictures": bench_plot.rows,
     "Recorded profiles": bench_kineto.rows,

@@ -144,7 +144,7 @@ class SimulationResult:
     def ledger(self) -> Ledger:
         """The iteration by causes, which sum to it, and how long it is without each: two simulations for each cause."""
         engine = "auto" if self.simulation is None else self.simulation.engine
-        return ledger(self.timeline.program, lambda program: by_name.run(program, engine).makespan)
+        return ledger(self.timeline.program, by_name.makespans(engine, self.timeline))
 
     @cached_property
     def replay_ledger(self) -> dict[str, Any] | None:
@@ -154,7 +154,7 @@ class SimulationResult:
             return None
         count = min(chosen.iterations, LEDGERS)
         programs = drawn_programs(self.setup, count, chosen.seed, chosen.jitter, chosen.draw)
-        found = [ledger(each, lambda one: by_name.run(one, chosen.engine).makespan) for each in programs]
+        found = [ledger(each, by_name.makespans(chosen.engine)) for each in programs]
         return {"iterations": count, **mean_data(found)}
 
     def __repr__(self) -> str:

@@ -145,11 +145,11 @@ class SimulationState(NamedTuple):
     heap: Ints  # what happens next, as `pipesim.engines.compiled.heap` describes it
 
 
-def initial_state(p: ProgramArrays, room: int) -> SimulationState:
-    """Only the first tasks of lanes that need nothing have started. The heap has room for `room` entries."""
+def state_before(p: ProgramArrays, now: int, room: int) -> SimulationState:
+    """Nothing has started; the heap has room for `room` entries."""
     tasks, lanes = len(p.lane), len(p.first_order) - 1
-    state = SimulationState(
-        np.zeros(1, np.int64),
+    return SimulationState(
+        np.full(1, now, np.int64),
         np.full(tasks, -1, np.int64),
         np.full(tasks, -1, np.int64),
         p.needs.copy(),
@@ -159,6 +159,11 @@ def initial_state(p: ProgramArrays, room: int) -> SimulationState:
         np.zeros(1, np.int64),
         empty_heap(room),
     )
+
+
+def initial_state(p: ProgramArrays, room: int) -> SimulationState:
+    """Only the first tasks of lanes that need nothing have started."""
+    tasks, lanes, state = len(p.lane), len(p.first_order) - 1, state_before(p, 0, room)
     for n in range(lanes):
         state.position[n] = p.first_order[n]
         if p.first_order[n] < p.first_order[n + 1] and p.needs[p.order[p.first_order[n]]] == 0:

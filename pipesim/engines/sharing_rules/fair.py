@@ -35,6 +35,8 @@ from pipesim.engines.compiled.flows import (
     share_links,
 )
 from pipesim.engines.compiled.heap import pop, push
+from pipesim.engines.compiled.resumed_flows import restore_flows
+from pipesim.engines.compiled.resuming import Earlier, restored_state
 from pipesim.engines.compiled.simulation_state import (
     ProgramArrays,
     RunTimes,
@@ -103,12 +105,24 @@ def event_loop(p: ProgramArrays) -> RunTimes:
 @unlocked
 def run_from_beginning(p: ProgramArrays) -> RunTimes:
     """Run the program, unless more than MANY flows are joined by common links."""
-    # Removing outdated entries leaves at most half of `most`. Between two removals each task adds at most one entry
-    # without asking for room.
-    most = 2 * (len(p.lane) + len(p.changes.time) + len(p.buckets.size) + 8)
-    state, links, log = initial_state(p, most + len(p.lane)), initial_flows(p), empty_log(len(p.lane))
+    state, links, log = initial_state(p, heap_room(p)), initial_flows(p), empty_log(len(p.lane))
     for n in range(len(p.changes.time)):
         push(state.heap, p.changes.time[n], 4 * n + CAPACITY_CHANGES)
+    return run_to_the_end(p, state, links, log)
+
+
+def heap_room(p: ProgramArrays) -> int:
+    """How many entries the heap has room for.
+
+    Removing outdated entries leaves at most half of `most`. Between two removals each task adds at most one entry
+    without asking for room.
+    """
+    most = 2 * (len(p.lane) + len(p.changes.time) + len(p.buckets.size) + 8)
+    return most + len(p.lane)
+
+
+def run_to_the_end(p: ProgramArrays, state: SimulationState, links: Flows, log: RateLog) -> RunTimes:
+    """Run the program from this state, and make room for changes of rates where there is none left."""
     links.next_check[0] = 0 if len(p.latest) > 0 else NEVER
     result = run(p, state, links, log)
     while result in {NEEDS_ROOM, CHECK}:
@@ -142,6 +156,16 @@ run_with_buckets = variant(
     after_sharing=set_timers,
     remove_outdated=remove_outdated_with_buckets,
 )
+
+
+@compiled
+@unlocked
+def event_loop_from(p: ProgramArrays, earlier: Earlier) -> RunTimes:
+    """Run the program from a moment before which it is the same as an earlier one; without levels and buckets."""
+    state, links = restored_state(p, earlier, heap_room(p), True), initial_flows(p)
+    log = empty_log(len(p.lane) + len(earlier.rate_task))
+    restore_flows(p, state, links, log, earlier)
+    return run_to_the_end(p, state, links, log)
 
 
 # --- verification ----------------------------------------------------------------------------------------------------

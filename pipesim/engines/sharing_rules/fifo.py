@@ -17,6 +17,7 @@ from pipesim.base.kernels import borrowing, compiled, inlined, unlocked
 from pipesim.core.program import Program
 from pipesim.core.timeline import Timeline, corrupt, verify_starts
 from pipesim.engines.compiled.heap import pop
+from pipesim.engines.compiled.resuming import Earlier, restored_state
 from pipesim.engines.compiled.simulation_state import (
     ProgramArrays,
     RunTimes,
@@ -224,7 +225,7 @@ def grant(p: ProgramArrays, state: SimulationState, queues: LinkQueues) -> None:
 
 @borrowing
 def run(p: ProgramArrays, state: SimulationState, queues: LinkQueues) -> None:
-    """Run the program from its initial state."""
+    """Run the program from this state."""
     goes_on = True
     while goes_on:
         while happens_now(state):
@@ -243,6 +244,21 @@ def event_loop(p: ProgramArrays) -> RunTimes:
     """Run the program from the beginning."""
     state = initial_state(p, len(p.lane) + 1)
     run(p, state, empty_queues(p))
+    return without_rates(state)
+
+
+@compiled
+@unlocked
+def event_loop_from(p: ProgramArrays, earlier: Earlier) -> RunTimes:
+    """Run the program from a moment before which it is the same as an earlier one."""
+    state, queues = restored_state(p, earlier, len(p.lane) + 1, False), empty_queues(p)
+    for t in range(len(p.lane)):
+        if p.lane[t] < 0 and state.start[t] >= 0 and state.end[t] < 0:
+            for j in range(p.routes.first[t], p.routes.first[t + 1]):
+                queues.taken[p.routes.medium[j]] = True
+    for n in range(len(earlier.waiting)):
+        enqueue(p, queues, earlier.waiting[n], earlier.ready[n])
+    run(p, state, queues)
     return without_rates(state)
 
 

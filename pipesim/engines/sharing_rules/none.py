@@ -3,6 +3,7 @@
 from pipesim.base.kernels import borrowing, compiled, unlocked
 from pipesim.core.timeline import Timeline, verify_transfers_start_when_ready
 from pipesim.engines.compiled.heap import pop
+from pipesim.engines.compiled.resuming import Earlier, restored_state
 from pipesim.engines.compiled.simulation_state import (
     ProgramArrays,
     RunTimes,
@@ -27,7 +28,7 @@ class Links(LinkManager):
 
 @borrowing
 def run(p: ProgramArrays, state: SimulationState) -> None:
-    """Run the program from its initial state."""
+    """Run the program from this state."""
     goes_on = True
     while goes_on:
         while happens_now(state):
@@ -43,6 +44,15 @@ def run(p: ProgramArrays, state: SimulationState) -> None:
 def event_loop(p: ProgramArrays) -> RunTimes:
     """Run the program from the beginning."""
     state = initial_state(p, len(p.lane) + 1)
+    run(p, state)
+    return without_rates(state)
+
+
+@compiled
+@unlocked
+def event_loop_from(p: ProgramArrays, earlier: Earlier) -> RunTimes:
+    """Run the program from a moment before which it is the same as an earlier one."""
+    state = restored_state(p, earlier, len(p.lane) + 1, False)
     run(p, state)
     return without_rates(state)
 
