@@ -1,11 +1,16 @@
 """What kernels call is compiled as a part of them, and what else numba compiles is as ever."""
 
+import gc
+
 import numba
 import numpy as np
 import pytest
 
 from pipesim.base import kernels
 from pipesim.base.arrays import Floats
+from pipesim.base.kernel_compiler import KernelCompiler
+
+PIPELINES = KernelCompiler.define_pipelines
 
 
 def reciprocal(value: float) -> float:
@@ -34,6 +39,23 @@ def test_what_kernels_call_is_a_part_of_them_and_no_machine_code_of_its_own(monk
     assert part.library.get_pointer_to_function(name) == 0
     assert whole.library.get_pointer_to_function(whole.fndesc.llvm_func_name) != 0
     assert not whole.library.codegen._engine.is_symbol_defined(name), "it is inlined, and not kept beside"
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_no_garbage_is_looked_for_while_a_kernel_is_compiled(monkeypatch, enabled):
+    monkeypatch.setattr(kernels, "_folder", lambda _: None)  # as above
+    asked = []
+    monkeypatch.setattr(
+        KernelCompiler, "define_pipelines", lambda self: asked.append(gc.isenabled()) or PIPELINES(self)
+    )
+    (gc.enable if enabled else gc.disable)()
+    try:
+        kernels._Compiled(reciprocals)(np.array([1.0]))
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable()
+    assert asked
+    assert not any(asked)
 
 
 def doubled(value: float) -> float:
