@@ -1,5 +1,6 @@
 """The planners: PRM and its growth, RDO, and seconds per answer on 16 devices and 100 layers."""
 
+import math
 import resource
 import time
 from collections.abc import Callable
@@ -11,7 +12,8 @@ from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs, costs_of
 from pipesim.core.trace import Trace
 from pipesim.planners import PLANNERS
-from pipesim.planners.spp.prm import bottlenecks, tables_of
+from pipesim.planners.spp.bottlenecks import least_bottlenecks
+from pipesim.planners.spp.prm import scope_of, tables_of
 from pipesim.planners.spp.rdo import rdo
 from pipesim.studies import loading, setups
 
@@ -55,9 +57,10 @@ def _partitioning() -> list[Row]:
     found, before = [], 0.0
     for (layers, devices), bar in SHAPES.items():
         tables = tables_of(costs(layers), servers(devices), list(range(devices)), 64)
-        kernel = kernels.compiled(bottlenecks)
-        kernel(*tables, 1)
-        took = min(seconds(lambda t=tables, k=kernel, n=devices: k(*t, n)) for _ in range(1 if devices > 64 else 3))
+        kernel, scope = kernels.compiled(least_bottlenecks), scope_of(tables, math.inf)
+        kernel(tables, 1, scope)
+        args = tables, devices, scope
+        took = min(seconds(lambda k=kernel, a=args: k(*a)) for _ in range(1 if devices > 64 else 3))
         growth = f" ({took / before:.0f} times the row above)" if before else ""
         found.append(
             (f"PRM, {layers} layers on {devices} devices, all numbers of stages", f"{took:.4f} s{growth}", f"{bar} s")

@@ -1,9 +1,13 @@
 """SPP as a whole: the best number of stages, never worse than data parallelism, within memory if asked."""
 
+import sys
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.networks import pipeline_trace
 from helpers.strategies import clusters, even_trace, traces
 from pipesim.analysis import metrics
 from pipesim.analysis.channels import execute, pipeline_of
@@ -54,6 +58,20 @@ def test_by_default_links_are_shared_and_no_reading_of_spp_is_better_where_they_
 
     assert time(plan) == min(time(plan_of(costs.model, cluster, order, s, microbatches)) for s in both)
     assert plan.objective_s == pytest.approx(time(plan) / 1e9)
+
+
+@pytest.mark.parametrize("cluster", ['servers(2, 4, "25GB/s", "1GB/s")', 'servers(3, 2, "4GB/s", "1GB/s")'])
+@pytest.mark.parametrize("seed", range(6))
+def test_where_tables_are_large_only_states_of_slower_plans_are_skipped(seed, cluster, monkeypatch):
+    rng, made = np.random.default_rng(seed), loading.load_cluster(cluster)
+    layers = int(rng.integers(6, 14))
+    forward, backward = (rng.integers(10**6, 9 * 10**6, layers).tolist() for _ in range(2))
+    costs = costs_of(pipeline_trace(forward, backward, rng.integers(10**5, 10**7, layers - 1).tolist(), 10**7))
+    whole = {name: spp(costs.model, made, costs, 8, bandwidth=name) for name in ("nominal", "shared")}
+    monkeypatch.setattr(sys.modules["pipesim.planners.spp.prm"], "FEW_STATES", 0)
+    found = {name: spp(costs.model, made, costs, 8, bandwidth=name) for name in whole}
+    assert found["nominal"] == whole["nominal"]
+    assert found["shared"].objective_s <= whole["shared"].objective_s
 
 
 def test_what_was_done_is_stated_in_the_plan():

@@ -11,6 +11,8 @@ at once; a channel is one half-duplex machine; PE runs blocks in cycle order. Wh
 pair of devices has its nominal bandwidth (`bandwidth="nominal"`); by default pairs share links (`contention`).
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from pipesim.analysis.channels import Known, execute, pipeline_of
@@ -25,11 +27,24 @@ from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
 from pipesim.lowering import state_factor
+from pipesim.planners.spp.bottlenecks import GroupTables
 from pipesim.planners.spp.contention import contended, shared_bandwidths, shared_pipeline
-from pipesim.planners.spp.prm import MemoryLimit, Partition, partitions, prm, tables_of
+from pipesim.planners.spp.prm import (
+    MemoryLimit,
+    Partition,
+    first_limit,
+    is_small,
+    next_limit,
+    partitions,
+    prm,
+    tables_of,
+)
 from pipesim.planners.spp.rdo import ordered
 
 BANDWIDTHS = ("nominal", "shared")
+Timed = tuple[int, int, Plan]
+"""Nanoseconds of a plan by PE, its number, and the plan."""
+
 IN_FLIGHT = ("one_f_one_b", "gpipe", "pe")
 
 
@@ -71,19 +86,41 @@ def spp(
     sequence, name = ordered(cluster, order, shared_bandwidths(cluster) if shared else None)
     limit = memory_limit(costs, cluster, sequence, microbatches, memory) if memory else None
     tables = tables_of(costs, cluster, sequence, microbatches, limit)
-    solutions = list(partitions(tables, most_stages).values())
-    if not solutions and limit is not None:
-        raise _nothing_fits(costs, cluster, sequence, microbatches, limit, most_stages)
-    if shared:  # PE decides between both
-        solutions = [*partitions(contended(tables, cluster, sequence), most_stages).values(), *solutions]
-    candidates = [plan_of(model, cluster, sequence, solution, microbatches) for solution in solutions]
+    views = [tables]
+    if shared:  # PE decides between both; it gives a pair what it has where links are shared
+        apart = contended(tables, cluster, sequence)
+        views = [apart, tables._replace(floor=apart.channel)]
     known: Known = {}
-    timed = [(_pe_time(plan, costs, cluster, known, shared=shared), n, plan) for n, plan in enumerate(candidates)]
-    time, _, plan = min(timed)
+
+    def fastest(within: float) -> Timed | None:
+        solutions = [found for view in views for found in partitions(view, most_stages, within).values()]
+        candidates = [plan_of(model, cluster, sequence, solution, microbatches) for solution in solutions]
+        timed = ((_pe_time(plan, costs, cluster, known, shared=shared), n, plan) for n, plan in enumerate(candidates))
+        return min(timed, default=None)
+
+    found = fastest(np.inf) if is_small(tables) else _from_the_least(tables, microbatches, fastest)
+    if found is None:
+        raise _nothing_fits(costs, cluster, sequence, microbatches, memory, most_stages)
+    time, _, plan = found
     options = [] if order == "auto" and name == "rdo" else [f"order={name!r}"]
     options += [] if shared else ["bandwidth='nominal'"]
     label = f"spp({', '.join(options)})" if options else "spp"
     return Plan(plan.model, plan.layers, microbatches, plan.stages, "split", label, to_s(time))
+
+
+def _from_the_least(tables: GroupTables, microbatches: int, fastest: Callable[[float], Timed | None]) -> Timed | None:
+    """The fastest of the plans whose bottleneck is no longer than the time of the fastest.
+
+    By PE a plan takes at least its bottleneck, but for blocks, which are rounded to nanoseconds, and for rings where
+    links are shared: PRM takes the worst pair of a group, which PE's ring may avoid. Such a plan may be passed over.
+    """
+    within = first_limit(tables)
+    while (found := fastest(within)) is None and within < np.inf:
+        within = next_limit(tables, within)
+    if found is None or within == np.inf:
+        return found
+    time = to_s(found[0] + 2 * microbatches + 2)
+    return found if time <= within else fastest(time)
 
 
 def plan_of(model: Model, cluster: Cluster, order: list[int], solution: Partition, microbatches: int) -> Plan:
@@ -131,9 +168,10 @@ def holds(limit: MemoryLimit, cluster: Cluster, plan: Plan) -> bool:
 
 
 def _nothing_fits(  # noqa: PLR0917 - the parts of the problem
-    costs: Costs, cluster: Cluster, order: list[int], microbatches: int, memory: MemoryLimit, most_stages: int | None
+    costs: Costs, cluster: Cluster, order: list[int], microbatches: int, schedule: str, most_stages: int | None
 ) -> DoesNotFitError:
     """An error about the plan, of those that are best without a limit, that lacks the least memory."""
+    memory = memory_limit(costs, cluster, order, microbatches, schedule)
     static, stash = (np.concatenate([[0.0], np.cumsum(column)]) for column in (memory.static, memory.stash))
     worst = []
     for x, solution in prm(costs, cluster, order, microbatches, most_stages).items():

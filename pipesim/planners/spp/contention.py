@@ -23,7 +23,7 @@ from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan
 from pipesim.lowering.reductions import in_ring
-from pipesim.planners.spp.prm import GroupTables
+from pipesim.planners.spp.bottlenecks import GroupTables
 
 Pairs = list[tuple[str, str]]
 
@@ -42,7 +42,8 @@ def contended(tables: GroupTables, cluster: Cluster, order: list[int]) -> GroupT
     media, pace = routes_of(cluster)
     routes = Routes(media[np.ix_(order, order)], pace)
     channel, reduce = (suited(kernel, large=len(order) > FEW) for kernel in (busiest_channels, busiest_rings))
-    return tables._replace(channel=channel(routes), reduce=reduce(routes))
+    found = channel(routes)
+    return tables._replace(channel=found, floor=found, reduce=reduce(routes))
 
 
 def shared_bandwidths(cluster: Cluster) -> Floats:
@@ -71,7 +72,7 @@ def shared_pipeline(plan: Plan, costs: Costs, cluster: Cluster, known: Known | N
     for stage in stages:
         k = len(stage.devices)
         edges = _edges(in_ring(stage.devices, cluster)) if k > 1 else []
-        size = float(costs.model.parameter_bytes[stage.start : stage.stop].sum()) * 2 * (k - 1) / k
+        size = costs.model.parameters_of(stage.start, stage.stop) * 2 * (k - 1) / k
         rings.append(_busiest_ns(cluster, edges, size))
     return replace(
         nominal,

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import RefusedError
@@ -23,11 +22,12 @@ from pipesim.base.kernels import suited
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.planners.groups import prefix
-
-Shorts = NDArray[np.uint16]
+from pipesim.planners.spp.bottlenecks import GroupTables, Scope, Shorts, least_bottlenecks
 
 MANY_STATES = 50_000  # up to so many, the table takes a tenth of a second as plain Python
 MOST_BYTES = 8e9  # of back-pointers
+FEW_STATES = 20_000_000  # up to so many, the table takes less than a second
+FIRST, STEP = 1.1, 1.3  # the first limit of the bottleneck, over the least work of a device; the next over it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,21 +38,6 @@ class MemoryLimit:
     stash: Floats  # kept of each layer per microbatch
     capacity: Floats  # of each device, in the given order
     in_flight: Ints  # microbatches in flight of a stage that is the x-th from the end: in_flight[x]
-
-
-class GroupTables(NamedTuple):
-    """What the dynamic program reads, for devices in order and layers in order."""
-
-    seconds: Floats  # [kind, r, l]: seconds of all microbatches on layers 0 .. l-1, for a group of r such devices
-    kinds: NDArray[np.bool_]  # [i, r, kind]: whether devices i .. i+r-1 have one of this kind
-    reduce: Floats  # [i, r]: seconds of all-reduce per byte of parameters inside devices i .. i+r-1
-    parameters: Floats  # [l]: bytes of layers 0 .. l-1
-    cut: Floats  # [l]: bytes across the cut before layer l, all microbatches, both ways
-    channel: Floats  # [b, r, r']: seconds per byte from devices b-r .. b-1 to devices b .. b+r'-1
-    static: Floats  # [l], prefix sums; empty without a memory limit
-    stash: Floats
-    capacity: Floats  # [i, r]: the least of devices i .. i+r-1
-    in_flight: Ints
 
 
 class Partition(NamedTuple):
@@ -71,18 +56,17 @@ def prm(  # noqa: PLR0917 - a problem has its parts
     return partitions(tables_of(costs, cluster, order, microbatches, memory), most_stages)
 
 
-def partitions(tables: GroupTables, most_stages: int | None = None) -> dict[int, Partition]:
-    """The same, from tables."""
+def partitions(tables: GroupTables, most_stages: int | None = None, within: float = np.inf) -> dict[int, Partition]:
+    """The same, from tables; with `within` of those with a bottleneck of at most so many seconds."""
     devices, layers = len(tables.kinds), len(tables.cut) - 1
     most = min(devices, layers, most_stages or devices)
-    states = sum(_states(devices, layers, x) for x in range(1, most + 1))
-    size = states * 4
+    size = _all_states(tables, most) * 4
     if size > MOST_BYTES:
         raise RefusedError(
             f"{layers} layers on {devices} devices in up to {most} stages would need {size / 1e9:.0f} GB of tables; "
             "limit the number of stages with most_stages=..."
         )
-    best, cuts, takes = suited(bottlenecks, large=states > MANY_STATES)(tables, most)
+    best, cuts, takes = bottlenecks(tables, most, within)
     found = {}
     for x in range(1, most + 1):
         replicas = int(np.argmin(best[x]))
@@ -90,6 +74,76 @@ def partitions(tables: GroupTables, most_stages: int | None = None) -> dict[int,
             starts, counts = _trace_back(cuts, takes, (layers, devices), x, replicas)
             found[x] = Partition(float(best[x, replicas]), starts, counts)
     return found
+
+
+def bottlenecks(tables: GroupTables, most: int, within: float = np.inf) -> tuple[Floats, Shorts, Shorts]:
+    """W for x = 1 .. most at layer 0 and device 0, as [x, r], with the choices l' and r' of every state."""
+    scope = scope_of(tables, within)
+    large = _all_states(tables, most) > MANY_STATES
+    return suited(least_bottlenecks, large=large)(tables, most, scope)
+
+
+def best_partitions(tables: GroupTables, count: int) -> list[Partition]:
+    """The so many best, of different numbers of stages."""
+    found, within = list[Partition](), np.inf if is_small(tables) else first_limit(tables)
+    while True:
+        found = sorted(partitions(tables, within=within).values())[:count]
+        enough = len(found) == count and found[-1].bottleneck <= within
+        if enough or within == np.inf:
+            return found
+        within = next_limit(tables, within)
+
+
+def is_small(tables: GroupTables) -> bool:
+    """Whether all states are computed in a second, so that there is no need to find out which of them matter.
+
+    Of plans with the same bottleneck, which one is found may depend on what else is computed.
+    """
+    return _all_states(tables, min(len(tables.kinds), len(tables.cut) - 1)) <= FEW_STATES
+
+
+def first_limit(tables: GroupTables) -> float:
+    """The bottleneck up to which plans are looked at first."""
+    return FIRST * _least_work(tables)
+
+
+def next_limit(tables: GroupTables, within: float) -> float:
+    """The next, where there is no plan up to this one: none at all from the work of all layers on one device on."""
+    more = within * STEP
+    return more if more < len(tables.kinds) * _least_work(tables) else np.inf
+
+
+def _least_work(tables: GroupTables) -> float:
+    """Seconds that no plan is quicker than: the work of all layers, over all devices."""
+    return float(least_areas(tables.seconds)[0]) / len(tables.kinds)
+
+
+def least_areas(seconds: Floats) -> Floats:
+    """[l]: what layers from l on take at least, times devices; a little less, since sums are rounded."""
+    devices = np.arange(1, seconds.shape[1])[:, None]
+    least = (np.diff(seconds[:, 1:]) * devices).min(axis=(0, 1))
+    area: Floats = np.append(np.cumsum(least[::-1])[::-1], 0.0) * (1 - 1e-9)
+    return area
+
+
+def scope_of(tables: GroupTables, within: float) -> Scope:
+    """What plans with such a bottleneck can be.
+
+    Their stages do no earlier layers with the devices that are left, and no later ones with those before.
+    """
+    devices, layers = len(tables.kinds), len(tables.cut) - 1
+    if within == np.inf:
+        return Scope(np.zeros(devices + 1, np.int64), np.full(devices + 1, layers), np.inf)
+    area, most = least_areas(tables.seconds), within * np.arange(devices + 1)
+    first = np.searchsorted(-area, -most[::-1], side="left")
+    last = np.searchsorted((area[0] - area) * (1 - 1e-9), most, side="right") - 1
+    return Scope(first, last, float(np.nextafter(within, np.inf)))
+
+
+def _all_states(tables: GroupTables, most: int) -> int:
+    """Of up to so many stages."""
+    devices, layers = len(tables.kinds), len(tables.cut) - 1
+    return sum(_states(devices, layers, x) for x in range(1, most + 1))
 
 
 def _states(devices: int, layers: int, x: int) -> int:
@@ -122,6 +176,7 @@ def tables_of(
             present[i, r, kinds.index(devices[newest].kind)] = True
             if memory is not None:
                 capacity[i, r] = min(capacity[i, r - 1], memory.capacity[newest])
+    channel = _channels(between)
     ring = 2 * (np.arange(count + 1) - 1) / np.maximum(np.arange(count + 1), 1)
     nothing = np.zeros(0)
     return GroupTables(
@@ -130,7 +185,8 @@ def tables_of(
         reduce=np.maximum(ring, 0)[None, :] / inside,
         parameters=prefix(model.trained_bytes),
         cut=np.concatenate([[0.0], 2 * microbatches * model.cut_bytes]),
-        channel=_channels(between),
+        channel=channel,
+        floor=channel,
         static=nothing if memory is None else prefix(memory.static),
         stash=nothing if memory is None else prefix(memory.stash),
         capacity=capacity,
@@ -166,122 +222,3 @@ def _trace_back(
         starts.append(layer)
         counts.append(replicas)
     return tuple(starts), tuple(counts)
-
-
-class BackPointers(NamedTuple):
-    """What each state chooses: states by number of stages, then i, then r, then l."""
-
-    cuts: Shorts  # l'
-    takes: Shorts  # r'
-
-
-def bottlenecks(tables: GroupTables, most: int) -> tuple[Floats, Shorts, Shorts]:
-    """W for x = 1 .. most at layer 0 and device 0, as [x, r], with the choices l' and r' of every state.
-
-    later[b, r', l']    W(l', x-1, r', b)
-    now[i, r, l]        W(l, x, r, i)
-    """
-    layers, devices = len(tables.cut) - 1, len(tables.kinds)
-    begin = np.zeros(most + 2, np.int64)  # of the states with x stages
-    for x in range(1, most + 1):
-        begin[x + 1] = begin[x] + (devices - x + 1) * (devices - x + 2) // 2 * (layers - x + 1)
-    pointers = BackPointers(np.zeros(begin[most + 1], np.uint16), np.zeros(begin[most + 1], np.uint16))
-    best = np.full((most + 1, devices + 1), np.inf)
-    later = np.full((devices + 1, devices + 1, layers + 1), np.inf)
-    now = np.full((devices + 1, devices + 1, layers + 1), np.inf)
-    for x in range(1, most + 1):
-        if x == 1:
-            last_stages(tables, now)
-        else:
-            one_more_stage(tables, later, now, pointers, x, begin[x])
-        for r in range(1, devices - x + 2):
-            best[x, r] = now[0, r, 0]
-        later, now = now, later
-        now.fill(np.inf)
-    return best, pointers.cuts, pointers.takes
-
-
-def last_stages(tables: GroupTables, now: Floats) -> None:
-    """W for one stage: all layers that are left on all devices that are left."""
-    seconds, kinds, reduce, parameters = tables.seconds, tables.kinds, tables.reduce, tables.parameters
-    static, stash, capacity = tables.static, tables.stash, tables.capacity
-    layers, devices, limited = len(parameters) - 1, len(kinds), len(static) > 0
-    for i in range(devices):
-        r = devices - i
-        for l in range(layers):  # noqa: E741 - the letter of the formulas
-            worst = 0.0
-            for k in range(len(seconds)):
-                if kinds[i, r, k]:
-                    until = seconds[k, r, layers] + reduce[i, r] * parameters[layers]
-                    worst = max(worst, until - (seconds[k, r, l] + reduce[i, r] * parameters[l]))
-            if limited:
-                held = (stash[layers] - stash[l]) / r * tables.in_flight[1] + static[layers] - static[l]
-                worst = np.inf if held > capacity[i, r] else worst
-            now[i, r, l] = worst
-
-
-def one_more_stage(tables: GroupTables, later: Floats, now: Floats, pointers: BackPointers, x: int, base: int) -> None:  # noqa: C901, PLR0912, PLR0917 - one loop over groups: calls inside of it cost more than they do
-    """W for x stages from that for x - 1.
-
-    joined[l']    min over r' of max( the channel at b, later[b, r', l'] ): what follows a stage that ends there
-    now[i, r, l]  min over l' of max( own(l .. l'; i .. i+r), joined[l'] ),   b = i + r
-
-    The search for l' starts where it ended for l + 1. Going right it ends where own, which grows, reaches the best so
-    far; going left, where the least of joined up to there does.
-    """
-    seconds, kinds, reduce, parameters = tables.seconds, tables.kinds, tables.reduce, tables.parameters
-    cut, channel, static, stash, capacity = tables.cut, tables.channel, tables.static, tables.stash, tables.capacity
-    layers, devices, limited = len(cut) - 1, len(kinds), len(static) > 0
-    n, ends = devices - x + 1, layers - x + 1
-    joined, least_joined, chosen = np.zeros(layers + 1), np.zeros(layers + 1), np.zeros(layers + 1, np.int64)
-    own = np.zeros((len(seconds), layers + 1))
-    row = base
-    for i in range(n):
-        for r in range(1, n - i + 1):
-            b = i + r
-            joined.fill(np.inf)
-            for r2 in range(1, n - b + 2):
-                pace = channel[b, r, r2]
-                for l2 in range(1, ends + 1):
-                    slower = max(later[b, r2, l2], cut[l2] * pace)
-                    better = slower < joined[l2]
-                    chosen[l2] = r2 if better else chosen[l2]
-                    joined[l2] = slower if better else joined[l2]
-            least_joined[0] = np.inf
-            for l2 in range(1, ends + 1):
-                least_joined[l2] = min(least_joined[l2 - 1], joined[l2])
-            present = 0
-            for k in range(len(seconds)):
-                if kinds[i, r, k]:
-                    for l2 in range(layers + 1):
-                        own[present, l2] = seconds[k, r, l2] + reduce[i, r] * parameters[l2]
-                    present += 1
-            at = end = ends
-            for l in range(ends - 1, -1, -1):  # noqa: E741 - the letter of the formulas
-                if limited:
-                    most, depth = capacity[i, r], tables.in_flight[x]
-                    while end > l and (stash[end] - stash[l]) / r * depth + static[end] - static[l] > most:
-                        end -= 1
-                start = max(l + 1, min(at, end))
-                least = np.inf
-                for l2 in range(start, end + 1):
-                    mine = 0.0
-                    for k in range(present):
-                        mine = max(mine, own[k, l2] - own[k, l])
-                    if mine >= least:
-                        break
-                    if max(mine, joined[l2]) < least:
-                        least, at = max(mine, joined[l2]), l2
-                for l2 in range(start - 1, l, -1):
-                    if least_joined[l2] >= least:
-                        break
-                    worst = joined[l2]
-                    for k in range(present):
-                        worst = max(worst, own[k, l2] - own[k, l])
-                    if worst < least:
-                        least, at = worst, l2
-                now[i, r, l] = least
-                is_plan = least < np.inf
-                pointers.cuts[row + l] = at if is_plan else 0
-                pointers.takes[row + l] = chosen[at] if is_plan else 0
-            row += ends

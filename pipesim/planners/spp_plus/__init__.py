@@ -15,6 +15,7 @@ from math import inf
 import numpy as np
 
 from pipesim.analysis.bounds import schedule_bound
+from pipesim.analysis.channels import Known, execute
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError, RefusedError
 from pipesim.core import plan as plans
@@ -33,20 +34,25 @@ from pipesim.planners.hetpipe import hetpipe
 from pipesim.planners.megatron import megatron
 from pipesim.planners.piper import piper
 from pipesim.planners.spp import holds, memory_limit, plan_of, spp
-from pipesim.planners.spp.contention import contended
-from pipesim.planners.spp.prm import Partition, prm, tables_of
+from pipesim.planners.spp.contention import contended, shared_pipeline
+from pipesim.planners.spp.prm import Partition, best_partitions, tables_of
 from pipesim.planners.spp.rdo import LITERAL, by_minimum_cuts, given, hierarchical
 from pipesim.planners.spp_plus.chunked import chunked
 from pipesim.planners.spp_plus.fill_and_drain import solutions
-from pipesim.planners.spp_plus.island_plans import island_plans
+from pipesim.planners.spp_plus.island_plans import island_plans, islands_of
 from pipesim.planners.spp_plus.polish import polished
 
-FEW = 16  # devices
-EVALUATIONS = ((16, 200), (32, 400))  # on up to so many devices
-LESS = 120  # evaluations on more devices, where each takes long
+EVALUATIONS = ((16, 200), (32, 400), (128, 120))  # on up to so many devices
+LESS = 40  # evaluations on more devices, where each takes long
 ANNEALED = 1000  # evaluations of the abstract pipeline for simulated annealing
 JITTER = 0.1  # relative, of the bandwidths of the perturbed order
+MANY = 128  # devices: on more, each order takes ten seconds
 POLISHED = 3  # plans that local moves start from
+
+# Planners whose plans are tried, on up to so many devices: on more, they alone take seconds.
+ASKED: dict[Callable[..., Plan], float] = {
+    alpa: inf, data_parallel: inf, megatron: inf, piper: 128, hetpipe: inf, dapple: 16,
+}  # fmt: skip
 
 Key = tuple[tuple[Stage, ...], Replicas]
 
@@ -54,7 +60,7 @@ Key = tuple[tuple[Stage, ...], Replicas]
 def table_bytes(size: ProblemSize) -> float:
     """Bytes of the tables of the partitions, and of the planner among those asked that takes most."""
     L, V = size.layers, size.devices
-    asked = [spp, annealing, alpa, piper, hetpipe, *([dapple] if V <= FEW else [])]
+    asked = [spp, annealing, *(planner for planner, most in ASKED.items() if most >= V)]
     partitions = 2 * 12 * (L + 1) * (V + 1) ** 2 + 32 * V**3
     return partitions + max(info_of(planner, PlannerInfo).tables(size) for planner in asked)
 
@@ -85,11 +91,11 @@ def spp_plus(
     `estimate` gives the seconds of a plan, `exact` decides between its choice and SPP, so that by it the result is
     never worse than SPP; where they are not given, PE's time on the abstract pipeline is used. From the command line
     both simulate on the contended network, with the best of some schedules. `evaluations` bounds how often estimates
-    are asked for: by default 200 times on up to 16 devices, 400 on up to 32, and 120 on more. Devices that do not
-    help stay idle; replicas split microbatches or, where they are simulated, take them whole. `memory` is as that of
-    spp: only plans whose stages hold the microbatches in flight of this schedule are compared. With `chunks` devices
-    may have up to so many stages each, in a loop or a wave; `split`: plans are also simulated with schedules that split
-    backwards. Ignores memory unless asked.
+    are asked for: by default 200 times on up to 16 devices, 400 on up to 32, 120 on up to 128, and 40 on more. Devices
+    that do not help stay idle; replicas split microbatches or, where they are simulated, take them whole. `memory` is
+    as that of spp: only plans whose stages hold the microbatches in flight of this schedule are compared. With
+    `chunks` devices may have up to so many stages each, in a loop or a wave; `split`: plans are also simulated with
+    schedules that split backwards. Ignores memory unless asked.
     """
     plans.check_microbatches(microbatches)
     if evaluations is None:
@@ -104,7 +110,8 @@ def spp_plus(
     first = spp(model, cluster, costs, microbatches, memory=memory)
     limit = memory_limit(costs, cluster, given(cluster), microbatches, memory) if memory else None
     candidates = [literal, *_from_other_planners(model, cluster, costs, microbatches, seed)]
-    candidates += [plan for way in ways for plan in island_plans(costs, cluster, microbatches, way)]
+    islands = islands_of(cluster)
+    candidates += [plan for way in ways for plan in island_plans(costs, cluster, islands, microbatches, way)]
     candidates += _promising(model, cluster, costs, microbatches, seed, max(evaluations // 4, 1))
     known: dict[Key, Plan] = {}
     for plan in candidates:
@@ -117,10 +124,10 @@ def spp_plus(
             return inf
         return 0.0 if split else schedule_bound(plan, costs, cluster)  # which is of whole backwards
 
-    chosen = _best(list(known.values()), price, floor, evaluations)
+    chosen = _best(_by_pe(list(known.values()), costs, cluster), price, floor, evaluations)
     if chunks > 1:
         several = [made for plan in chosen for made in chunked(plan, costs, cluster, chunks)]
-        chosen += _best(several, price, floor, evaluations)
+        chosen += _best(dict(enumerate(several)), price, floor, evaluations)
     least, plan = inf, first
     judge = with_limit(exact, split=split) if exact else price
     judged = dict[Key, Plan]()
@@ -143,13 +150,22 @@ def _check_simulated(estimate: Cost | None, exact: Cost | None, *, chunks: int, 
             )
 
 
-def _best(candidates: list[Plan], price: CostBelow, floor: Cost, evaluations: int) -> list[Plan]:
-    """The best few of these, each improved by local moves as long as there are evaluations.
+def _by_pe(plans: list[Plan], costs: Costs, cluster: Cluster) -> dict[int, Plan]:
+    """Plans by their number, the fastest by PE first: what comes after them is soon known to be slower."""
+    known: Known = {}
+    pipelines = [shared_pipeline(plan, costs, cluster, known) for plan in plans]
+    times = [execute(pipeline).time(pipeline) for pipeline in pipelines]
+    return {n: plans[n] for n in sorted(range(len(plans)), key=times.__getitem__)}
 
-    A plan whose `floor`, which its price is never below, is no less than the price of the best few is not priced.
+
+def _best(candidates: dict[int, Plan], price: CostBelow, floor: Cost, evaluations: int) -> list[Plan]:
+    """The best few of these, of equal ones those with lower numbers, each improved by local moves.
+
+    As long as there are evaluations. A plan whose `floor`, which its price is never below, is no less than the price
+    of the best few is not priced.
     """
     left, priced, found = evaluations, list[tuple[float, int]](), list[Plan]()
-    for n, plan in enumerate(candidates):
+    for n, plan in candidates.items():
         if left and (len(priced) < POLISHED or floor(plan) < priced[-1][0]):
             limit = priced[-1][0] if len(priced) == POLISHED else inf
             priced = sorted([*priced, (price(plan, limit), n)])[:POLISHED]
@@ -165,8 +181,9 @@ def _best(candidates: list[Plan], price: CostBelow, floor: Cost, evaluations: in
 def _from_other_planners(model: Model, cluster: Cluster, costs: Costs, microbatches: int, seed: int) -> list[Plan]:
     """Plans of other planners, which do not depend on one order of the devices."""
     found = [annealing(model, cluster, costs, microbatches, seed=seed, evaluations=ANNEALED)]
-    quick: tuple[Callable[..., Plan], ...] = (alpa, data_parallel, megatron, piper, hetpipe)
-    for planner in (*quick, dapple) if len(cluster.devices) <= FEW else quick:  # on more, dapple alone takes seconds
+    for planner, most in ASKED.items():
+        if len(cluster.devices) > most:
+            continue
         with suppress(RefusedError, InputError):  # it has no plan for this cluster, or none that fits in memory
             found.append(planner(model, cluster, costs, microbatches))
     return found
@@ -188,11 +205,15 @@ def _promising(  # noqa: PLR0917 - the parts of the problem
 
 
 def _orders(cluster: Cluster, seed: int) -> list[list[int]]:
-    """RDO and RDO with jittered bandwidths (up to 256 devices), clustering, and the cluster's own order."""
-    weights, literal = bandwidths(cluster), len(cluster.devices) <= LITERAL
-    jittered = weights * np.exp(np.random.default_rng(seed).normal(0, JITTER, weights.shape))
-    cuts = [by_minimum_cuts(w) for w in (weights, np.minimum(jittered, jittered.T))] if literal else []
-    found = [*cuts, hierarchical(cluster), given(cluster)]
+    """RDO and RDO with jittered bandwidths, clustering, and the cluster's own order; on many devices the outer two.
+
+    Where there are too many for RDO, clustering takes its place.
+    """
+    weights, count = bandwidths(cluster), len(cluster.devices)
+    found = [by_minimum_cuts(weights) if count <= LITERAL else hierarchical(cluster), given(cluster)]
+    if count <= MANY:
+        jittered = weights * np.exp(np.random.default_rng(seed).normal(0, JITTER, weights.shape))
+        found[1:1] = [by_minimum_cuts(np.minimum(jittered, jittered.T)), hierarchical(cluster)]
     return [order for n, order in enumerate(found) if order not in found[:n]]
 
 
@@ -206,8 +227,7 @@ def _ranked(
     # One stage on all devices is a plan, and keeps this T: a start that is always within reach.
     together = float(tables.seconds[:, -1, -1].max() + tables.reduce[0, -1] * tables.parameters[-1])
     filling = solutions(tables, microbatches, together)
-    found = [(solution, order) for solution in filling[::-1][:3]]
+    found = [(solution, order) for solution in filling[::-1]]
     if not shared:
-        best = sorted(prm(costs, cluster, order, microbatches).values())[:2]
-        found += [(solution, order) for solution in best]
+        found += [(solution, order) for solution in best_partitions(tables, 2)]
     return found

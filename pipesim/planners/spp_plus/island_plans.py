@@ -32,6 +32,7 @@ WORK, MORE_WORK = 2_000_000, 20_000_000  # layers times ways to place two stages
 LATE = (0.0, 0.45, 0.55, 0.65, 0.75, 0.85)  # as in `layer_sums`, fewer
 STEP = 0.05  # relative: the first step of the search for the least T
 FINE_ABOVE = (1.0, 1.003, 1.006, 1.01, 1.02, 1.03, 1.05, 1.08)  # the same where a stage has any number of devices
+ANY_SIZE = 128  # devices up to which stages of any size are tried: all pairs of sizes take a minute on 256
 UNEVEN = 32  # devices up to which placements are searched where devices are not alike
 HALVINGS, FINE_HALVINGS = 3, 8  # of the interval that the search ends with
 ABOVE = (1.0, 1.03, 1.07, 1.13, 1.22, 1.35)  # T of the plans, relative to the least T
@@ -47,6 +48,14 @@ class StageAtPlace(NamedTuple):
     move: int
 
 
+class Islands(NamedTuple):
+    """A partition of the devices, which plans for all kinds of replicas have in common."""
+
+    model: IslandModel
+    devices: list[list[str]]  # of each island, in the order of the model
+    alike: bool  # whether devices of an island are
+
+
 class BlockedIslands(NamedTuple):
     """A partition of the devices into islands, from which stages take devices in blocks."""
 
@@ -55,21 +64,33 @@ class BlockedIslands(NamedTuple):
     block: int  # devices
 
 
-def island_plans(costs: Costs, cluster: Cluster, microbatches: int, replicas: Replicas) -> Iterator[Plan]:
-    """Different plans, for each partition of the devices, from the least T up."""
-    sums, cuts = _with_few_cuts(layer_sums(costs, cluster, microbatches, replicas)._replace(late=np.array(LATE)))
-    network, seen = Network(cluster), set[tuple[Stage, ...]]()
+def islands_of(cluster: Cluster) -> list[Islands]:
+    """The best partitions of the devices."""
+    network, names = Network(cluster), [device.name for device in cluster.devices]
+    found = []
     for label in best_partitions(network):
-        coarse, fine = _islands(network, label, len(sums.cut))
+        model = island_model(network, label)
+        devices = [[names[i] for i in np.flatnonzero(label == island)] for island in model.order]
+        found.append(Islands(model, devices, bool(network.alike(label).all())))
+    return found
+
+
+def island_plans(
+    costs: Costs, cluster: Cluster, partitions: list[Islands], microbatches: int, replicas: Replicas
+) -> Iterator[Plan]:
+    """Different plans, for each of these partitions of the devices, from the least T up."""
+    sums, cuts = _with_few_cuts(layer_sums(costs, cluster, microbatches, replicas)._replace(late=np.array(LATE)))
+    seen = set[tuple[Stage, ...]]()
+    for partition in partitions:
+        coarse, fine = _in_blocks(partition, len(sums.cut))
         placed = [
             _placed(steps, moves, chosen, islands.devices, cuts, mixed=mixed)
             for islands, moves, chosen, steps in _found(sums, coarse, fine, replicas, microbatches)
             for mixed in (False, True)[: 1 + (replicas == "whole")]
         ]
         if replicas == "split":
-            alike = bool(network.alike(label).all())
-            placed += _in_a_row(sums, fine, cuts, microbatches, alike=alike)
-            if not alike and len(cluster.devices) <= UNEVEN:
+            placed += _in_a_row(sums, fine, cuts, microbatches, alike=partition.alike)
+            if not partition.alike and len(cluster.devices) <= UNEVEN:
                 exact, routes = layer_sums(costs, cluster, microbatches, replicas), routes_of(cluster)
                 placed += [better for stages in placed for better in best_placements(stages, cluster, routes, exact)]
         for stages in placed:
@@ -101,7 +122,7 @@ def _in_a_row(
     sums: LayerSums, islands: BlockedIslands, cuts: Ints, microbatches: int, *, alike: bool
 ) -> Iterator[tuple[Stage, ...]]:
     """Where blocks are larger than a device: stages of any size, one after the other over the islands."""
-    if islands.block == 1 or len(islands.devices) == 1:
+    if islands.block == 1 or len(islands.devices) == 1 or int(islands.model.sizes.sum()) > ANY_SIZE:
         return
     moves = by_form(islands.model, "split", microbatches)
     found = [steps for steps in _from_the_least(sums, moves, FINE_ABOVE, FINE_HALVINGS)[1] if steps is not None]
@@ -140,11 +161,9 @@ def _with_few_cuts(sums: LayerSums) -> tuple[LayerSums, Ints]:
     return sums.at(cuts), cuts
 
 
-def _islands(network: Network, label: Ints, layers: int) -> tuple[BlockedIslands, BlockedIslands]:
+def _in_blocks(islands: Islands, layers: int) -> tuple[BlockedIslands, BlockedIslands]:
     """With the smallest blocks of devices for which the search has at most `WORK`, and at most `MORE_WORK`, to do."""
-    model = island_model(network, label)
-    names = [device.name for device in network.cluster.devices]
-    devices = [[names[i] for i in np.flatnonzero(label == island)] for island in model.order]
+    model, devices, _ = islands
     coarse, fine = (BlockedIslands(model, devices, _block(model, work // layers)) for work in (WORK, MORE_WORK))
     return coarse, fine
 

@@ -79,7 +79,7 @@ def test_channels_and_rings_go_at_the_pace_of_their_busiest_link(cluster, data):
             ring = [(i + n, i + (n + 1) % r) for n in range(r)]
             assert shared.reduce[i, r] == pytest.approx(busiest(ring, 2 * (r - 1) / r))
     for name in plain._fields:
-        assert name in {"channel", "reduce"} or getattr(plain, name) is getattr(shared, name)
+        assert name in {"channel", "floor", "reduce"} or getattr(plain, name) is getattr(shared, name)
 
 
 @settings(max_examples=15)

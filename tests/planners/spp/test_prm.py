@@ -12,11 +12,17 @@ from hypothesis import strategies as st
 from helpers.splits import every_split
 from helpers.strategies import clusters, even_trace, traces
 from pipesim.base.errors import RefusedError
-from pipesim.base.kernels import compiled
 from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.costs import costs_of
 from pipesim.core.trace import Trace
-from pipesim.planners.spp.prm import BackPointers, MemoryLimit, last_stages, one_more_stage, prm, tables_of
+from pipesim.planners.spp.prm import (
+    MemoryLimit,
+    best_partitions,
+    is_small,
+    partitions,
+    prm,
+    tables_of,
+)
 from pipesim.studies import loading
 
 
@@ -88,25 +94,29 @@ def fits(limit, starts, replicas):
     return True
 
 
-@settings(max_examples=25)
-@given(traces(kinds=("any",)), clusters(), st.integers(1, 8))
-def test_the_compiled_program_is_its_plain_twin(trace, cluster, microbatches):
-    """One pass for each number of stages, from the last stage on."""
+@settings(max_examples=60)
+@given(traces(kinds=("any",)), clusters(), st.integers(1, 8), st.floats(0.05, 1.2))
+def test_plans_within_a_bottleneck_are_those_of_all_that_keep_it(trace, cluster, microbatches, part):
     costs, order = costs_of(trace), list(range(len(cluster.devices)))
     tables = tables_of(costs, cluster, order, microbatches)
-    layers, count = len(costs.model), len(order)
-    plain, fast = (np.full((count + 1, count + 1, layers + 1), np.inf) for _ in range(2))
-    last_stages(tables, plain)
-    compiled(last_stages)(tables, fast)
-    assert np.array_equal(plain, fast)
-    size = count**2 * layers
-    for x in range(2, min(layers, count) + 1):
-        later, plain, fast = fast, np.full_like(plain, np.inf), np.full_like(fast, np.inf)
-        there, here = (BackPointers(np.zeros(size, np.uint16), np.zeros(size, np.uint16)) for _ in range(2))
-        one_more_stage(tables, later, plain, there, x, 0)
-        compiled(one_more_stage)(tables, later, fast, here, x, 0)
-        assert np.array_equal(plain, fast)
-        assert all(map(np.array_equal, there, here))
+    within = part * float(tables.seconds[:, 1, -1].max())
+    every, some = partitions(tables), partitions(tables, within=within)
+    expected = {x: found.bottleneck for x, found in every.items() if found.bottleneck <= within}
+    assert {x: found.bottleneck for x, found in some.items()} == expected
+    for solution in some.values():
+        assert bottleneck(tables, solution.starts, solution.replicas) == pytest.approx(solution.bottleneck)
+
+
+def test_the_best_few_of_large_tables_are_those_of_all(monkeypatch):
+    costs, cluster = costs_of(even_trace(12)), loading.load_cluster('servers(2, 4, "25GB/s", "1GB/s")')
+    tables = tables_of(costs, cluster, list(range(8)), 4)
+    every = sorted(partitions(tables).values())
+    assert [found.bottleneck for found in best_partitions(tables, 3)] == [found.bottleneck for found in every[:3]]
+    monkeypatch.setattr(sys.modules["pipesim.planners.spp.prm"], "FEW_STATES", 0)
+    assert not is_small(tables)
+    for count in (1, 2, 3, 100):
+        found = [one.bottleneck for one in best_partitions(tables, count)]
+        assert found == [one.bottleneck for one in every[:count]]
 
 
 @settings(max_examples=25)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from helpers.islands import SLOW, program_of, with_a_slow_server
 from helpers.networks import pipeline_trace
 from helpers.strategies import clusters, even_trace, traces
-from pipesim.analysis.bounds.islands import Network, best_partitions
 from pipesim.analysis.bounds.layer_sums import layer_sums
 from pipesim.analysis.bounds.moves import ChannelColumns
 from pipesim.core import plan as plans
@@ -16,11 +15,12 @@ from pipesim.core.costs import costs_of
 from pipesim.planners.spp_plus.island_plans import (
     LAYERS,
     _from_the_least,
-    _islands,
+    _in_blocks,
     _renumbered,
     _stages,
     _with_few_cuts,
     island_plans,
+    islands_of,
 )
 from pipesim.studies import loading
 
@@ -56,10 +56,9 @@ def test_where_blocks_are_large_stages_may_still_have_any_number_of_devices(seed
     rng, cluster = np.random.default_rng(seed), loading.load_cluster('servers(6, 4, intra="25GB/s", inter="25Gb/s")')
     forward, backward = (rng.integers(1, 3000, 12).tolist() for _ in range(2))
     costs = costs_of(pipeline_trace(forward, backward, [1000] * 11, 10**4))
-    network = Network(cluster)
-    label = best_partitions(network)[0]
-    assert _islands(network, label, 13)[1].block > 1
-    found = list(island_plans(costs, cluster, 32, "split"))
+    islands = islands_of(cluster)
+    assert _in_blocks(islands[0], 13)[1].block > 1
+    found = list(island_plans(costs, cluster, islands, 32, "split"))
     assert any(len(stage.devices) % 2 for plan in found for stage in plan.stages)
     for plan in found:
         plans.check_fits(plan, costs.model, cluster)
@@ -69,7 +68,7 @@ def test_where_blocks_are_large_stages_may_still_have_any_number_of_devices(seed
 @given(traces(kinds=("any",)), clusters(), st.sampled_from(["split", "whole"]), st.integers(1, 6))
 def test_plans_on_islands_are_different_and_fit(trace, cluster, replicas, microbatches):
     costs = costs_of(trace)
-    found = list(island_plans(costs, cluster, microbatches, replicas))
+    found = list(island_plans(costs, cluster, islands_of(cluster), microbatches, replicas))
     assert found
     assert len({plan.stages for plan in found}) == len(found)
     for plan in found:
