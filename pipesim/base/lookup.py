@@ -17,6 +17,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from pipesim.base import spelling
@@ -113,10 +114,15 @@ def _summary(error: BaseException) -> str:
     return f"{type(error).__name__}: {first[:300]}" if first else type(error).__name__
 
 
+_PACKAGE = str(Path(__file__).parents[1])
+
+
 def _place(error: BaseException) -> str:
-    """Where it was raised."""
+    """Where it was raised, or where the user's code called what of ours raised it."""
     frames = traceback.extract_tb(error.__traceback__)
-    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    theirs = [frame for frame in frames if not frame.filename.startswith((_PACKAGE, "<"))]
+    last = (theirs or frames)[-1:]
+    return "".join(f" ({frame.filename}, line {frame.lineno})" for frame in last)
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:

@@ -11,9 +11,11 @@ import; a declaration is read from the function, when the member is used.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from pipesim.base import lookup
+from pipesim.base.checks import check_whole
+from pipesim.base.errors import InputError
 from pipesim.core.plan import Replicas
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -105,6 +107,16 @@ class SchedulerInfo(_Info):
     look: int | None = None
     aliases: tuple[str, ...] = ()
     option_aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_whole("chunks", self.chunks)
+        layouts = () if self.layout is None else (self.layout,)
+        for name, values, known in (
+            ("layout", layouts, get_args(Layout)),
+            ("replicas", self.replicas, get_args(Replicas)),
+        ):
+            for wrong in (value for value in values if value not in known):
+                raise InputError(f"{name} = {wrong!r} found; {lookup.suggest(str(wrong), list(known))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from pipesim.analysis import metrics
 from pipesim.base import lookup
 from pipesim.base.checks import check_whole
 from pipesim.base.errors import DeadlockError, InputError, ScheduleError, within
-from pipesim.core import limits
+from pipesim.core import legality, limits
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.granularity import Blocks
@@ -56,6 +56,9 @@ def ordered_with(  # noqa: PLR0917 - the parameters are those of planners and sc
         limits.check_tasks(host_memory, made, parts=parts, every_schedule=info.every_layout)
     for made in plans:
         schedule = schedule_with(scheduler, made, costs, cluster, options)
+        if isinstance(scheduler, str) and (is_table(scheduler) or ":" in scheduler.partition("(")[0]):
+            with named("scheduler", scheduler):  # so that the error names the file or function
+                legality.check(schedule, made)
         if len(plans) == 1:
             return made, schedule
         found.append((judged(made, costs, cluster, options, schedule), len(found), made, schedule))

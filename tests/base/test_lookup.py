@@ -150,6 +150,10 @@ def test_what_is_not_a_function_of_the_user_is_refused(text):
         ("import nothing_like_it", "cannot import 'mine': No module named 'nothing_like_it'"),
         ("x = = 1", r"importing 'mine' raised SyntaxError: invalid syntax \(mine\.py, line 1\)"),
         ("\n1 / 0", r"importing 'mine' raised ZeroDivisionError: division by zero \(.*mine\.py, line 2\)"),
+        (
+            "from pipesim.core.members import SchedulerInfo\n\nSchedulerInfo(chunks=0)",
+            r"importing 'mine' raised InputError: chunks = 0 found; .* \(.*mine\.py, line 3\)",
+        ),
         ("raise SystemExit(0)", "importing 'mine' raised SystemExit: 0"),
         ("def planner(): pass", "module 'mine' has no 'planer'; did you mean 'planner'"),
         ("from os.path import join", "module 'mine' has no 'planer'; known are none"),

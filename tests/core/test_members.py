@@ -4,6 +4,7 @@ import functools
 
 import pytest
 
+from pipesim.base.errors import InputError
 from pipesim.core.members import PlannerInfo, ProblemSize, SchedulerInfo, info_of, infos
 from pipesim.planners import PLANNERS
 
@@ -48,3 +49,17 @@ def test_all_members_of_a_family_have_a_declaration():
 )
 def test_the_size_of_a_problem_limits_its_stages(size, stages, per_node):
     assert (size.stages, size.devices_per_node) == (stages, per_node)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"layout": "wav"}, "layout = 'wav' found; did you mean 'wave'"),
+        ({"chunks": 0}, "chunks = 0 found"),
+        ({"replicas": ("whole", "halve")}, "replicas = 'halve' found"),
+    ],
+)
+def test_a_declaration_that_means_nothing_is_refused(declared, message):
+    """A layout with a typing error was taken for none, and the scheduler was given other plans than it declared."""
+    with pytest.raises(InputError, match=message):
+        SchedulerInfo(**declared)
