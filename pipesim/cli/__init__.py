@@ -210,7 +210,8 @@ def _install_completion(ctx: click.Context, shell: str | None) -> None:
     from pipesim.cli import shell_completion
 
     chosen = shell_completion.shell_of(os.environ.get("SHELL", "")) if shell == "auto" else shell
-    path, is_new = shell_completion.install(chosen, Path.home())
-    done = "written to" if is_new else "is already in"
-    click.echo(f"{shell_completion.line_of(chosen)}\n{done} {path}; open a new shell to use it")
+    found = shell_completion.install(chosen, Path.home(), cli)
+    read = f", read by {found.start}" if found.start else ""
+    done = "written to" if found.is_new else "is already in"
+    click.echo(f"completion {done} {found.script}{read}; open a new shell to use it")
     ctx.exit()
