@@ -31,6 +31,21 @@ def test_the_sdist_has_no_figures_and_what_the_build_needs():
         assert any(f"/{needed}".startswith(part) for part in built["include"]), needed
 
 
+def test_the_image_is_built_from_no_environment_and_from_all_that_the_build_needs():
+    """`COPY .` took .git, .venv and .venv-torch along: gigabytes."""
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    folders = [line for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines() if line.endswith("/")]
+    missing = {".git/", *(folder.lstrip("/") for folder in folders)} - {line.removeprefix("**/") for line in ignored}
+    assert not missing
+    needed = {
+        "pipesim",
+        "traces",
+        "docs",
+        PROJECT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["path"].split("/")[0],
+    }
+    assert not needed & {line.rstrip("/") for line in ignored}
+
+
 def test_a_notebook_is_a_page_with_its_code_its_output_and_its_pictures(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(ROOT / "docs" / "site")
     import notebooks
