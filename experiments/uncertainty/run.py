@@ -4,12 +4,16 @@ import csv
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pipesim as ps
 from pipesim.core.scenario import Degraded, Scenario
 from pipesim.studies.goodput import Failures, longest_wait
 from pipesim.studies.results import SimulationResult
 from pipesim.studies.tuning import TuningRow
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
 CLUSTER = 'servers(4, 2, intra="25GB/s", inter="25Gb/s", nics=2)'
@@ -152,34 +156,43 @@ PANELS = {
 }
 
 
-_STYLES = {"as good": "ko", "planned for p95": "x--", "planned with it": "x--", "planned again": "x--"}  # seen if alike
+# Of choices that are equally good, the later is drawn thinner, so that both can be seen.
+_LOOKS = (
+    {"color": "#0072B2", "marker": "o", "lw": 3.0, "ms": 6.5},
+    {"color": "#E69F00", "marker": "s", "lw": 1.8, "ms": 4.0},
+    {"color": "#222222", "marker": ".", "lw": 0.7, "ms": 3.0},
+)
 
 
 def draw(found: list[dict[str, str]], path: Path) -> None:
     """A panel for each case, a line for each choice."""
-    import matplotlib.pyplot as plt  # noqa: PLC0415 - slow to import
+    from pipesim.display.figures import paper  # noqa: PLC0415 - slow to import
 
-    from pipesim.display.figures import paper  # noqa: PLC0415
+    paper.drawn(path, lambda: _panels(found))
+
+
+def _panels(found: list[dict[str, str]]) -> "Figure":
+    from pipesim.display.figures import paper  # noqa: PLC0415 - as above
 
     figure = paper.sheet(paper.WIDTH, 4.4)
     for axes, (case, (x, y, logarithmic)) in zip(figure.subplots(2, 3).flat, PANELS.items(), strict=True):
-        for choice in dict.fromkeys(row["choice"] for row in found if row["case"] == case):
+        for number, choice in enumerate(dict.fromkeys(row["choice"] for row in found if row["case"] == case)):
             chosen = [row for row in found if row["case"] == case and row["choice"] == choice]
             values = [(float(row["x"]), float(row["value"])) for row in chosen]
-            axes.plot(*zip(*values, strict=True), _STYLES.get(choice, "o-"), ms=3, lw=0.9, label=choice)
+            alone = {"ls": "none", "marker": "*", "ms": 6} if choice == "as good" else {}
+            axes.plot(*zip(*values, strict=True), **_LOOKS[number] | alone, label=choice)
         if logarithmic:
             axes.set_xscale("log")
             places = sorted({float(row["x"]) for row in found if row["case"] == case and row["choice"] != "as good"})
             axes.set_xticks(places, [f"{place:g}" for place in places])
-        axes.set_title(case, fontsize=8)
-        axes.set_xlabel(x, fontsize=7)
-        axes.set_ylabel(y, fontsize=7)
-        axes.tick_params(labelsize=6)
+        axes.set_title(case, loc="left")
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
         axes.tick_params(which="minor", labelbottom=False, labelleft=False)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=6)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+        axes.grid()
+        paper.plain(axes)
+        axes.legend(fontsize=7)
+    return figure
 
 
 def main() -> None:

@@ -62,6 +62,11 @@ class TableOutputs:
         return STANDARD_OUTPUT in self._files
 
     @property
+    def picks(self) -> bool:
+        """Whether rows are sorted or left out: then the table alone is shown."""
+        return self.sort is not None or self.top is not None
+
+    @property
     def is_used(self) -> bool:
         """Whether the rows are sorted, left out or written."""
         return any(each is not None for each in (self.sort, self.top, *self._files))
@@ -81,7 +86,7 @@ class TableOutputs:
             raise InputError("--sort, --top, --csv, --markdown or --latex found; this has no table")
         table = shown.table() if shown.table is not None and self.is_used else TextTable((), ())
         found = TextTable(table.columns, self.records(*table))
-        picks = self.sort is not None or self.top is not None
+        picks = self.picks
         if as_json:
             options.echo_json(shown.data() | ({"rows": found.records} if picks else {}))
         elif not self.is_alone:

@@ -38,7 +38,7 @@ def test_options_are_listed_under_what_they_are_about(command, run):
 @pytest.mark.parametrize(
     ("command", "headings"),
     [
-        ("rebuild", ["Reading", "Recorded runs", "Network", "Engine", "Output"]),
+        ("rebuild", ["Reading", "Network", "Recorded runs", "Engine", "Output"]),
         ("plot", ["Chart", "Output"]),
         ("sweep", ["Running", "Output"]),
         ("record", ["Recording", "Output"]),

@@ -4,8 +4,17 @@ import csv
 import io
 import json
 
+import click
 import pytest
 
+from helpers.recorded_runs import pipelined
+from pipesim.base import tables
+from pipesim.cli import cli
+from pipesim.core.recorded_run import RunLayout
+from pipesim.importers.operations.operation_table import table_of_run
+
+# Commands that print no table of their own, or one that is the same for everyone.
+WITHOUT_TABLES = {"demo", "export", "help", "init", "plot", "report"}
 COMPARE = ("compare", "bert-large", 'flat(4, bandwidth="1GB/s")', "-m", "4", "-p", "uniform", "-p", "balanced")
 GALLERY = ("gallery", "--stages", "2", "-m", "4", "-s", "gpipe", "-s", "zb_h1", "-s", "one_f_one_b")
 
@@ -177,3 +186,107 @@ def test_results_of_a_sweep_are_sorted_before_they_are_written(run, folder):
         run("rows", "s.toml", "--sort", "gpus", "--top", "1", "--markdown", "-")[1].splitlines()[2].startswith("| 2 |")
     )
     assert [row["gpus"] for row in json.loads(run("rows", "s.toml", "--top", "1", "--json")[1])["rows"]] == [2]
+
+
+def of(out):
+    return list(csv.DictReader(io.StringIO(out)))
+
+
+def test_every_command_that_prints_a_table_sorts_and_writes_it():
+    with click.Context(cli) as context:
+        commands = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
+    flags = {name: {flag for one in command.params for flag in one.opts} for name, command in commands.items()}
+    without = {name for name, has in flags.items() if not {"--sort", "--top", "--csv", "--markdown", "--latex"} <= has}
+    assert without == WITHOUT_TABLES
+
+
+def test_devices_of_a_simulation_are_sorted_and_written(run):
+    words = ("simulate", "bert-large", 'flat(4, bandwidth="1GB/s")', "-m", "4", "-p", "balanced")
+    devices = json.loads(run(*words, "--json")[1])["devices"]
+    code, out, err = run(*words, "--sort", "-in flight", "--top", "2", "--csv", "-")
+    assert (code, err) == (0, "")
+    most = sorted(devices, key=lambda name: -devices[name]["peak_in_flight"])[:2]
+    assert [(row["device"], int(row["peak_in_flight"])) for row in of(out)] == [
+        (name, devices[name]["peak_in_flight"]) for name in most
+    ]
+    assert len(json.loads(run(*words, "--top", "1", "--json")[1])["rows"]) == 1
+    assert "iteration time" in run(*words, "--markdown", "devices.md")[1]  # all is shown where no row is left out
+    assert run(*words, "--markdown", "-")[1].startswith("| device | busy |")
+
+
+def test_jobs_of_one_cluster_are_sorted_and_written(run, folder):
+    (folder / "b.toml").write_text('trace = "bert-large"\nmicrobatches = 2\n')
+    words = ("simulate", "bert-large", 'servers(2, 2, intra="25GB/s", inter="1GB/s")', "-m", "4")
+    words += ("--devices", "*.gpu0", "--with", "b.toml", "--job-iterations", "2")
+    rows = of(run(*words, "--sort", "-job", "--csv", "-")[1])
+    jobs = {job["name"]: job for job in json.loads(run(*words, "--json")[1])["jobs"]}
+    assert [row["job"] for row in rows] == ["first", "b"]
+    assert [int(row["iterations"]) for row in rows] == [len(jobs[name]["iterations_s"]) for name in ("first", "b")]
+    assert [float(row["slowdown"]) for row in rows] == [jobs["first"]["slowdown"], jobs["b"]["slowdown"]]
+    assert "iterations counted" in run(*words, "--top", "1")[1]
+
+
+def test_ranks_that_differ_from_another_schedule_are_sorted_and_written(run):
+    words = ("schedule", "zb_2p", "--stages", "4", "-m", "8", "--against", "zb_h1")
+    code, out, _ = run(*words, "--sort", "actions elsewhere", "--csv", "-")
+    moved = [int(row["moved"]) for row in of(out)]
+    assert code == 0
+    assert moved == sorted(moved)
+    assert len({*moved}) > 1
+    assert run(*words, "--top", "1", "--latex", "-")[1].count("\\\\") == 2
+    code, out, err = run(*words[:-2], "--sort", "rank")
+    assert (code, out) == (2, "")
+    assert "--sort has no effect without --against" in err
+
+
+def test_steps_of_a_recorded_run_are_sorted_and_written(run, folder):
+    tables.write(folder / "run.csv", table_of_run(pipelined(RunLayout(2, 2), 3, 3)))
+    steps = json.loads(run("rebuild", "run.csv", "--json")[1])["steps"]
+    code, out, err = run("rebuild", "run.csv", "--sort", "-recorded", "--top", "2", "--csv", "-", "-o", "trace")
+    longest = sorted((step["recorded_s"] for step in steps), reverse=True)[:2]
+    assert (code, err) == (0, "")
+    assert [float(row["recorded_s"]) for row in of(out)] == longest
+    assert (folder / "trace" / "trace.toml").exists()
+
+
+def test_stages_of_a_plan_and_of_a_layout_are_sorted_and_written(run):
+    words = ("plan", "bert-large", 'flat(2, bandwidth="1GB/s")', "-p", "balanced")
+    code, out, err = run(*words, "--sort", "-stage", "--csv", "-")
+    assert (code, err) == (0, "")
+    assert [row["stage"] for row in of(out)] == ["1", "0"]
+    assert run(*words, "--latex", "plan.tex")[1].endswith("\ntable written to plan.tex\n")
+    words = ("layout", "--num-layers", "8", "--pipeline-model-parallel-size", "4")
+    assert [row["holds"] for row in of(run(*words, "--top", "2", "--csv", "-")[1])] == [
+        "embedding, 2 x block",
+        "2 x block",
+    ]
+    code, out, err = run(*words, "--to", "torchtitan", "--top", "1")
+    assert (code, out) == (2, "")
+    assert "--top has no effect with --to" in err
+
+
+def test_devices_of_a_trace_from_data_sheets_are_sorted_and_written(run, folder):
+    code, out, _ = run(
+        "trace", "gpt(2, 64, 2)", "-d", "v100-16", "-d", "t4", "-o", "a", "--sort", "-device", "--csv", "-"
+    )
+    assert code == 0
+    assert [row["device"] for row in of(out)] == ["v100-16gb", "t4-16gb"]
+    assert (folder / "a" / "trace.toml").exists()
+    code, _, err = run("trace", "--list", "--top", "1")
+    assert code == 2
+    assert "--top has no effect beside --list" in err
+
+
+def test_layers_that_were_imported_and_residuals_of_a_calibration_are_sorted_and_written(run, folder):
+    (folder / "times.csv").write_text("name,forward_s,backward_s\na,0.1,0.2\nb,0.3,0.4\n")
+    code, out, err = run("import", "times.csv", "-o", "mine", "--sort", "-forward", "--csv", "-")
+    assert (code, err) == (0, "")
+    assert [row["name"] for row in of(out)] == ["b", "a"]
+    (folder / "runs.csv").write_text(
+        "architecture,cluster,microbatches,iteration_s,id\n"
+        "\"gpt(2, 1024, 8, sequence=256, microbatch=4)\",\"flat(2, '100 GB/s', device='a100-80gb')\",4,80 ms,first\n"
+        "\"gpt(2, 2048, 8, sequence=256, microbatch=4)\",\"flat(2, '100 GB/s', device='a100-80gb')\",4,0.2,second\n"
+    )
+    code, out, _ = run("calibrate", "runs.csv", "-o", "own.toml", "--sort", "measured", "--csv", "-")
+    assert code == 0
+    assert [(row["label"], float(row["measured_s"])) for row in of(out)] == [("first", 0.08), ("second", 0.2)]

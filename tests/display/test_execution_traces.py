@@ -195,6 +195,9 @@ def test_the_command_line_writes_them_and_runs_them(run, tmp_path):
     seconds = json.loads(out)["iteration_time_s"]
     code, out, _ = run("run", *sorted(tmp_path.glob("run.*.et")), FLAT, "--json", "--verify")
     assert (code, json.loads(out)["iteration_time_s"]) == (0, seconds)
+    busiest = run("run", *sorted(tmp_path.glob("run.*.et")), FLAT, "--sort", "-busy", "--top", "2", "--csv", "-")[1]
+    shares = sorted((device["busy_share"] for device in json.loads(out)["devices"].values()), reverse=True)
+    assert [float(line.split(",")[1]) for line in busiest.splitlines()[1:]] == shares[:2]
     assert "run.0.et to run.3.et" in run("export", *words, "-o", tmp_path / "run.et")[1]
     code, _, err = run("export", *words, "-o", tmp_path / "run.json", "--format", "chakra")
     assert code == 2

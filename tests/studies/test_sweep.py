@@ -721,3 +721,16 @@ def test_the_style_of_plot_is_that_of_all_charts_and_a_chart_may_have_its_own(tm
     charts = load(tmp_path, text).charts
     assert (charts["a"].style.size, charts["a"].style.name("spp")) == (9, "SPP")
     assert (charts["b"].style.width, charts["b"].style.size) == (3.4, 9), "its own over that of all"
+
+
+def test_rows_of_an_experiment_are_plotted_without_naming_its_file_again(tmp_path):
+    made = load(tmp_path, FLAT + '[plot]\ntime = { kind = "line", x = "gpus", y = "iteration_time_s" }\n')
+    assert repr(ps.run_sweep(made, workers=1)) == f"Sweep {made.name}: 2 of 2 points done"
+    rows = ps.sweep_rows(made)
+    assert rows == ps.sweep_rows(made.path)
+    seconds = rows.by_column()["iteration_time_s"]
+    for figure in (rows.plot(made.charts["time"]), rows.plot(kind="line", x="gpus", y="iteration_time_s")):
+        drawn = figure.axes[0].lines[0].get_ydata()
+        assert [value / drawn[0] for value in drawn] == pytest.approx([value / seconds[0] for value in seconds])
+    with pytest.raises(PipesimError, match=r"plot: x: unknown column 'gpu'; did you mean 'gpus'"):
+        rows.plot(made.charts["time"], x="gpu")

@@ -216,6 +216,17 @@ def test_two_timelines_are_side_by_side_with_what_differs(browser, tmp_path):
     assert names[:2] == ["rank0", "rank0 · B"]
 
 
+def test_a_schedule_against_another_opens_beside_it_and_is_edited(browser, tmp_path, run):
+    page = tmp_path / "against.html"
+    assert run("schedule", "zb_2p", "--stages", "2", "-m", "4", "--against", "zb_h1", "--html", page)[0] == 0
+    browser.open(page)
+    assert text_of(browser, "differences").startswith("A zb_2p: ")
+    names = browser.run("pipesim.state.items.filter((one) => one.row !== undefined).map((one) => one.name)")
+    assert names == ["rank0", "rank0 · B", "rank1", "rank1 · B"]
+    browser.run("document.getElementById('editing').click()")
+    assert browser.run("pipesim.state.charts.map((chart) => chart.name)") == ["zb_2p", "zb_h1", "edited"]
+
+
 def test_a_dragged_action_is_timed_again_undone_and_saved(browser, tmp_path):
     setup, timeline, path = schedule_file(tmp_path, hop=0.1)
     browser.open(path)

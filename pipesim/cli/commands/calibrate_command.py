@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipesim.cli import options, setting_options
+from pipesim.cli.table_outputs import ShownItem, TableOutputs
 
 if TYPE_CHECKING:
     from pipesim.studies.calibration import Calibrated
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--constants", help="Which to fit, as product,memory,launch_s.  [default: as many as the measurements determine]"
 )
+@setting_options.options(TableOutputs, "tables")
 @options.as_json
 def calibrate(
     *,
@@ -33,6 +35,7 @@ def calibrate(
     device: str | None,
     architecture: str | None,
     constants: str | None,
+    tables: TableOutputs,
     as_json: bool,
 ) -> None:
     """Fit the constants of a kind of device to measured iterations or recorded layers.
@@ -51,20 +54,19 @@ def calibrate(
 
     from pipesim.base import serialisation
     from pipesim.core.calibrations import Calibrations
+    from pipesim.display import text
     from pipesim.studies import calibration
 
+    tables.check(as_json=as_json)
     if not output.endswith(".toml"):
         raise click.UsageError("--output: a file that ends in .toml was expected", click.get_current_context())
     chosen = [one.strip() for one in (constants or "").split(",") if one.strip()]
     found = calibration.calibrate(runs, name=name, device=device, architecture=architecture, constants=chosen)
     serialisation.save(Calibrations((found.calibration,)), Path(output))
-    if as_json:
-        options.echo_json(_data(found) | {"output": output})
-    else:
-        from pipesim.display import text
-
-        click.echo(text.calibration(_data(found)))
-        options.wrote(output, f"use device {output}:{found.calibration.name}")
+    data = _data(found)
+    shown = ShownItem(lambda: text.calibration(data), lambda: data | {"output": output}, lambda: text.residuals(data))
+    tables.show(shown, as_json=as_json)
+    options.wrote(output, f"use device {output}:{found.calibration.name}", quiet=as_json or tables.is_alone)
 
 
 def _data(found: "Calibrated") -> dict[str, Any]:

@@ -10,6 +10,7 @@ import click
 
 from pipesim.base.settings import setting
 from pipesim.cli import options, setting_options
+from pipesim.cli.table_outputs import ShownItem, TableOutputs
 
 if TYPE_CHECKING:
     from pipesim.core.trace import Trace
@@ -49,8 +50,9 @@ class ImportOptions:
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @click.option("--output", "-o", required=True, metavar="TRACE", type=click.Path(), help="Folder to write the trace to.")
 @setting_options.options(ImportOptions, "how", group="reading")
+@setting_options.options(TableOutputs, "tables")
 @options.as_json
-def import_(files: tuple[str, ...], output: str, how: ImportOptions, as_json: bool) -> None:
+def import_(files: tuple[str, ...], output: str, how: ImportOptions, tables: TableOutputs, *, as_json: bool) -> None:
     """Read files that others wrote, and write the trace in them; 'pipesim show formats' lists every option.
 
     \b
@@ -71,6 +73,8 @@ def import_(files: tuple[str, ...], output: str, how: ImportOptions, as_json: bo
       pipesim import rank*.json.gz -o run --samples 8
       pipesim import rank0.json -o run --format 'kineto(layers="block[0-9]+", iteration="train_step", at_least=0.5)'
     """
+    tables.check(as_json=as_json)
+    quiet = as_json or tables.is_alone
     options.check_free(output, force=how.force)
     options.check_outputs(pictures=[])
     from pipesim.display import text
@@ -78,17 +82,19 @@ def import_(files: tuple[str, ...], output: str, how: ImportOptions, as_json: bo
 
     chosen = {"samples": how.samples} if how.samples is not None else {}
     began = time.perf_counter()
-    with options.busy("reading", quiet=as_json):
+    with options.busy("reading", quiet=quiet):
         paths = [Path(file) for file in files]
         trace = open_trace(paths, how.form, microbatch_size=how.microbatch_size, **chosen)
         trace = _with_command(trace.stated_at(how.tensor, how.context, how.expert), files, how)
         trace.save(output, ".parquet" if how.parquet else ".csv")
     took = time.perf_counter() - began
-    if as_json:
-        options.echo_json(_data(trace, output, took))
-    else:
-        click.echo(text.trace(trace, None if how.every else text.FEW, options.terminal()))
-        options.wrote(output, f"trace, read as {trace.source.partition(':')[0]} in {took:.2f} s,")
+    shown = ShownItem(
+        lambda: text.trace(trace, None if how.every else text.FEW, options.terminal()),
+        lambda: _data(trace, output, took),
+        lambda: text.trace_layers(trace),
+    )
+    tables.show(shown, as_json=as_json)
+    options.wrote(output, f"trace, read as {trace.source.partition(':')[0]} in {took:.2f} s,", quiet=quiet)
 
 
 def _with_command(trace: "Trace", files: tuple[str, ...], how: ImportOptions) -> "Trace":

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import click
 
-from pipesim.cli import options
+from pipesim.base.settings import settings_of
+from pipesim.cli import options, setting_options
+from pipesim.cli.table_outputs import ShownItem, TableOutputs
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -15,6 +17,7 @@ from pipesim.cli import options
 @click.option("--model", help="A model or trace: its blocks, for plans and where the arguments do not state them.")
 @click.option("--cluster", help="A cluster: its GPUs, for plans and where the arguments do not state how many.")
 @click.option("--output", "-o", type=click.Path(), help="Write the plan (.json, .toml) or, with --to, the arguments.")
+@setting_options.options(TableOutputs, "tables")
 @options.as_json
 def layout(
     source: tuple[str, ...],
@@ -24,12 +27,14 @@ def layout(
     model: str | None,
     cluster: str | None,
     output: str | None,
+    tables: TableOutputs,
     as_json: bool,
 ) -> None:
     """Convert a layout: arguments or files of a framework, or a plan, to a plan or to another framework.
 
     Read are arguments of Megatron-LM (also in a shell script, or a YAML list of them), settings of a Megatron-Bridge or
     NeMo recipe, a job file of torchtitan, a configuration of DeepSpeed, the JSON that --to torch writes, and plans.
+    --sort, --top and the files of a table are about the stages, without --to.
 
     \b
     Examples:
@@ -43,6 +48,9 @@ def layout(
     from pipesim.display import text
     from pipesim.studies import framework_layouts as layouts
 
+    tables.check(as_json=as_json)
+    options.check_given("with --to", is_there=to is None, without=tuple(settings_of(TableOutputs)))
+    quiet = as_json or tables.is_alone
     wanted = None if to is None else layouts.check_framework(to)
     gpus = layouts.gpus_of(cluster)
     given = source[0] if len(source) == 1 else " ".join(_quoted(word) for word in source)
@@ -66,15 +74,15 @@ def layout(
             raise InputError(f"{missing} is missing: a plan has the layers of a model and the devices of a cluster")
         plan = layouts.plan(found, model, cluster)
         serialisation.save(replace(plan, planner="layout"), Path(output))
-        options.wrote(output, "plan", quiet=as_json)
+        options.wrote(output, "plan", quiet=quiet)
     if model is not None and cluster is not None:
         command = layouts.command(found, model, cluster, output)
-    if as_json:
-        stated = layouts.ConvertedLayout("pipesim", command, found, notes=tuple(notes)).as_data()
-        options.echo_json(stated)
-    else:
-        name = layouts.framework_of(given, framework)
-        click.echo(text.training_layout(found, name, notes, command))
+    item = ShownItem(
+        lambda: text.training_layout(found, layouts.framework_of(given, framework), notes, command),
+        lambda: layouts.ConvertedLayout("pipesim", command, found, notes=tuple(notes)).as_data(),
+        lambda: text.layout_stages(found),
+    )
+    tables.show(item, as_json=as_json)
 
 
 def _quoted(word: str) -> str:

@@ -8,9 +8,11 @@ import click
 
 from pipesim.base.errors import PipesimError
 from pipesim.cli import failures, options, setting_options
+from pipesim.cli.table_outputs import ShownItem, TableOutputs
 from pipesim.studies.simulation import Simulation
 
 if TYPE_CHECKING:
+    from pipesim.studies.framework_layouts import ConvertedLayout
     from pipesim.studies.results import PlanResult, SimulationResult
 
 
@@ -22,13 +24,22 @@ if TYPE_CHECKING:
     metavar="FRAMEWORK",
     help="Show the plan as arguments of megatron, megatron-bridge, torchtitan, torch or deepspeed.",
 )
+@setting_options.options(TableOutputs, "tables")
 @options.require_fit
 @options.as_json
-def plan(simulation: Simulation, output: str | None, to: str | None, require_fit: bool, as_json: bool) -> None:
+def plan(
+    simulation: Simulation,
+    *,
+    output: str | None,
+    to: str | None,
+    tables: TableOutputs,
+    require_fit: bool,
+    as_json: bool,
+) -> None:
     """Split a model over a cluster.
 
     Five lines first: the plan simulated as 'pipesim simulate' does by default, which decides too whether it fits
-    (--require-fit); --json has the plan alone.
+    (--require-fit); --json has the plan alone. --sort, --top and the files of a table are about its stages.
 
     \b
     Examples:
@@ -41,30 +52,27 @@ def plan(simulation: Simulation, output: str | None, to: str | None, require_fit
     from pipesim.display import text
     from pipesim.studies import framework_layouts, results
 
+    tables.check(as_json=as_json)
     options.check_outputs(pictures=[])
+    quiet = as_json or tables.is_alone
     framework = None if to is None else framework_layouts.check_framework(to)
-    with options.busy("planning", quiet=as_json):
+    with options.busy("planning", quiet=quiet):
         result = results.planned(simulation)
         found = None if framework is None else framework_layouts.convert(simulation, result.plan, framework)
     if output:
         serialisation.save(result.plan, Path(output))
     made: SimulationResult | PipesimError | None = None
-    if require_fit or not as_json:
-        made = _simulated(simulation, result, quiet=as_json)
-    if not as_json:  # the plan is there; its bound may take longer than planning did
-        _print(result, made)
-    with options.busy("bounding", quiet=as_json):
-        bound = result.bound
-    with options.busy("simulating", quiet=as_json):
-        times = result.times_by_scaling
-    if as_json:
-        options.echo_json(result.as_data() | ({} if found is None else {"framework": found.as_data()}))
+    is_brief = as_json or tables.is_alone or tables.picks  # the plan is shown alone
+    if require_fit or not is_brief:
+        made = _simulated(simulation, result, quiet=quiet)
+    if is_brief:
+        framework_data = {} if found is None else {"framework": found.as_data()}
+        shown = ShownItem(str, lambda: result.as_data() | framework_data, lambda: text.plan_stages(result.plan))
+        tables.show(shown, as_json=as_json)
     else:
-        interval = result.interval.as_data() if isinstance(made, PipesimError) else None  # else beside the time
-        against = text.plan_against(bound, times, interval, result.layout_bound, options.terminal())
-        click.echo(f"\n{against}")
-        if found is not None:
-            click.echo(f"\n{text.converted(found.text, found.notes, found.exact_s, found.rounded_s, found.files)}")
+        _print(result, made)  # the plan is there; its bound may take longer than planning did
+        _print_against(result, made, found)
+        tables.write(*text.plan_stages(result.plan), quiet=False)
     if require_fit and isinstance(made, PipesimError):
         raise made
     if require_fit and made is not None and not isinstance(made, PipesimError):
@@ -94,3 +102,19 @@ def _print(planned: "PlanResult", made: "SimulationResult | PipesimError | None"
     head = text.plan_head(planned.plan, planned.planning_s, planned.costs.widths.expert, on)
     origin = text.origin(planned.origin, planned.notes, on)
     click.echo("\n\n".join([answer, head, origin, text.stages(planned.plan, on)]))
+
+
+def _print_against(
+    planned: "PlanResult", made: "SimulationResult | PipesimError | None", found: "ConvertedLayout | None"
+) -> None:
+    """What the plan is measured against, and its arguments for a framework."""
+    from pipesim.display import text
+
+    with options.busy("bounding", quiet=False):
+        bound = planned.bound
+    with options.busy("simulating", quiet=False):
+        times = planned.times_by_scaling
+    interval = planned.interval.as_data() if isinstance(made, PipesimError) else None  # else beside the time
+    click.echo(f"\n{text.plan_against(bound, times, interval, planned.layout_bound, options.terminal())}")
+    if found is not None:
+        click.echo(f"\n{text.converted(found.text, found.notes, found.exact_s, found.rounded_s, found.files)}")

@@ -102,6 +102,7 @@ def plot(file: str, names: tuple[str, ...], chart: ChartOptions, places: ChartFi
             folder=places.folder,
             rows_file=places.rows_file,
             store=places.store,
+            tell=lambda text: click.echo(f"note: {text}", err=True),
         )
     if as_json:
         options.echo_json({"figures": [{"name": name, "file": str(path)} for name, path in drawn]})

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from pipesim.cli import options, setting_options
 from pipesim.cli.commands import recorded_runs
 from pipesim.cli.commands.recorded_runs import RunReading
 from pipesim.cli.commands.run_questions import RunQuestions
+from pipesim.cli.table_outputs import ShownItem, TableOutputs
 from pipesim.studies.simulation import Simulation, with_defaults
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ FEW = 16  # ranks; above, Gantt charts in text say little
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the recording is read from files."""
+    """How the recording is read from files, and the cluster that it is simulated on."""
 
     actions: str | None = setting(
         None, str, "Regular expression for ranges that are actions: groups stage, kind, microbatch."
@@ -51,6 +52,9 @@ class Reading:
     layers: str = setting("stages", str, "Layers of TRACE: stages, ranges, modules, ...")
     depth: int | None = setting(None, int, "Open so many levels of nested ranges or modules.")
     microbatch_size: int = setting(1, int, "Samples in a microbatch.")
+    cluster: str | None = setting(
+        None, str, "Simulate on this cluster; default: links inferred from the recording.", group="network"
+    )
 
     def read(self, paths: Sequence[Path]) -> "Profiled":
         """What the profiles of all ranks hold."""
@@ -135,14 +139,9 @@ class Saved:
 @setting_options.options(Reading, "reading", group="reading")
 @setting_options.options(RunReading, "recorded")
 @setting_options.options(RunQuestions, "questions")
-@click.option(
-    "--cluster",
-    cls=setting_options.GroupedOption,
-    group="network",
-    help="Simulate on this cluster; default: links inferred from the recording.",
-)
 @setting_options.options(Simulation, "simulation", fields=("sharing", "transfers", "engine"))
 @setting_options.options(Saved, "saved")
+@setting_options.options(TableOutputs, "tables")
 @options.as_json
 def rebuild(
     files: tuple[str, ...],
@@ -150,9 +149,9 @@ def rebuild(
     reading: Reading,
     recorded: RunReading,
     questions: RunQuestions,
-    cluster: str | None,
     simulation: Simulation,
     saved: Saved,
+    tables: TableOutputs,
     as_json: bool,
 ) -> None:
     """Rebuild a recorded run of a pipeline, simulate it, and compare both.
@@ -167,9 +166,12 @@ def rebuild(
     (torch.distributed.pipelining), "Forward 3", 0F3, "forward stage 0 microbatch 3", or what --actions matches. Where
     none does, as under PyTorch's Schedule1F1B, actions of one stage per rank are found from operators and messages.
 
+    --sort, --top and the files of a table are about the steps of a recorded run, or the ranks of one iteration.
+
     \b
     Examples:
       pipesim rebuild operations.parquet --gantt gantt.png
+      pipesim rebuild operations.parquet --sort -error --top 5 --csv steps.csv
       pipesim rebuild operations.parquet --ledger --stragglers --iterations 1000
       pipesim rebuild operations.csv --columns columns.toml --json
       pipesim rebuild rank0.json rank1.json --gantt gantt.png
@@ -182,43 +184,49 @@ def rebuild(
     from pipesim.studies import loading, rebuilding
 
     paths = [Path(file) for file in files]
+    tables.check(as_json=as_json)
     saved.check()
+    quiet = as_json or tables.is_alone
     if recorded.replayed_format(paths):
         options.check_given("for recorded runs of many steps", is_there=False, without=_OF_PROFILES)
-        with options.busy("reading", quiet=as_json):
+        with options.busy("reading", quiet=quiet):
             run = recorded.read(paths, reading.clocks)
-        found = questions.answers(run, quiet=as_json)
-        recorded_runs.replay(run, simulation.engine, saved, recorded.step, more=found, as_json=as_json)
+        found = questions.answers(run, quiet=quiet)
+        recorded_runs.replay(run, simulation.engine, saved, tables, recorded.step, more=found, as_json=as_json)
         if saved.output:
-            recorded_runs.save_trace(run, saved.output, quiet=as_json)
+            recorded_runs.save_trace(run, saved.output, quiet=quiet)
         return
     options.check_given("for profiles", is_there=False, without=_OF_RUNS)
     saves_layers = bool(saved.output or saved.save_plan)
     options.check_given("without --output", is_there=saves_layers, without=("layers", "depth", "microbatch_size"))
     options.check_given("with --layers stages", is_there=reading.layers != "stages", without=("depth",))
-    on = loading.load_cluster(cluster) if cluster else None
-    with options.busy("reading", quiet=as_json):
+    on = loading.load_cluster(reading.cluster) if reading.cluster else None
+    with options.busy("reading", quiet=quiet):
         profiles = reading.read(paths)
         recording = reading.recording(profiles)
     chosen = with_defaults(simulation)
     lowering = Options(chosen.sharing, chosen.transfers)  # type: ignore[arg-type]  # checked by click
-    with options.busy("rebuilding", quiet=as_json):
+    with options.busy("rebuilding", quiet=quiet):
         made = rebuilding.rebuilt(recording, on, lowering, simulation.engine)
         steps = recorded_runs.run_of(profiles, reading.clocks, needed=bool(saved.save_run))
         data = rebuilding.comparison(made) | recorded_runs.steps_of(steps)
-    if as_json:
-        options.echo_json(data)
-    else:
-        shown_on = options.terminal()
-        click.echo(text.rebuilt(data, shown_on))
-        if len(made.plan.devices) <= FEW:
-            for name, timeline in (("recorded", made.recorded), ("simulated", made.simulated)):
-                click.echo(f"\n{name}\n{text.gantt(timeline, columns=shown_on.width)}")
-    saved.write(made, quiet=as_json)
+    shown = ShownItem(lambda: _text(data, made), lambda: data, lambda: text.rebuilt_ranks(data))
+    tables.show(shown, as_json=as_json)
+    saved.write(made, quiet=quiet)
     if saved.save_run and not isinstance(steps, InputError):
-        recorded_runs.save(steps, saved.save_run, quiet=as_json)
+        recorded_runs.save(steps, saved.save_run, quiet=quiet)
     if saved.html:
         from pipesim.display import pages
 
         drawn = {"recorded": made.recorded, "simulated": made.simulated}
-        options.write_page(saved.html, lambda: pages.run_page(data, drawn, paths[0].name), quiet=as_json)
+        options.write_page(saved.html, lambda: pages.run_page(data, drawn, paths[0].name), quiet=quiet)
+
+
+def _text(data: "dict[str, Any]", made: "Rebuilt") -> str:
+    """The iteration beside its simulation, and both as charts where they are small."""
+    from pipesim.display import text
+
+    on = options.terminal()
+    charts = {"recorded": made.recorded, "simulated": made.simulated} if len(made.plan.devices) <= FEW else {}
+    drawn = [f"{name}\n{text.gantt(timeline, columns=on.width)}" for name, timeline in charts.items()]
+    return "\n\n".join([text.rebuilt(data, on), *drawn])

@@ -10,6 +10,7 @@ import click
 
 from pipesim.base.settings import setting
 from pipesim.cli import options, setting_options
+from pipesim.cli.table_outputs import ShownItem, TableOutputs
 
 if TYPE_CHECKING:
     from pipesim.core.trace import Trace
@@ -61,8 +62,9 @@ class RecordOptions:
 @click.option("--output", "-o", type=click.Path(), required=True, help="Folder of the trace.")
 @setting_options.options(RecordOptions, "how", group="recording")
 @options.force
+@setting_options.options(TableOutputs, "tables")
 @options.as_json
-def record(factory: str, output: str, how: RecordOptions, force: bool, as_json: bool) -> None:
+def record(factory: str, output: str, how: RecordOptions, *, force: bool, tables: TableOutputs, as_json: bool) -> None:
     """Time the layers of a PyTorch model and write a trace.
 
     FACTORY names a function of yours as module:factory or module:factory(option=value); the module is looked for in the
@@ -88,15 +90,19 @@ def record(factory: str, output: str, how: RecordOptions, force: bool, as_json: 
       pipesim record my_models:vgg --microbatch 8 --output vgg --method hooks --json
       pipesim record my_models:gpt --microbatch 4 --output gpt-beside --busy 1
     """
+    from pipesim.display import text
     from pipesim.recorders import allocator
     from pipesim.recorders.drift import drift_of
+    from pipesim.recorders.noise import noise
     from pipesim.recorders.torch_extra import require_torch
 
+    tables.check(as_json=as_json)
+    quiet = as_json or tables.is_alone
     options.check_free(output, force=force)
     earlier = _earlier(how.since, output)
     kept = how.keep_memory is not False and allocator.keep_memory()  # before PyTorch allocates anything
     require_torch("recording")
-    recording = _record(factory, how, quiet=as_json)
+    recording = _record(factory, how, quiet=quiet)
     trace = recording.trace.stated_at(how.tensor, how.context, how.expert)
     if how.busy:
         trace = replace(trace, machine=f"{trace.machine}; {how.busy} other cores busy")
@@ -105,17 +111,19 @@ def record(factory: str, output: str, how: RecordOptions, force: bool, as_json: 
     recording = replace(recording, trace=trace)
     found = None if earlier is None else drift_of(earlier, trace)
     trace.save(output)
-    if as_json:
-        drift = None if found is None else {**asdict(found), "change": found.change, "is_large": found.is_large}
-        options.echo_json(_data(recording) | {"freed_memory_kept": kept, "drift": drift})
-    else:
-        click.echo(_text(recording))
-        if found is not None:
-            more = "; simulations with the earlier trace are as far from this machine now" if found.is_large else ""
-            click.echo(f"{'warning: ' if found.is_large else ''}{found}{more}")
-        if kept:
-            click.echo(f"freed memory was kept while recording; for the training: {allocator.as_environment()}")
-        options.wrote(output, "trace")
+    drift = None if found is None else {**asdict(found), "change": found.change, "is_large": found.is_large}
+    shown = ShownItem(
+        lambda: _text(recording),
+        lambda: _data(recording) | {"freed_memory_kept": kept, "drift": drift},
+        lambda: text.recorded_layers(noise(recording.trace)),
+    )
+    tables.show(shown, as_json=as_json)
+    if found is not None and not quiet:
+        more = "; simulations with the earlier trace are as far from this machine now" if found.is_large else ""
+        click.echo(f"{'warning: ' if found.is_large else ''}{found}{more}")
+    if kept and not quiet:
+        click.echo(f"freed memory was kept while recording; for the training: {allocator.as_environment()}")
+    options.wrote(output, "trace", quiet=quiet)
 
 
 def _earlier(since: str | None, output: str) -> "Trace | None":

@@ -10,6 +10,7 @@ import click
 from pipesim.base.errors import InputError
 from pipesim.base.settings import setting
 from pipesim.cli import options, setting_options
+from pipesim.cli.table_outputs import ShownItem, TableOutputs
 
 if TYPE_CHECKING:
     from pipesim.recorders.fitting import Fit
@@ -44,8 +45,9 @@ class LinkOptions:
 @click.option("--output", "-o", type=click.Path(), required=True, help="Folder to write to; may be that of a trace.")
 @setting_options.options(LinkOptions, "how", group="measuring")
 @options.force
+@setting_options.options(TableOutputs, "tables")
 @options.as_json
-def record_links(output: str, how: LinkOptions, force: bool, as_json: bool) -> None:
+def record_links(output: str, how: LinkOptions, *, force: bool, tables: TableOutputs, as_json: bool) -> None:
     """Time transfers and all-reduces between processes, and write a cluster file.
 
     Starts processes on this machine, joined over its loopback. Under torchrun, the processes that it started are used,
@@ -84,6 +86,7 @@ def record_links(output: str, how: LinkOptions, force: bool, as_json: bool) -> N
     from pipesim.recorders import launch
     from pipesim.recorders.torch_extra import require_torch
 
+    tables.check(as_json=as_json)
     require_torch("recording links")
     folder = Path(output)
     _check(folder, force=force)
@@ -92,10 +95,10 @@ def record_links(output: str, how: LinkOptions, force: bool, as_json: bool) -> N
         options.check_given("under torchrun", is_there=False, without=("processes",))
         links = launch.in_started_group(settings, how.backend)
     else:
-        with options.busy("recording", quiet=as_json):
+        with options.busy("recording", quiet=as_json or tables.is_alone):
             links = launch.in_new_processes(how.processes, settings, how.backend)
     if links is not None:  # under torchrun, rank 0 alone speaks
-        _keep(links, folder, as_json=as_json)
+        _keep(links, folder, tables, as_json=as_json)
 
 
 def _check(folder: Path, *, force: bool) -> None:
@@ -112,9 +115,10 @@ def _has(folder: Path, names: tuple[str, ...]) -> bool:
     return any((folder / name).is_file() for name in names)
 
 
-def _keep(links: "RecordedLinks", folder: Path, *, as_json: bool) -> None:
+def _keep(links: "RecordedLinks", folder: Path, tables: TableOutputs, *, as_json: bool) -> None:
     from pipesim.base import files, serialisation
     from pipesim.base.errors import RefusedError
+    from pipesim.display import text
     from pipesim.recorders.fitting import cluster_of, fits
 
     links = replace(links, about=replace(links.about, command=shlex.join(["pipesim", *options.words()])))
@@ -129,11 +133,9 @@ def _keep(links: "RecordedLinks", folder: Path, *, as_json: bool) -> None:
     links.save(folder)
     head = "".join(f"# {line}\n" for line in ("Recorded by pipesim record-links.", *found))
     files.write_text(folder / "cluster.toml", head + serialisation.dumps(cluster, ".toml"))
-    if as_json:
-        options.echo_json(_data(links))
-    else:
-        click.echo(_text(links))
-        options.wrote(str(folder / "cluster.toml"), "cluster")
+    data = _data(links)
+    tables.show(ShownItem(lambda: _text(links), lambda: data, lambda: text.transfer_times(data)), as_json=as_json)
+    options.wrote(str(folder / "cluster.toml"), "cluster", quiet=as_json or tables.is_alone)
 
 
 def _data(links: "RecordedLinks") -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pipesim.base.errors import InputError
 from pipesim.base.settings import setting
 from pipesim.cli import options
 from pipesim.cli.commands import run_questions
+from pipesim.cli.table_outputs import ShownItem, TableOutputs
 
 if TYPE_CHECKING:
     from pipesim.cli.commands.rebuild_command import Saved
@@ -41,7 +42,7 @@ class RunReading:
         flag="--tensor-parallel", flags=("--tp",), group="recorded runs",
     )  # fmt: skip
     step: int | None = setting(
-        None, int, "The number of the step that --gantt draws; default: that of median length.", group="recorded runs"
+        None, int, "The number of the step that is drawn; default: that of median length.", group="recorded runs"
     )
 
     def format_of(self, paths: Sequence[Path]) -> str | None:
@@ -83,40 +84,48 @@ def check_table(path: str | None) -> None:
 
 
 def replay(
-    run: "RecordedRun", engine: str, saved: "Saved", step: int | None, *, more: Mapping[str, Any], as_json: bool
+    run: "RecordedRun",
+    engine: str,
+    saved: "Saved",
+    tables: TableOutputs,
+    step: int | None,
+    *,
+    more: Mapping[str, Any],
+    as_json: bool,
 ) -> None:
     """Simulate every step with its own operations, and print both; and `more` that was asked of the run."""
     from pipesim.display import text
     from pipesim.studies import run_replay
 
-    position = position_of(run, step)
-    with options.busy("replaying", quiet=as_json):
+    position, quiet = position_of(run, step), as_json or tables.is_alone
+    with options.busy("replaying", quiet=quiet):
         made = run_replay.replayed(run, engine)
     data = run_replay.comparison(made) | dict(more)
-    if as_json:
-        options.echo_json(data)
-    else:
-        replayed = text.replayed_run(data, options.terminal())
-        click.echo("\n\n".join(filter(None, [replayed, run_questions.shown(more)])))
+    shown = ShownItem(
+        lambda: "\n\n".join(filter(None, [text.replayed_run(data, options.terminal()), run_questions.shown(more)])),
+        lambda: data,
+        lambda: text.replayed_steps(data),
+    )
+    tables.show(shown, as_json=as_json)
     if saved.save_schedule:
         made.order.save(saved.save_schedule)
-        options.wrote(saved.save_schedule, "schedule", quiet=as_json)
+        options.wrote(saved.save_schedule, "schedule", quiet=quiet)
     if saved.save_run:
-        save(run, saved.save_run, quiet=as_json)
+        save(run, saved.save_run, quiet=quiet)
     if saved.gantt:
         from pipesim.display import figures
 
         charts = run_replay.timelines(run, position, engine)
         options.write_file(
             saved.gantt, f"Gantt charts of step {run.steps[position]}",
-            lambda path: figures.gantt_grid(charts, path), quiet=as_json,
+            lambda path: figures.gantt_grid(charts, path), quiet=quiet,
         )  # fmt: skip
     if saved.html:
         from pipesim.display import pages
 
         drawn = run_replay.timelines(run, position, engine)
         title = f"{Path(run.source).name}, step {run.steps[position]}"
-        options.write_page(saved.html, lambda: pages.run_page(data, drawn, title, more), quiet=as_json)
+        options.write_page(saved.html, lambda: pages.run_page(data, drawn, title, more), quiet=quiet)
 
 
 def save_trace(run: "RecordedRun", folder: str, *, quiet: bool) -> None:

@@ -60,7 +60,7 @@ def _of_run(recorded: RunReading, path: Path) -> "Page":
     from pipesim.analysis import ledger
     from pipesim.base import units
     from pipesim.display import pages
-    from pipesim.engines import compiled
+    from pipesim.engines import by_name
     from pipesim.studies import run_prediction, run_replay, run_whatif
 
     with options.busy("replaying", quiet=False):
@@ -68,7 +68,7 @@ def _of_run(recorded: RunReading, path: Path) -> "Page":
         position = position_of(run, recorded.step)
         data = run_replay.comparison(run_replay.replayed(run))
         steps = run_prediction.recorded_steps(run)
-        ledgers = [ledger.recorded_ledger(step, lambda program: compiled.run(program).makespan) for step in steps]
+        ledgers = [ledger.recorded_ledger(step, by_name.makespans("compiled")) for step in steps]
         changes = [asdict(one) for one in run_whatif.changes(run, BY)]
         gains = {"iteration_time_s": units.to_s(float(run.step_ns.mean())), "gains": changes}
         more = {"ledger": ledger.mean_data(ledgers), "gains": gains}

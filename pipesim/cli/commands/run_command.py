@@ -11,6 +11,7 @@ from pipesim.base.errors import InputError
 from pipesim.base.settings import setting
 from pipesim.cli import options, setting_options
 from pipesim.cli.commands.timeline_outputs import TimelineOutputs
+from pipesim.cli.table_outputs import ShownItem, TableOutputs
 from pipesim.core.sharing import SHARING_RULES
 from pipesim.studies.simulation import TRANSFERS, Simulation
 
@@ -46,6 +47,7 @@ class ImportedProgram:
 @setting_options.options(ImportedProgram, "how", group="reading")
 @setting_options.options(Simulation, "simulation", fields=("engine",))
 @setting_options.options(TimelineOutputs, "outputs", without=("critical", "memory_plot"))
+@setting_options.options(TableOutputs, "tables")
 @click.option("--verify", is_flag=True, help="Check the timeline from scratch against the rules of the simulation.")
 @options.as_json
 def run(
@@ -55,6 +57,7 @@ def run(
     how: ImportedProgram,
     simulation: Simulation,
     outputs: TimelineOutputs,
+    tables: TableOutputs,
     verify: bool,
     as_json: bool,
 ) -> None:
@@ -72,22 +75,24 @@ def run(
     from pipesim.display import text
     from pipesim.studies import loading
 
+    tables.check(as_json=as_json)
     outputs.check()
-    with options.busy("reading", quiet=as_json):
+    quiet = as_json or tables.is_alone
+    with options.busy("reading", quiet=quiet):
         program = _program([Path(file) for file in files], loading.load_cluster(cluster), how)
-    timeline = options.run(program, simulation.engine, quiet=as_json)
+    timeline = options.run(program, simulation.engine, quiet=quiet)
     if verify:
         timeline.verify()
     summary = metrics.summary(timeline)
     for device in summary["devices"].values():  # a node does not name its microbatch
         device["peak_in_flight"] = None
-    if as_json:
-        options.echo_json(summary)
-    else:
-        click.echo(text.imported_run(summary))
-        if verify:
-            click.echo("\nverified: the timeline obeys every rule of the simulation")
-    outputs.write(timeline, quiet=as_json)
+    checked = ["verified: the timeline obeys every rule of the simulation"] if verify else []
+    shown = ShownItem(
+        lambda: "\n\n".join([text.imported_run(summary), *checked]), lambda: summary,
+        lambda: text.imported_devices(summary),
+    )  # fmt: skip
+    tables.show(shown, as_json=as_json)
+    outputs.write(timeline, quiet=quiet)
 
 
 def _program(paths: list[Path], cluster: "Cluster", how: ImportedProgram) -> "Program":

@@ -35,7 +35,7 @@ class RunQuestions:
     def answers(self, run: "RecordedRun", *, quiet: bool) -> dict[str, Any]:
         """What was asked for, as plain numbers."""
         from pipesim.analysis import ledger, straggler_metrics
-        from pipesim.engines import compiled
+        from pipesim.engines import by_name, compiled
         from pipesim.studies import run_prediction
 
         options.check_given("without --iterations", is_there=self.iterations is not None, without=("draw", "seed"))
@@ -45,7 +45,7 @@ class RunQuestions:
         with options.busy("simulating", quiet=quiet):
             steps = run_prediction.recorded_steps(run)
             if self.ledger:
-                every = [ledger.recorded_ledger(step, lambda program: compiled.run(program).makespan) for step in steps]
+                every = [ledger.recorded_ledger(step, by_name.makespans("compiled")) for step in steps]
                 per_step = zip(run.steps, every, strict=True)
                 found["ledger"] = ledger.mean_data(every)
                 found["ledgers"] = [{"step": number, **one.as_data()} for number, one in per_step]

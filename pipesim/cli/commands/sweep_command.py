@@ -252,7 +252,7 @@ def _show_points(experiment: "Sweep", functions: "Functions", *, as_json: bool) 
     ]
     if functions.unchecked:
         facts.append(("unchecked", f"{', '.join(functions.unchecked)}: code of your own, not imported by --dry-run"))
-    click.echo(text.sweep_points(facts, first))
+    click.echo(text.sweep_points(facts, first, len(keys) - len(first)))
 
 
 @contextmanager

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipesim.base.errors import within
-from pipesim.base.settings import setting
+from pipesim.base.settings import setting, settings_of
 from pipesim.cli import names, options, setting_options
+from pipesim.cli.table_outputs import ShownItem, TableOutputs
 
 if TYPE_CHECKING:
     from pipesim.core.trace import Trace
@@ -51,14 +52,23 @@ class RooflineOptions:
 @setting_options.options(RooflineOptions, "sizes", group="model")
 @click.option("--output", "-o", type=click.Path(), help="Folder to write.")
 @options.force
+@setting_options.options(TableOutputs, "tables")
 @click.option("--list", "list_", is_flag=True, help="List all architectures and devices.")
 @options.as_json
 def trace(
-    model: str | None, sizes: RooflineOptions, *, output: str | None, force: bool, list_: bool, as_json: bool
+    model: str | None,
+    sizes: RooflineOptions,
+    *,
+    output: str | None,
+    force: bool,
+    tables: TableOutputs,
+    list_: bool,
+    as_json: bool,
 ) -> None:
     """Make a trace of a model from the data sheets of devices; nothing is recorded.
 
     MODEL is the name of a published model, or an architecture with its sizes: 'gpt(layers, hidden, heads)'.
+    --sort, --top and the files of a table are about the kinds of devices.
 
     \b
     Examples:
@@ -69,19 +79,25 @@ def trace(
       pipesim trace resnet-50 -d v100-16 -b 32 -b 16 -b 8 --precision fp32 -o resnet
       pipesim compare my-gpt 'servers(2, 4, intra="300GB/s", inter="25GB/s", device="a100-80")'
     """  # fmt: skip
+    from pipesim.display import text
+
+    tables.check(as_json=as_json)
     if list_:
         _refuse_beside_list(model)
+        options.check_given("beside --list", is_there=False, without=tuple(settings_of(TableOutputs)))
         _list(as_json=as_json)
         return
     folder = _checked_output(model, sizes.devices, output, force=force)
-    with options.busy("computing", quiet=as_json):
+    quiet = as_json or tables.is_alone
+    with options.busy("computing", quiet=quiet):
         made = _make(model or "", sizes)
         made.save(folder)
-    if as_json:
-        options.echo_json(_summary(made) | {"output": folder})
-    else:
-        click.echo(_text(made))
-        options.wrote(folder, "trace")
+    data = _summary(made)
+    shown = ShownItem(
+        lambda: text.roofline_trace(data), lambda: data | {"output": folder}, lambda: text.roofline_devices(data)
+    )
+    tables.show(shown, as_json=as_json)
+    options.wrote(folder, "trace", quiet=quiet)
 
 
 def _refuse_beside_list(model: str | None) -> None:
@@ -155,12 +171,6 @@ def _summary(trace: "Trace") -> dict[str, Any]:
             kind: flops / spent["forward"] / device_kind(kind).peak[trace.precision] for kind, spent in seconds.items()
         },
     }
-
-
-def _text(trace: "Trace") -> str:
-    from pipesim.display import text
-
-    return text.roofline_trace(_summary(trace))
 
 
 def _list(*, as_json: bool) -> None:

@@ -52,7 +52,7 @@ def cluster(cluster: Cluster, path: Path | str | None = None) -> "Figure":
 def _draw(cluster: Cluster) -> "Figure":
     places = graph_layout(cluster)
     wide = len(cluster.devices) > _FEW
-    figure = paper.sheet(11.0 if wide else paper.WIDTH, 4.4 if wide or places.circle else 3.4)
+    figure = paper.sheet(11.0 if wide else paper.WIDTH, 4.4 if wide or places.circle or places.grid else 3.4)
     topology, matrix = figure.subplots(1, 2, width_ratios=[3, 2] if wide else [1.4, 1])
     scale = _scale(cluster)
     topology.set_axis_off()
@@ -88,20 +88,30 @@ def _limits(axes: "Axes", places: GraphLayout) -> None:
         axes.set_ylim(-1.2, 1.2)
         axes.set_aspect("equal")
         return
+    if places.grid:
+        axes.set_xlim(-0.5, places.x.max() + 0.5)
+        axes.set_ylim(places.y.min() - 0.5, 0.5)
+        return
     margin = 0.04 * max(1.0, float(np.ptp(places.x))) + 0.3
     axes.set_xlim(places.x.min() - margin, places.x.max() + margin)
     axes.set_ylim(min(places.y.min(), 0) - 0.6, places.y.max() + 0.25)
 
 
 def _draw_links(axes: "Axes", cluster: Cluster, places: GraphLayout, scale: _Scale) -> None:
-    """Straight lines; between devices of one row, arcs below it, deeper for greater distances."""
+    """Straight lines; between devices of one row, arcs below it, deeper for greater distances.
+
+    In a grid only those around its edges are arcs.
+    """
     from matplotlib.collections import LineCollection  # noqa: PLC0415 - slow to import
 
     position = {name: number for number, name in enumerate(cluster.vertices)}
     order = np.argsort(scale.bandwidths, kind="stable").tolist()  # the widest on top
     ends = [[position[link.source], position[link.target]] for link in cluster.links]
     reach = max([float(np.ptp(places.x[pair])) for pair in ends if np.ptp(places.y[pair]) == 0] or [1.0])
-    lines = [_way(places.x[ends[number]], places.y[ends[number]], reach, arc=not places.circle) for number in order]
+    if places.grid:
+        lines = [_way_in_grid(places.x[ends[number]], places.y[ends[number]]) for number in order]
+    else:
+        lines = [_way(places.x[ends[number]], places.y[ends[number]], reach, arc=not places.circle) for number in order]
     styles = [_DASHES[cluster.links[number].duplex] for number in order]
     axes.add_collection(
         LineCollection(
@@ -126,6 +136,18 @@ def _way(x: Floats, y: Floats, reach: float, *, arc: bool) -> Floats:
     return np.stack([x[0] + (x[1] - x[0]) * (1 - np.cos(turn)) / 2, y[0] - depth * np.sin(turn)], axis=1)
 
 
+def _way_in_grid(x: Floats, y: Floats) -> Floats:
+    if max(abs(x[1] - x[0]), abs(y[1] - y[0])) <= 1:
+        return np.stack([x, y], axis=1)
+    turn = np.linspace(0, np.pi, 41)
+    part, bulge = (1 - np.cos(turn)) / 2, _BULGE * np.sin(turn) ** 0.7  # soon beside what is between both ends
+    aside = (0.0, bulge) if y[0] == y[1] else (bulge, 0.0)
+    return np.stack([x[0] + part * (x[1] - x[0]) + aside[0], y[0] + part * (y[1] - y[0]) + aside[1]], axis=1)
+
+
+_BULGE = 0.36  # of the distance between neighbours
+
+
 def _looks(cluster: Cluster, places: GraphLayout) -> list[tuple[str, str, str]]:
     """(colour, marker, shape of a box with text) of each vertex.
 
@@ -144,7 +166,7 @@ def _looks(cluster: Cluster, places: GraphLayout) -> list[tuple[str, str, str]]:
 def _draw_vertices(axes: "Axes", cluster: Cluster, places: GraphLayout) -> None:
     """Names in boxes on levels where they fit side by side, else marks."""
     looks = _looks(cluster, places)
-    levels = [0] * len(looks) if places.circle else places.y.tolist()
+    levels = [0] * len(looks) if places.circle or places.grid else places.y.tolist()
     for level in sorted(set(levels)):
         members = [number for number, its in enumerate(levels) if its == level]
         room = _room(axes, places, members)
@@ -171,6 +193,9 @@ def _room(axes: "Axes", places: GraphLayout, members: list[int]) -> float:
         return float(axes.get_window_extent().width)
     if places.circle:
         return float(np.hypot(*(at[1] - at[0])))
+    if places.grid:  # boxes are wide and low
+        across, down = np.ptp(at, axis=0) / np.maximum(np.ptp([places.x, places.y], axis=1), 1)
+        return float(min(across, 2 * down))
     return float(np.diff(np.sort(at[:, 0])).min())
 
 
@@ -203,7 +228,7 @@ def _name_nodes(axes: "Axes", cluster: Cluster, places: GraphLayout) -> None:
     members: dict[str, list[int]] = {}
     for number, device in enumerate(cluster.devices):
         members.setdefault(device.node, []).append(number)
-    if places.circle or not 1 < len(members) < len(cluster.devices):
+    if places.circle or places.grid or not 1 < len(members) < len(cluster.devices):
         return
     middle = [float(places.x[numbers].mean()) for numbers in members.values()]
     pixels = np.diff(np.sort(axes.transData.transform([(x, 0.0) for x in middle])[:, 0])).min()

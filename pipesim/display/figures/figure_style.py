@@ -14,11 +14,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self, TypeVar
 
-from pipesim.base import lookup
+from pipesim.base import lookup, spelling
 from pipesim.base.errors import InputError, shown, within
 
 WIDTHS = {"single": 3.4, "double": 7.0}  # inches: one and both columns of a page
 PLACES = ("above", "right", "none")
+HATCHES = r"/\|-+xoO.*"  # the characters of matplotlib
 _SMALLEST, _LARGEST = 0.5, 40.0  # inches
 T = TypeVar("T")
 
@@ -44,6 +45,9 @@ class FigureStyle:
         for name in ("colors", "hatches", "names"):
             if not isinstance(getattr(self, name), Mapping):
                 raise InputError(f"{name}: {shown(getattr(self, name))} found; names and values were expected")
+        for name, hatch in self.hatches.items():
+            if wrong := set(hatch) - set(HATCHES):
+                raise InputError(f"hatches: {name}: {shown(min(wrong))} found; characters of {HATCHES} were expected")
         if self.legend not in PLACES:
             raise InputError(f"legend: {shown(self.legend)} found; one of {', '.join(PLACES)} was expected")
         for name in ("size", "width", "height"):
@@ -83,6 +87,18 @@ class FigureStyle:
         plain = FigureStyle()
         stated = {one.name: getattr(self, one.name) for one in fields(self)}
         return replace(other, **{name: value for name, value in stated.items() if value != getattr(plain, name)})
+
+    def mistyped(self, values: Iterable[str]) -> dict[str, str]:
+        """The names of this style that none of these values has, and the value that each probably means."""
+        there = {*values, *self.names.values()}
+        known = spelling.spellings((value, value) for value in there)
+        used = dict.fromkeys([*self.order, *self.names, *self.colors, *self.hatches])
+        meant = {
+            name: known.get(spelling.plain(name)) or spelling.mistyped(name, known)
+            for name in used
+            if name not in there
+        }
+        return {name: value for name, value in meant.items() if value is not None}
 
     def name(self, given: object) -> str:
         """What a name is shown as."""

@@ -5,7 +5,8 @@
     y = 0   gpu0 gpu1    gpu2 gpu3         devices in order, with a gap between nodes
     y = -1   switch0      switch1          vertices connected to devices only
 
-Connected vertices are above each other as far as there is room. Without switches, devices are on a circle.
+Connected vertices are above each other as far as there is room. Without switches, devices are on a circle, or where all
+links join neighbours of a grid, in that grid.
 """
 
 import itertools
@@ -23,12 +24,13 @@ _NODE_GAP = 0.7  # between two nodes, relative to the distance between devices
 
 @dataclass(frozen=True, slots=True)
 class GraphLayout:
-    """x and y of each vertex, and its neighbours."""
+    """x and y of each vertex, its neighbours, and whether all are on a circle, or in a grid of 1 x 1."""
 
     x: Floats
     y: Floats
     neighbours: list[set[int]]
-    circle: bool
+    circle: bool = False
+    grid: bool = False
 
 
 def graph_layout(cluster: Cluster) -> GraphLayout:
@@ -36,6 +38,11 @@ def graph_layout(cluster: Cluster) -> GraphLayout:
     count, devices = len(cluster.vertices), len(cluster.devices)
     neighbours = _neighbours(cluster)
     if count == devices:
+        if columns := _grid_columns(neighbours):
+            place = np.arange(count)
+            return GraphLayout(
+                (place % columns).astype(float), -(place // columns).astype(float), neighbours, grid=True
+            )
         angle = math.pi / 2 - 2 * math.pi * np.arange(count) / count
         return GraphLayout(np.cos(angle), np.sin(angle), neighbours, circle=count > 1)
     level = _levels(neighbours, devices)
@@ -50,7 +57,23 @@ def graph_layout(cluster: Cluster) -> GraphLayout:
             below = abs(height) - 1
             wish = np.array([_mean_x(x, [n for n in neighbours[v] if level[n] == below], width) for v in on_level])
             x[on_level] = _spread(wish, width)
-    return GraphLayout(x, level.astype(np.float64), neighbours, circle=False)
+    return GraphLayout(x, level.astype(np.float64), neighbours)
+
+
+def _grid_columns(neighbours: list[set[int]]) -> int:
+    """The columns of the grid whose neighbours all links join, also around its edges; 0 if there is none."""
+    count = len(neighbours)
+
+    def joined(place: int, columns: int) -> set[int]:
+        row, column = divmod(place, columns)
+        across = {row * columns + (column + step) % columns for step in (-1, 1)}
+        return (across | {(place + step * columns) % count for step in (-1, 1)}) - {place}
+
+    for columns in range(2, count // 2 + 1):
+        if count % columns == 0 and all(near and near <= joined(n, columns) for n, near in enumerate(neighbours)):
+            is_ring = all(abs(a - b) in {1, count - 1} for a, near in enumerate(neighbours) for b in near)
+            return 0 if is_ring else columns
+    return 0
 
 
 def _neighbours(cluster: Cluster) -> list[set[int]]:

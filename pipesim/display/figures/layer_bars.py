@@ -1,5 +1,6 @@
 """The layers of a trace as bars: their times, and the bytes of their outputs and parameters."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ _FORWARD, _BACKWARD, _OUTPUT, _PARAMETERS = "#8CCBF2", "#0072B2", "#F0E442", "#C
 _HATCH = "////"
 _SECONDS, _BYTES, _MOST_PANELS = 1.9, 1.3, 6  # inches, inches; panels of seconds
 _FEW = 40  # layers whose names are shown
+_LONGEST, _LONGEST_MODEL = 26, 40  # characters of the name of a layer or device kind; of a model, beside a kind
 _WIDTH = 0.8  # width of a bar, relative to the distance between layers
 
 
@@ -51,7 +53,9 @@ def _draw(trace: Trace) -> "Figure":
     _draw_bytes(panels[-2], outputs, _OUTPUT, f"outputs, microbatch of {costs.model.microbatch_size}")
     _draw_bytes(panels[-1], costs.model.parameter_bytes, _PARAMETERS, "parameters")
     _label_layers(panels[-1], [layer.name for layer in costs.model.layers])
-    _title(panels[0], trace, costs, len(groups))
+    panels[0].set_title(paper.shortened(trace.model, _LONGEST_MODEL), loc="left")
+    if left := len(costs.groups) - len(groups):
+        panels[len(groups) - 1].set_title(f"{left} more device kinds and sizes not drawn", loc="left", fontsize=8)
     figure.align_ylabels()
     return figure
 
@@ -64,12 +68,6 @@ def _legend(figure: "Figure", *, hatched: bool, varies: bool) -> None:
     if varies:
         handles.append(paper.line(paper.INK, "± median absolute deviation", linewidth=0.8))
     paper.legend_above(figure, handles)
-
-
-def _title(axes: "Axes", trace: Trace, costs: Costs, shown: int) -> None:
-    left = len(costs.groups) - shown
-    more = f" ({left} more device kinds and sizes not drawn)" if left else ""
-    axes.set_title(f"{paper.shortened(trace.model, 60)}{more}", loc="left")
 
 
 def _draw_seconds(axes: "Axes", costs: Costs, group: int, *, hatched: bool) -> None:
@@ -86,7 +84,7 @@ def _draw_seconds(axes: "Axes", costs: Costs, group: int, *, hatched: bool) -> N
     kind, samples = costs.groups[group]
     axes.set_ylabel(f"time ({unit})")
     axes.set_ylim(0, max(float((high + backward.mad * scale).max()) * 1.06, 1e-12))
-    axes.set_title(f"on {kind}, microbatch of {samples}", loc="right", fontsize=8)
+    axes.set_title(f"on {paper.shortened(kind, _LONGEST)}, microbatch of {samples}", loc="right", fontsize=8)
     _finish(axes)
 
 
@@ -134,10 +132,40 @@ def _label_layers(axes: "Axes", names: list[str]) -> None:
     count = len(names)
     axes.set_xlim(-0.7, count - 0.3)
     if count <= _FEW:
-        shown = [paper.shortened(name, 26) for name in names]
+        shown = distinct(names, _LONGEST)
         longest = max(map(len, shown))
         axes.set_xticks(range(count), shown, fontsize=6.5)
         if longest * count > 110:
             axes.set_xticks(range(count), shown, fontsize=6.5, rotation=60, ha="right", rotation_mode="anchor")
     else:
         axes.set_xlabel("layer")
+
+
+def distinct(names: Sequence[str], most: int) -> list[str]:
+    """Names of at most so many characters; those that would be cut to the same have the part in which they differ."""
+    cut: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        cut.setdefault(paper.shortened(name, most), []).append(name)
+    shown = {
+        name: short if len(alike) == 1 else _differing(name, alike, most)
+        for short, alike in cut.items()
+        for name in alike
+    }
+    return [shown[name] for name in names]
+
+
+def _differing(name: str, alike: Sequence[str], most: int) -> str:
+    """The part of a name that the others do not share, with as much as there is room for on both sides."""
+    start = _shared(alike)
+    end = max(start, len(name) - _shared([other[:start:-1] for other in alike]))
+    room = (most - 2 - (end - start)) // 2  # two ellipses
+    if room < 0:
+        return paper.shortened(name[start:end], most)
+    first, last = max(0, start - room), min(len(name), end + room)
+    return f"{'…' if first else ''}{name[first:last]}{'…' if last < len(name) else ''}"
+
+
+def _shared(names: Sequence[str]) -> int:
+    """With how many characters all names begin."""
+    columns = enumerate(zip(*names, strict=False))
+    return next((n for n, column in columns if len(set(column)) > 1), min(map(len, names)))

@@ -90,7 +90,7 @@ def _grouped(timeline: Timeline, used: Ints, groups: TaskGroups) -> "Figure":
         name = program.media[used[row]].replace("<->", "↔").replace("->", "→")
         rows.append(StepPanel(name, f"mean {mean[row].sum():.0%}", edges[:-1].astype(np.int64), share))
     top = max(105.0, 1.05 * max(float(panel.value.max()) for panel in rows))
-    figure, grid = panels.stack(rows, timeline.makespan, top, "load (% of capacity)")
+    figure, grid = panels.stack(rows, timeline.makespan, top, "load (% of capacity)", filled=False)
     scale = paper.time_unit(timeline.makespan)[1]
     for axes, row in zip(grid, chosen.tolist(), strict=True):
         below = np.zeros(_COLUMNS + 1)

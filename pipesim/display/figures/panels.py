@@ -33,26 +33,29 @@ class StepPanel(NamedTuple):
     floor: float = 0.0
 
 
-def stack(panels: Sequence[StepPanel], horizon: int, top: float, label: str) -> tuple["Figure", list["Axes"]]:
-    """The panels with values from 0 to `top`, under one label."""
+def stack(
+    panels: Sequence[StepPanel], horizon: int, top: float, label: str, *, filled: bool = True
+) -> tuple["Figure", list["Axes"]]:
+    """The panels with values from 0 to `top`, under one label; curves that are not filled are for fills of others."""
     figure = paper.sheet(paper.WIDTH, len(panels) * _PANEL + 0.75)
     grid = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False).ravel().tolist()
     for axes, panel in zip(grid, panels, strict=True):
         scale = paper.time_axis(axes, horizon)
         axes.set_ylim(0, top)
-        _draw(axes, panel, horizon / scale, scale)
+        _draw(axes, panel, horizon / scale, scale, filled=filled)
     for axes in grid[:-1]:
         axes.set_xlabel("")
     figure.supylabel(label, fontsize=8)
     return figure, grid
 
 
-def _draw(axes: "Axes", panel: StepPanel, end: float, scale: float) -> None:
+def _draw(axes: "Axes", panel: StepPanel, end: float, scale: float, *, filled: bool) -> None:
     time, value = np.append(panel.time / scale, end), np.append(panel.value, panel.value[-1:])
-    axes.fill_between(time, 0, value, step="post", color=FILL, linewidth=0)
+    if filled:
+        axes.fill_between(time, 0, value, step="post", color=FILL, linewidth=0)
     if panel.floor:
         axes.axhspan(0, panel.floor, color=FLOOR, linewidth=0)
-    axes.step(time, value, where="post", color=_EDGE, linewidth=0.7)
+    axes.step(time, value, where="post", color=_EDGE if filled else paper.INK, linewidth=0.7 if filled else 0.3)
     axes.set_ylabel(paper.shortened(panel.name, 26), rotation=0, ha="right", va="center")
     axes.yaxis.set_major_locator(_few_ticks())
     axes.grid(axis="y")

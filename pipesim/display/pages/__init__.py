@@ -15,6 +15,7 @@ from pipesim.display.pages.page_tables import gains_table
 from pipesim.display.pages.page_views import (
     comparison_page,
     gains_page,
+    jobs_page,
     page_of,
     run_page,
     schedule_page,
@@ -33,6 +34,7 @@ __all__ = [
     "gains_page",
     "gains_table",
     "html",
+    "jobs_page",
     "page_of",
     "run_page",
     "schedule_page",

@@ -18,6 +18,7 @@ from pipesim.display.pages.edited_schedules import editing_data
 
 SUFFIXES = (".html", ".htm")
 _LONG = 24  # characters of a cell; above, it is text and begins at the left
+_MANY = 20  # rows of a table; with more, it scrolls, so that what follows can be found
 _LEVEL = 6  # of deflate: higher ones take twice as long and save a few per cent
 
 
@@ -34,7 +35,10 @@ class PageTable:
 
 @dataclass(frozen=True)
 class Page:
-    """What a page shows: facts, charts by name, tables. With `editable`, the schedule of the first chart is edited."""
+    """What a page shows: facts, charts by name, tables.
+
+    With `editable`, the schedule of the first chart is edited; with `beside`, it opens with the second beside it.
+    """
 
     title: str
     subtitle: str = ""
@@ -43,6 +47,7 @@ class Page:
     tables: Sequence[PageTable] = ()
     notes: Sequence[str] = ()
     editable: bool = False
+    beside: bool = False
 
 
 def check_path(path: Path | str) -> None:
@@ -65,7 +70,7 @@ def html(page: Page) -> str:
 def _pieces(page: Page) -> Iterator[str]:
     charts = [packed(name, timeline) for name, timeline in page.charts.items()]
     editing = editing_data(next(iter(page.charts.values()))) if page.editable and page.charts else None
-    head = {"charts": [chart.head for chart in charts], "editing": editing}
+    head = {"charts": [chart.head for chart in charts], "editing": editing, "beside": page.beside and len(charts) > 1}
     yield _HEAD.format(title=escape(page.title), style=_asset("page.css"))
     yield f"<header><h1>{escape(page.title)}</h1>"
     if page.subtitle:
@@ -128,7 +133,8 @@ def _table(table: PageTable) -> Iterator[str]:
     yield f'<section class="table"><h2>{escape(table.title)}</h2>'
     if table.note:
         yield f"<p>{escape(table.note)}</p>"
-    yield '<div class="scroll"><table>'
+    many = f' many" tabindex="0" role="region" aria-label="{escape(table.title)}' if len(table.rows) > _MANY else ""
+    yield f'<div class="scroll{many}"><table>'
     if table.headers:
         name = " class=name"
         cells = "".join(

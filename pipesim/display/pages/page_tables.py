@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipesim.display.pages.page_file import PageTable
+from pipesim.display.text.columns import cells
 from pipesim.display.text.formatting import percent, seconds, size
+from pipesim.display.text.jobs_text import job_rows
 from pipesim.display.text.ledger_text import cause_name
+from pipesim.display.text.schedule_text import changed_ranks
 
 Facts = list[tuple[str, str]]
 _MOST = 64  # rows of devices and links
@@ -87,19 +90,40 @@ def ledger_table(data: Mapping[str, Any]) -> PageTable:
 
 
 def comparison_table(rows: Sequence[Mapping[str, Any]]) -> PageTable:
-    """Planners and schedulers; `rows` are those of `ComparisonRow.as_data`."""
-    found = []
+    """Planners and schedulers, the fastest of those that fit first; `rows` are those of `ComparisonRow.as_data`."""
+    done = [row for row in rows if "error" not in row]
+    found = [
+        [
+            row["planner"], row["scheduler"], seconds(row["iteration_time_s"]), percent(row["bubble"]["idle_share"]),
+            size(row["peak_memory_bytes"]), {True: "fits", False: "does not fit", None: "unknown"}[row["fits_memory"]],
+        ]
+        for row in sorted(done, key=lambda row: (row["fits_memory"] is False, row["iteration_time_s"]))
+    ]  # fmt: skip
+    headers = ["planner", "scheduler", "iteration", "bubble", "peak memory", "memory"]
+    return PageTable("Planners and schedulers, fastest first", headers, found, _failures(rows), left=2)
+
+
+def _failures(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Why some made no plan or schedule, each reason once."""
+    reasons: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if "error" in row:
-            found.append([row["planner"], row["scheduler"], "", "", "", row["error"]])
-            continue
-        fits = {True: "fits", False: "does not fit", None: "unknown"}[row["fits_memory"]]
-        found.append([
-            row["planner"], row["scheduler"], seconds(row["iteration_time_s"]), percent(row["bubble"]["idle_share"]),
-            size(row["peak_memory_bytes"]), fits,
-        ])  # fmt: skip
-    headers = ["planner", "scheduler", "iteration", "bubble", "peak memory", "memory"]
-    return PageTable("Planners and schedulers", headers, found, left=2)
+            reasons.setdefault((row["planner"], row["error"]), []).append(row["scheduler"])
+    return "\n".join(f"{planner} with {', '.join(names)}: {why}" for (planner, why), names in reasons.items())
+
+
+def jobs_table(data: Mapping[str, Any]) -> PageTable:
+    """What jobs on one cluster take alone and beside the others; `data` is that of their simulation."""
+    columns, records = job_rows(data)
+    return PageTable("Jobs", [one.header for one in columns], cells(columns, records), left=2)
+
+
+def differing_table(data: Mapping[str, Any]) -> PageTable:
+    """The ranks whose order differs from another schedule's; `data` is that of `pipesim schedule --json`."""
+    columns, records = changed_ranks(data)
+    rows = cells(columns, records)
+    note = "" if rows else "The orders are the same."
+    return PageTable(f"Against {data['against']['scheduler']}", [one.header for one in columns], rows, note)
 
 
 def tuning_table(rows: Sequence[Mapping[str, Any]]) -> PageTable:

@@ -57,8 +57,21 @@ def comparison_page(
     return Page(title, origin, facts, timelines, [tables.comparison_table(rows)])
 
 
-def schedule_page(data: Mapping[str, Any], timeline: Timeline) -> Page:
-    """A schedule of equal stages, to be edited; `data` is that of `pipesim schedule --json`."""
+def jobs_page(data: Mapping[str, Any], timeline: Timeline) -> Page:
+    """Several jobs on one cluster; `data` is that of their simulation."""
+    summary = metrics.summary(timeline)
+    title = f"{', '.join(job['name'] for job in data['jobs'])} on {data['cluster']}"
+    found = [tables.jobs_table(data), *tables.timeline_tables(summary)]
+    of_all = [fact for fact in tables.facts(summary) if fact[0] in {"tasks", "sharing of links"}]
+    facts = [("all jobs end after", seconds(data["end_s"])), *of_all]
+    return Page(title, "several jobs, which share links", facts, {"simulated": timeline}, found)
+
+
+def schedule_page(data: Mapping[str, Any], timeline: Timeline, against: Timeline | None = None) -> Page:
+    """A schedule of equal stages, to be edited; `data` is that of `pipesim schedule --json`.
+
+    `against` is the timeline of the other schedule, where `data` has one.
+    """
     rows = [[str(rank), line] for rank, line in enumerate(data["table"])]
     facts = [
         ("makespan", seconds(data["makespan"])),
@@ -67,9 +80,22 @@ def schedule_page(data: Mapping[str, Any], timeline: Timeline) -> Page:
         ("microbatches", str(data["microbatches"])),
     ]
     table = PageTable("The schedule", ["rank", "actions"], rows, left=2)
-    summary = tables.timeline_tables(metrics.summary(timeline))
-    return Page(f"schedule {data['scheduler']}", "equal stages", facts, {"simulated": timeline}, [table, *summary[:2]],
-                editable=True)  # fmt: skip
+    found = [table, *tables.timeline_tables(metrics.summary(timeline))[:2]]
+    charts = {"simulated": timeline}
+    if against is not None:
+        name, other = data["scheduler"], data["against"]["scheduler"]
+        charts = {name: timeline, other if other != name else f"{other} (again)": against}
+        facts.append((f"makespan of {other}", seconds(data["against"]["makespan"])))
+        found = [tables.differing_table(data), *found]
+    return Page(
+        title=f"schedule {data['scheduler']}",
+        subtitle="equal stages",
+        facts=facts,
+        charts=charts,
+        tables=found,
+        editable=True,
+        beside=against is not None,
+    )
 
 
 def gains_page(data: Mapping[str, Any], timeline: Timeline, title: str, sentence: str = "") -> Page:

@@ -34,7 +34,7 @@ fit its width, and have colours where it has. `columns` has tables of records, w
 
 from pipesim.base import moved
 from pipesim.display.text.answer_text import answer, origin
-from pipesim.display.text.calibration_text import calibration
+from pipesim.display.text.calibration_text import calibration, residuals
 from pipesim.display.text.catalog_text import PEAKS_ARE, device_kinds, members, members_table, models, traces
 from pipesim.display.text.cluster_text import cluster
 from pipesim.display.text.comparison_text import comparison, comparison_columns, gaps, nearest_bound
@@ -47,20 +47,21 @@ from pipesim.display.text.file_text import (
     sweep_file,
 )
 from pipesim.display.text.formatting import FEW, facts, percent, rate, seconds, size, table, wrapped
-from pipesim.display.text.framework_text import converted, training_layout
+from pipesim.display.text.framework_text import converted, layout_stages, training_layout
 from pipesim.display.text.gains_text import first_thing, gains, gains_columns, listed_gains, run_changes, run_columns
 from pipesim.display.text.gantt_text import WIDTH, gantt
-from pipesim.display.text.jobs_text import jobs
+from pipesim.display.text.jobs_text import job_rows, jobs
 from pipesim.display.text.ledger_text import ledger
-from pipesim.display.text.links_text import recorded_links
+from pipesim.display.text.links_text import recorded_links, transfer_times
 from pipesim.display.text.model_text import model, model_layers
 from pipesim.display.text.plan_text import plan, plan_against, plan_head, plan_stages, stages
-from pipesim.display.text.rebuilt_text import rebuilt
-from pipesim.display.text.recording_text import recording
-from pipesim.display.text.roofline_text import roofline_trace
+from pipesim.display.text.rebuilt_text import rebuilt, rebuilt_ranks
+from pipesim.display.text.recording_text import recorded_layers, recording
+from pipesim.display.text.roofline_text import roofline_devices, roofline_trace
 from pipesim.display.text.run_statistics_text import prediction, stragglers
-from pipesim.display.text.run_text import recorded_run, replayed_run
+from pipesim.display.text.run_text import recorded_run, replayed_run, replayed_steps
 from pipesim.display.text.schedule_text import (
+    changed_ranks,
     exploration,
     gallery,
     gallery_columns,
@@ -68,7 +69,15 @@ from pipesim.display.text.schedule_text import (
     schedule_rows,
     schedulers_columns,
 )
-from pipesim.display.text.simulation_text import asked, imported_run, simulation, slack, statistics
+from pipesim.display.text.simulation_text import (
+    asked,
+    device_rows,
+    imported_devices,
+    imported_run,
+    simulation,
+    slack,
+    statistics,
+)
 from pipesim.display.text.sweep_text import rows_columns, status_table, sweep_points, sweep_rows, sweep_status
 from pipesim.display.text.terminal import PLAIN, Terminal
 from pipesim.display.text.trace_diff_text import changed_layers, difference
@@ -96,11 +105,13 @@ __all__ = [
     "calibration",
     "calibrations",
     "changed_layers",
+    "changed_ranks",
     "cluster",
     "comparison",
     "comparison_columns",
     "converted",
     "device_kinds",
+    "device_rows",
     "difference",
     "exploration",
     "facts",
@@ -111,8 +122,11 @@ __all__ = [
     "gallery_columns",
     "gantt",
     "gaps",
+    "imported_devices",
     "imported_run",
+    "job_rows",
     "jobs",
+    "layout_stages",
     "ledger",
     "listed_gains",
     "measured_interval",
@@ -133,10 +147,15 @@ __all__ = [
     "prediction",
     "rate",
     "rebuilt",
+    "rebuilt_ranks",
+    "recorded_layers",
     "recorded_links",
     "recorded_run",
     "recording",
     "replayed_run",
+    "replayed_steps",
+    "residuals",
+    "roofline_devices",
     "roofline_trace",
     "rows_columns",
     "run_changes",
@@ -165,6 +184,7 @@ __all__ = [
     "trace_notes",
     "traces",
     "training_layout",
+    "transfer_times",
     "trust_columns",
     "trust_page",
     "trust_report",

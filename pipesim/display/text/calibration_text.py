@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pipesim.display.text.columns import TextColumn, TextTable
 from pipesim.display.text.formatting import facts, percent, seconds, table
 
 _MOST = 20  # residuals that are shown; the largest
@@ -18,10 +19,17 @@ def calibration(data: Mapping[str, Any]) -> str:
     ]
     names = ("product", "attention", "memory", "launch_s", "unaligned")
     constants = [[name, f"{device[name]:.4g}", "fitted" if name in data["fitted"] else "kept"] for name in names]
-    largest = sorted(data["residuals"], key=lambda one: -abs(one["error"]))[:_MOST]
-    rows = [
-        [one["label"], seconds(one["measured_s"]), seconds(one["computed_s"]), f"{100 * one['error']:+.1f}%"]
-        for one in largest
-    ]
-    shown = table(["measured", "seconds", "computed", "error"], rows)
-    return f"{facts(head)}\n\n{table(['constant', 'value', ''], constants)}\n\n{shown}"
+    return f"{facts(head)}\n\n{table(['constant', 'value', ''], constants)}\n\n{residuals(data).text(most=_MOST)}"
+
+
+def residuals(data: Mapping[str, Any]) -> TextTable:
+    """What was measured beside what is computed now, the largest error first, as a table."""
+    return TextTable(_RESIDUALS, sorted(data["residuals"], key=lambda one: -abs(one["error"])))
+
+
+_RESIDUALS = (
+    TextColumn("measured", "label", on_left=True),
+    TextColumn("seconds", "measured_s", seconds),
+    TextColumn("computed", "computed_s", seconds),
+    TextColumn("error", "error", lambda error: f"{100 * error:+.1f}%"),
+)

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from pipesim.display.text.formatting import facts, seconds, table
+from pipesim.display.text.columns import TextColumn, TextTable
+from pipesim.display.text.formatting import facts, seconds
 from pipesim.frameworks.layout_text import text_of
 from pipesim.frameworks.training_layout import LETTERS, TrainingLayout, chunks
 
@@ -36,12 +37,17 @@ def training_layout(layout: TrainingLayout, framework: str, notes: Sequence[str]
     head += [("batch", _batch(layout)), ("schedule", layout.scheduler), ("memory", _memory(layout))]
     if layout.has_blocks:
         head.append(("stages", text_of(layout.joined().stages)))
-    places = zip(layout.positions, layout.stages, strict=True)
-    rows = [[str(n), str(position), _held(stage)] for n, (position, stage) in enumerate(places)]
-    parts = [facts(head), table(["stage", "position", "holds"], rows, left=3)]
+    parts = [facts(head), layout_stages(layout).text()]
     parts += ["\n".join(f"note: {note}" for note in notes)] if notes else []
     parts += [f"simulate it:\n  {command}"] if command else []
     return "\n\n".join(parts)
+
+
+def layout_stages(layout: TrainingLayout) -> TextTable:
+    """The stages of a layout and where they are, as a table."""
+    places = zip(layout.positions, layout.stages, strict=True)
+    records = [{"stage": n, "position": position, "holds": _held(held)} for n, (position, held) in enumerate(places)]
+    return TextTable([TextColumn(name, name, on_left=True) for name in ("stage", "position", "holds")], records)
 
 
 def _gpus(layout: TrainingLayout) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipesim.display.text.columns import TextColumn, TextTable
 from pipesim.display.text.formatting import facts, percent, rate, seconds, size, table
 
 
@@ -11,11 +12,6 @@ def recorded_links(data: Mapping[str, Any], about: Sequence[tuple[str, str]]) ->
 
     `data` has `links` with their points and errors, `all_reduces` and `not_measured`, as `record-links --json`.
     """
-    transfers = [
-        [name, size(p["bytes"]), *map(seconds, (p["seconds"], p["mad_s"])), rate(p["bytes"] / p["seconds"])]
-        for name, fit in data["links"].items()
-        for p in fit["points"]
-    ]
     reduced = [
         [str(p["participants"]), size(p["bytes"]), *map(seconds, (p["seconds"], p["mad_s"], p["ring_s"]))]
         for p in data["all_reduces"]
@@ -25,7 +21,26 @@ def recorded_links(data: Mapping[str, Any], about: Sequence[tuple[str, str]]) ->
         errors = (percent(fit[f"mean_error_of_{how}"]) for how in ("table", "straight_line"))
         found.append((name, "mean error of the table {}, of a straight line {}".format(*errors)))
     found += [("not measured", what) for what in data["not_measured"]]
-    parts = [table(["links", "bytes", "seconds", "± MAD", "rate"], transfers)]
+    parts = [transfer_times(data).text()]
     if reduced:
         parts.append(table(["participants", "bytes", "all-reduce", "± MAD", "ring over these links"], reduced))
     return "\n\n".join([*parts, facts(found)])
+
+
+def transfer_times(data: Mapping[str, Any]) -> TextTable:
+    """What messages of each size take over each class of links, as a table."""
+    records = [
+        {"links": name, **p, "bytes_per_s": p["bytes"] / p["seconds"]}
+        for name, fit in data["links"].items()
+        for p in fit["points"]
+    ]
+    return TextTable(_TRANSFERS, records)
+
+
+_TRANSFERS = (
+    TextColumn("links", "links", on_left=True),
+    TextColumn("bytes", "bytes", size),
+    TextColumn("seconds", "seconds", seconds),
+    TextColumn("± MAD", "mad_s", seconds),
+    TextColumn("rate", "bytes_per_s", rate),
+)

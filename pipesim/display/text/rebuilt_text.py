@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pipesim.display.text.columns import TextColumn, TextTable, cells
 from pipesim.display.text.formatting import facts, seconds, table
 from pipesim.display.text.terminal import PLAIN, Terminal
 
@@ -23,10 +24,27 @@ def rebuilt(data: Mapping[str, Any], on: Terminal = PLAIN) -> str:
     if moved:
         shifts = (f"rank {row['rank']} {row['clock_shift_s'] * 1e3:+.3f} ms" for row in moved)
         head.append(("clocks set", ", ".join(shifts)))
-    phases = list(data["ranks"][0]["recorded_s"])
+    columns, records = rebuilt_ranks(data)
+    # Each rank is named once, in the first of its two lines.
     rows = [
-        [f"rank {row['rank']}" if which == "recorded" else "", which, *(seconds(row[f"{which}_s"][p]) for p in phases)]
+        [f"rank {rank}" if which == "recorded" else "", which, *phases]
+        for rank, which, *phases in cells(columns, records)
+    ]
+    headers = ["", "", *(one.header for one in columns[2:])]
+    return f"{facts(head, on)}\n\n{table(headers, rows, left=2, on=on)}"
+
+
+def rebuilt_ranks(data: Mapping[str, Any]) -> TextTable:
+    """The phases of every rank, recorded and replayed, as a table."""
+    phases = list(data["ranks"][0]["recorded_s"])
+    columns = (
+        TextColumn("rank", "rank", on_left=True),
+        TextColumn("times", "times", on_left=True),
+        *(TextColumn(phase, f"{phase}_s", seconds) for phase in phases),
+    )
+    records = [
+        {"rank": row["rank"], "times": which, **{f"{phase}_s": row[f"{which}_s"][phase] for phase in phases}}
         for row in data["ranks"]
         for which in ("recorded", "replayed")
     ]
-    return f"{facts(head, on)}\n\n{table(['', '', *phases], rows, left=2, on=on)}"
+    return TextTable(columns, records)

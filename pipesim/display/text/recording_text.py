@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pipesim.display.text.formatting import facts, percent, seconds, table
+from pipesim.display.text.columns import TextColumn, TextTable
+from pipesim.display.text.formatting import facts, percent, seconds
 
 if TYPE_CHECKING:
     from pipesim.recorders.layer_recording import LayerRecording
@@ -14,10 +15,30 @@ LARGE_SCATTER = 0.25  # of the median: a forward or backward that scatters more 
 
 def recording(recording: "LayerRecording", noise: "Sequence[LayerNoise]") -> str:
     """The times of every layer and microbatch size, then the properties of the recording."""
-    headers = ["layer", "name", "microbatch", "forward", "± MAD", "backward", "± MAD"]
-    rows = [[str(one.layer), one.name, str(one.microbatch_size), *map(seconds, one.seconds())] for one in noise]
     found = [*_head(recording), *_scatter(noise), *_not_measured(recording)]
-    return f"{table(headers, rows, left=2)}\n\n{facts(found)}"
+    return f"{recorded_layers(noise).text()}\n\n{facts(found)}"
+
+
+def recorded_layers(noise: "Sequence[LayerNoise]") -> TextTable:
+    """The times of every layer and microbatch size, as a table."""
+    times = ("forward_s", "forward_mad_s", "backward_s", "backward_mad_s")
+    records = [
+        {"layer": one.layer, "name": one.name, "microbatch_size": one.microbatch_size}
+        | dict(zip(times, one.seconds(), strict=True))
+        for one in noise
+    ]
+    return TextTable(_LAYERS, records)
+
+
+_LAYERS = (
+    TextColumn("layer", "layer", on_left=True),
+    TextColumn("name", "name", on_left=True),
+    TextColumn("microbatch", "microbatch_size"),
+    TextColumn("forward", "forward_s", seconds),
+    TextColumn("± MAD", "forward_mad_s", seconds),
+    TextColumn("backward", "backward_s", seconds),
+    TextColumn("± MAD", "backward_mad_s", seconds),
+)
 
 
 def _head(recording: "LayerRecording") -> list[tuple[str, str]]:

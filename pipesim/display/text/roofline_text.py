@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipesim.display.text.formatting import facts, percent, rate, seconds, size, table
+from pipesim.display.text.columns import TextColumn, TextTable
+from pipesim.display.text.formatting import facts, percent, rate, seconds, size
 
 
 def roofline_trace(data: Mapping[str, Any]) -> str:
@@ -16,8 +17,22 @@ def roofline_trace(data: Mapping[str, Any]) -> str:
         ("forward", rate(data["forward_flops"], "FLOP")),
         ("seconds", data["machine"]),
     ]
-    rows = [
-        [kind, seconds(spent["forward"]), seconds(spent["backward"]), percent(data["forward_share_of_peak"][kind])]
+    return f"{facts(head)}\n\n{roofline_devices(data).text()}"
+
+
+def roofline_devices(data: Mapping[str, Any]) -> TextTable:
+    """The times of a model on each device kind, as a table."""
+    shares = data["forward_share_of_peak"]
+    records = [
+        {"device": kind, "forward_s": spent["forward"], "backward_s": spent["backward"], "share_of_peak": shares[kind]}
         for kind, spent in data["seconds"].items()
     ]
-    return f"{facts(head)}\n\n{table(['device', 'forward', 'backward', 'of peak, forward'], rows)}"
+    return TextTable(_DEVICES, records)
+
+
+_DEVICES = (
+    TextColumn("device", "device", on_left=True),
+    TextColumn("forward", "forward_s", seconds),
+    TextColumn("backward", "backward_s", seconds),
+    TextColumn("of peak, forward", "share_of_peak", percent),
+)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pipesim.display.text.columns import TextColumn, TextTable, cells
 from pipesim.display.text.formatting import FEW, facts, seconds, table
 from pipesim.display.text.terminal import PLAIN, Terminal
 
@@ -23,14 +24,8 @@ def replayed_run(data: Mapping[str, Any], on: Terminal = PLAIN) -> str:
         ("", _errors(data["errors"]["error_without_gaps"]) + ", without"),
     ]
     found = [*_facts(data), ("schedule", data["schedule"].replace("_", " "))]
-    steps = data["steps"]
-    rows = [
-        [
-            str(step["step"]), seconds(step["recorded_s"]), seconds(step["simulated_s"]), _signed(step["error"]),
-            seconds(step["without_gaps_s"]), _signed(step["error_without_gaps"]),
-        ]
-        for step in steps[:_MOST_STEPS]
-    ]  # fmt: skip
+    columns, steps = replayed_steps(data)
+    rows = cells(columns, steps[:_MOST_STEPS])
     if len(steps) > len(rows):
         rows.append([f"… {len(steps) - len(rows)} more", "", "", "", "", ""])
     phases = list(data["per_rank"][0]["recorded_s"])
@@ -42,9 +37,22 @@ def replayed_run(data: Mapping[str, Any], on: Terminal = PLAIN) -> str:
     ]
     if len(data["per_rank"]) > len(shown):
         ranks.append([f"… {len(data['per_rank']) - len(shown)} more", "", *("" for _ in phases)])
-    headers = ["step", "recorded", "simulated", "error", "without gaps", "error"]
     means = table(["mean of steps", "", *phases], ranks, left=2, on=on)
-    return "\n\n".join([facts(answer, on), facts(found, on), table(headers, rows, on=on), means])
+    replays = table([one.header for one in columns], rows, on=on)
+    return "\n\n".join([facts(answer, on), facts(found, on), replays, means])
+
+
+def replayed_steps(data: Mapping[str, Any]) -> TextTable:
+    """Every step beside its simulations, as a table."""
+    columns = (
+        TextColumn("step", "step", on_left=True),
+        TextColumn("recorded", "recorded_s", seconds),
+        TextColumn("simulated", "simulated_s", seconds),
+        TextColumn("error", "error", _signed),
+        TextColumn("without gaps", "without_gaps_s", seconds),
+        TextColumn("error", "error_without_gaps", _signed),
+    )
+    return TextTable(columns, data["steps"])
 
 
 def _facts(data: Mapping[str, Any]) -> list[tuple[str, str]]:

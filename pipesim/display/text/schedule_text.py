@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipesim.display.text.answer_text import bubble
-from pipesim.display.text.columns import TextColumn, shown
-from pipesim.display.text.formatting import facts, percent, seconds, table
+from pipesim.display.text.columns import TextColumn, TextTable, shown
+from pipesim.display.text.formatting import facts, percent, seconds
 from pipesim.display.text.terminal import PLAIN, Terminal
 
 
@@ -33,13 +33,25 @@ def schedule_difference(data: Mapping[str, Any], on: Terminal = PLAIN) -> str:
     changed = [one for one in other["ranks"] if one["first"] is not None]
     if not changed:
         return f"{head}\nthe orders are the same"
-    rows = [
-        [str(one["rank"]), str(one["first"]), one["here"] or "-", one["there"] or "-", str(one["moved"])]
-        for one in changed
-    ]
     same = len(other["ranks"]) - len(changed)
-    headers = ["rank", "first difference at", data["scheduler"], other["scheduler"], "actions elsewhere"]
-    return f"{head}\n\n{table(headers, rows, on=on)}" + (f"\n{same} ranks have the same order" if same else "")
+    return f"{head}\n\n{changed_ranks(data).text(on)}" + (f"\n{same} ranks have the same order" if same else "")
+
+
+def changed_ranks(data: Mapping[str, Any]) -> TextTable:
+    """The ranks whose order differs from that of the other schedule, as a table."""
+    other = data["against"]
+    columns = (
+        TextColumn("rank", "rank", on_left=True),
+        TextColumn("first difference at", "first"),
+        TextColumn(data["scheduler"], "here", _action),
+        TextColumn(other["scheduler"], "there", _action),
+        TextColumn("actions elsewhere", "moved"),
+    )
+    return TextTable(columns, [one for one in other["ranks"] if one["first"] is not None])
+
+
+def _action(word: str | None) -> str:
+    return word or "-"
 
 
 def schedule_rows(rows: Sequence[str], columns: int = 110) -> str:

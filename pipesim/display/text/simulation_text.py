@@ -5,6 +5,7 @@ from typing import Any
 
 from pipesim.core.devices import TFLOPS
 from pipesim.core.plan_layout import PlanLayout
+from pipesim.display.text.columns import TextColumn, TextTable, shown
 from pipesim.display.text.formatting import facts, no_layout_faster, percent, seconds, shortened, size, table
 from pipesim.display.text.scaling_text import under_other_scaling
 from pipesim.display.text.terminal import PLAIN, Terminal
@@ -126,23 +127,28 @@ def _schedule_bound(data: Mapping[str, Any]) -> str:
 
 def _devices(data: Mapping[str, Any], most: int, on: Terminal) -> str:
     """A line for each rank; where it is a team, memory is that of each of its GPUs."""
-    devices = data["devices"]
-    rows = [
-        [
-            name,
-            percent(d["busy_share"]),
-            seconds(d["exposed_communication_s"]),
-            seconds(d["exposed_all_reduce_s"]),
-            str(d["peak_in_flight"]),
-            size(d["peak_memory_bytes"]),
-            size(d["memory_headroom_bytes"]),
-        ]
-        for name, d in list(devices.items())[:most]
-    ]
-    memory = "peak per GPU" if data["gpus"] > len(devices) else "peak memory"
-    headers = ["device", "busy", "exposed comm.", "exposed all-reduce", "in flight", memory, "headroom"]
-    short = [n for n, one in enumerate(list(devices.values())[:most]) if (one["memory_headroom_bytes"] or 0) < 0]
-    return table(headers, rows, on=on, red=short, drop=("in flight", memory)) + _left_out(devices, most)
+    columns, records = device_rows(data)
+    short = [n for n, one in enumerate(records[:most]) if (one["memory_headroom_bytes"] or 0) < 0]
+    return shown(columns, records[:most], on, red=short) + _left_out(data["devices"], most)
+
+
+def device_rows(data: Mapping[str, Any]) -> TextTable:
+    """The ranks of a simulation, as a table."""
+    memory = "peak per GPU" if data["gpus"] > len(data["devices"]) else "peak memory"
+    columns = (
+        TextColumn("device", "device", on_left=True),
+        TextColumn("busy", "busy_share", percent),
+        TextColumn("exposed comm.", "exposed_communication_s", seconds),
+        TextColumn("exposed all-reduce", "exposed_all_reduce_s", seconds),
+        TextColumn("in flight", "peak_in_flight", drop=2),
+        TextColumn(memory, "peak_memory_bytes", size, drop=1),
+        TextColumn("headroom", "memory_headroom_bytes", size),
+    )
+    return TextTable(columns, _named(data["devices"]))
+
+
+def _named(devices: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{"device": name, **device} for name, device in devices.items()]
 
 
 def slack(data: Mapping[str, Any], most: int = 16) -> str:
@@ -198,17 +204,19 @@ def imported_run(summary: Mapping[str, Any], most: int = 16) -> str:
         ("idle", f"{percent(summary['bubble']['idle_share'])} of the devices' time"),
         ("replayed", f"{summary['tasks']:,} tasks, sharing {summary['sharing']}, {summary['transfers']} transfers"),
     ]
-    rows = [
-        [
-            name,
-            percent(device["busy_share"]),
-            seconds(device["exposed_communication_s"]),
-            seconds(device["exposed_all_reduce_s"]),
-        ]
-        for name, device in list(summary["devices"].items())[:most]
-    ]
-    devices = table(["device", "busy", "exposed transfers", "exposed collectives"], rows)
-    return "\n\n".join([facts(head), devices + _left_out(summary["devices"], most), *_links(summary["links"])])
+    devices = imported_devices(summary).text(most=most) + _left_out(summary["devices"], most)
+    return "\n\n".join([facts(head), devices, *_links(summary["links"])])
+
+
+def imported_devices(summary: Mapping[str, Any]) -> TextTable:
+    """The devices of such a program, as a table."""
+    columns = (
+        TextColumn("device", "device", on_left=True),
+        TextColumn("busy", "busy_share", percent),
+        TextColumn("exposed transfers", "exposed_communication_s", seconds),
+        TextColumn("exposed collectives", "exposed_all_reduce_s", seconds),
+    )
+    return TextTable(columns, _named(summary["devices"]))
 
 
 def _left_out(devices: Collection[str], most: int) -> str:

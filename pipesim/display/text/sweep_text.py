@@ -76,9 +76,10 @@ def _cell(value: Any) -> str:  # noqa: ANN401 - a number, text or None
     return "-" if value is None else str(value)
 
 
-def sweep_points(head: Sequence[tuple[str, str]], points: Mapping[int, Mapping[str, Any]]) -> str:
-    """The properties of an experiment, then its first points."""
+def sweep_points(head: Sequence[tuple[str, str]], points: Mapping[int, Mapping[str, Any]], left: int = 0) -> str:
+    """The properties of an experiment, then its first points, and how many more there are."""
     parts = [
         f"point {number}\n{facts((name, str(value)) for name, value in p.items())}" for number, p in points.items()
     ]
-    return "\n\n".join([facts(head), *parts])
+    more = [f"... and {left:,} more points"] if left else []
+    return "\n\n".join([facts(head), *parts, *more])

@@ -68,6 +68,10 @@ class Status:
     per_second: float  # in the last minute
     ahead_s: float = 0.0  # by how much the date of the newest result is after the time of this clock
 
+    def __repr__(self) -> str:
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        return f"Sweep {self.name}: {self.done:,} of {self.total:,} points done{failed}"
+
     @property
     def left(self) -> int:
         """The number of results that are not computed yet."""

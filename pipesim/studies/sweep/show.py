@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,20 +24,19 @@ TABLES = (".csv", ".parquet")
 Columns = dict[str, list[Any]]
 
 
-def opened(path: Path | str, store: Path | str | None = None) -> tuple[Store, str]:
-    """The store of an experiment and the experiment's name; `path` is either of them.
+def opened(path: Sweep | Path | str, store: Path | str | None = None) -> tuple[Store, str]:
+    """The store of an experiment and the experiment's name; `path` is either of them, or the experiment.
 
     Results of another grid than that of the file are refused: they would be taken for those of this one.
     """
-    path = Path(path)
-    if path.suffix == SUFFIX:
-        found = Store.open(path)
+    if not isinstance(path, Sweep) and (file := Path(path)).suffix == SUFFIX:
+        found = Store.open(file)
         try:
             return found, found.experiment().name
         except InputError:
             found.close()
             raise
-    sweep = sweep_files.load(path)
+    sweep = path if isinstance(path, Sweep) else sweep_files.load(path)
     found = Store.open(store or sweep.store)
     try:
         check_grid(sweep, found.experiment(sweep.name), found.path)
@@ -75,6 +74,21 @@ class SweepRows(NamedTuple):
 
         return pd.DataFrame(self.rows, columns=self.columns)
 
+    def plot(self, chart: Chart | None = None, path: Path | str | None = None, **keys: Any) -> Any:  # noqa: ANN401 - a figure of matplotlib
+        """A chart of a sweep, or one with the keys of [plot].
+
+        >>> sweep = ps.load_sweep("experiment.toml")
+        >>> figure = ps.sweep_rows(sweep).plot(kind="line", x="gpus", y="iteration_time_s", series="planner")
+        """
+        given = {} if chart is None else _without_blanks(chart)
+        with within("plot"):
+            chosen = serialisation.from_data(Chart, given | keys)
+            return figures.chart(self.by_column(), chosen, path)
+
+    def by_column(self) -> Columns:
+        """The values of each column."""
+        return {column: [row[i] for row in self.rows] for i, column in enumerate(self.columns)}
+
     def __repr__(self) -> str:
         return f"Results of {len(self.rows):,} points: {', '.join(self.columns)}"
 
@@ -87,9 +101,9 @@ class SweepRows(NamedTuple):
 
 
 def rows(
-    path: Path | str, query: str | None = None, *, store: Path | str | None = None, unfinished: bool = False
+    path: Sweep | Path | str, query: str | None = None, *, store: Path | str | None = None, unfinished: bool = False
 ) -> SweepRows:
-    """Columns and rows of a sweep, in the order of its grid; `path` is the experiment or its results.
+    """Columns and rows of a sweep, in the order of its grid; `path` is the experiment, its file or its results.
 
     >>> names, rows = ps.sweep_rows("experiment.toml", "microbatches = 4")
     >>> len(rows)
@@ -184,10 +198,11 @@ def draw(
     folder: Path | str | None = None,
     rows_file: Path | str | None = None,
     store: Path | str | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> list[tuple[str, Path]]:
     """Draw charts of an experiment, by name or all; `given` keys make a chart, or replace keys of those drawn.
 
-    Returns name and file of each picture.
+    Returns name and file of each picture. `tell` is handed what is probably mistyped in their styles.
     """
     path = Path(path)
     given = dict(given or {})
@@ -198,6 +213,11 @@ def draw(
             f"one file cannot hold {len(charts)} charts; name one of {', '.join(charts)}, or give --folder"
         )
     drawn = []
+    if tell is not None:
+        texts = {value for column in columns.values() for value in column if isinstance(value, str)}
+        wrong = {name: meant for chart in charts.values() for name, meant in chart.style.mistyped(texts).items()}
+        for name, meant in wrong.items():
+            tell(f"style: no row has {name!r}; did you mean {meant!r}?")
     for name, chart in charts.items():
         with within(f"plot {name!r}"):
             places = [Path(output)] if output else [Path(folder or path.parent) / f"{name}.{f}" for f in chart.formats]
@@ -241,5 +261,4 @@ def _rows_of(path: Path, rows_file: Path | str | None, store: Path | str | None)
         return None, read_table(table)
     results, name = opened(path, store)
     with results:
-        columns, found = results.rows(name)
-        return results.experiment(name), {column: [row[i] for row in found] for i, column in enumerate(columns)}
+        return results.experiment(name), SweepRows(*results.rows(name)).by_column()

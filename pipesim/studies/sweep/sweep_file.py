@@ -84,6 +84,12 @@ class Sweep:
         over = f" over {', '.join(self.axes)}" if self.axes else ""
         return f"Sweep {self.name} of at most {self.size:,} points{over}; metrics {', '.join(self.metrics)}"
 
+    def _repr_html_(self) -> str:
+        from pipesim.display import notebook, text  # noqa: PLC0415 - workers of a sweep show nothing
+
+        axes = text.sweep_axes([(name, values) for grid in self.grids for name, values in grid.axes.items()])
+        return notebook.below(repr(self), notebook.records_table(*axes))
+
     @property
     def axes(self) -> tuple[str, ...]:
         """The names of all axes, in order."""

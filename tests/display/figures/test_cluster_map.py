@@ -67,3 +67,20 @@ def test_clusters_of_any_size_can_be_drawn(devices, tmp_path):
     links = tuple(Link(name, "switch", 1e9) for name in names) if devices > 1 else ()
     figures.cluster(Cluster("any", tuple(Device(name, "any") for name in names), links), tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 5_000
+
+
+def test_around_the_edges_of_a_grid_links_are_arcs_beside_what_is_between():
+    figure = figures.cluster(topology("torus2d(3, 4, '1GB/s')"))
+    (lines,) = (c for c in figure.axes[0].collections if isinstance(c, LineCollection))
+    ways = lines.get_segments()
+    arcs = [way for way in ways if len(way) > 2]
+    assert (len(ways), len(arcs)) == (24, 3 + 4)
+    for way in arcs:
+        inner = way[2:-2]
+        whole = np.abs(inner - inner.round()) < 0.05  # on a row, and on a column
+        assert not whole.all(axis=1).any(), "an arc runs through a device"
+
+
+def test_names_in_a_grid_are_left_out_where_rows_are_too_close():
+    shown = [len(figures.cluster(topology(f"torus2d({rows}, 3, '1GB/s')")).axes[0].texts) for rows in (4, 60)]
+    assert shown == [12, 0]

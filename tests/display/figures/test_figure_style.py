@@ -53,6 +53,14 @@ def test_a_style_that_is_used_holds_until_another_is():
     assert figures.comparison(ROWS).legends
 
 
+def test_names_of_a_style_that_nothing_has_are_found_and_what_they_probably_mean():
+    """An order of ["dappel", ...] changed nothing, and nobody said why."""
+    style = FigureStyle(
+        order=("dappel", "PipeDream", "gpipe"), colors={"Ours": "red", "oursx": "blue"}, names={"spp": "Ours"}
+    )
+    assert style.mistyped(["dapple", "pipedream", "spp"]) == {"dappel": "dapple", "PipeDream": "pipedream"}
+
+
 @pytest.mark.parametrize("place", ["above", "right"])
 def test_the_legend_is_where_the_style_has_it(place):
     with FigureStyle(legend=place):
@@ -84,6 +92,7 @@ def test_series_that_are_numbers_have_the_name_of_their_column_over_the_legend()
     [
         ({"colour": {}}, "colour: unknown key; did you mean 'colors'"),
         ({"legend": "left"}, "legend: 'left' found; one of above, right, none"),
+        ({"hatches": {"Ours": "/q"}}, "hatches: Ours: 'q' found; characters of"),
         ({"width": "triple"}, "width: 'triple' found; 0.5 to 40, single or double"),
         ({"height": -1}, "height: -1 found"),
         ({"size": "big"}, "size: 'big' found"),

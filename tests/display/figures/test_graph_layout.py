@@ -37,6 +37,23 @@ def test_without_switches_devices_are_on_a_circle_in_their_order():
     assert steps == pytest.approx(np.full(6, steps[0]))
 
 
+def test_devices_of_a_torus_are_in_its_grid():
+    """On a circle its links crossed each other everywhere."""
+    places = graph_layout(topology("torus2d(3, 4, '1GB/s')"))
+    assert places.grid
+    assert list(zip(places.x.tolist(), (-places.y).tolist(), strict=True)) == [
+        (column, row) for row in range(3) for column in range(4)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["ring(6, '1GB/s')", "torus2d(1, 6, '1GB/s')", "random(12, 30, ['1GB/s'])", "flat(6, '1GB/s')"]
+)
+def test_what_is_no_grid_of_rows_and_columns_stays_on_a_circle(text):
+    places = graph_layout(topology(text))
+    assert not places.grid
+
+
 @pytest.mark.parametrize("text", ["fat_tree(6)", "leaf_spine(4, 3, 4, '10GB/s', '40GB/s')", "dgx1_v100(3)"])
 def test_no_two_vertices_overlap(text):
     places = graph_layout(topology(text))

@@ -1,5 +1,7 @@
 """Layers of a trace as bars."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection, PolyCollection
@@ -7,6 +9,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from helpers.pictures import in_legend
 from helpers.small_traces import sampled_trace
 from pipesim.display import figures
+from pipesim.display.figures import layer_bars
 
 
 def heights(axes):
@@ -44,6 +47,35 @@ def test_few_layers_are_named_and_many_numbered():
     few, many = (figures.layers(sampled_trace(*[[1.0]] * count)).axes[-1] for count in (3, 200))
     assert [label.get_text() for label in few.get_xticklabels()] == ["layer 0", "layer 1", "layer 2"]
     assert many.get_xlabel() == "layer"
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["embedding", "head"], ["embedding", "head"]),
+        (["model.layers.0.attention.dense", "head"], ["model.la…ion.dense", "head"]),
+        (
+            [f"model.layers.{n}.attention.dense" for n in (0, 1, 10)],
+            ["…layers.0.attent…", "…layers.1.attent…", "…layers.10.attent…"],
+        ),
+        (["a" * 30, "a" * 34, "a" * 30], ["…aaaaaaaa", "…aaaaaaaaaa", "…aaaaaaaa"]),
+    ],
+)
+def test_long_names_are_cut_where_they_do_not_differ(names, shown):
+    """Of 'transformer.layers.0.attention.dense' and 1, 2, ... all labels read 'transformer…tention.dense'."""
+    found = layer_bars.distinct(names, 18)
+    assert found == shown
+    assert all(len(name) <= 18 for name in found)
+
+
+def test_titles_on_both_sides_of_a_panel_do_not_meet():
+    """A long model name and the note of what is not drawn ran into the device kind on the right."""
+    trace = replace(sampled_trace([1.0]), model="a model of somebody with a name that is rather long " * 2)
+    figure = figures.layers(trace)
+    axes = figure.axes[0]
+    figure.draw_without_rendering()
+    left, right = (axes.title if where == "center" else getattr(axes, f"_{where}_title") for where in ("left", "right"))
+    assert left.get_window_extent().x1 < right.get_window_extent().x0
 
 
 def test_the_same_trace_gives_the_same_file(tmp_path):

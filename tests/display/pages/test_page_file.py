@@ -58,3 +58,10 @@ def test_headers_of_names_are_aligned_as_the_names_below_them(page):
     table = pages.PageTable("t", ["what", "name", "time"], [["a", "b", "1 s"]], left=2)
     shown = pages.html(replace(page, tables=[table]))
     assert '<th scope="col" class=name>name</th><th scope="col">time</th>' in shown
+
+
+def test_long_tables_scroll_and_have_a_name():
+    """Below a table of 80 links nothing was found; a region that scrolls is reached by keys and needs a name."""
+    short, long = (pages.PageTable("links", ["a"], [["b"]] * count) for count in (20, 21))
+    found = pages.html(pages.Page("page", tables=[short, long]))
+    assert found.count(' many" tabindex="0" role="region" aria-label="links"') == 1

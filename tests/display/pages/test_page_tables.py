@@ -33,7 +33,25 @@ def test_a_comparison_shows_errors_in_their_rows():
     rows.append({"planner": "balanced", "scheduler": "dualpipe", "error": "the reason"})
     table = page_tables.comparison_table(rows)
     assert table.rows[0][0:2] == ["balanced", "gpipe"]
-    assert table.rows[1][-1] == "the reason"
+    assert len(table.rows) == 1
+    assert table.note == "balanced with dualpipe: the reason"
+
+
+def test_of_a_comparison_the_fastest_that_fits_is_first_and_reasons_are_stated_once():
+    row = {"planner": "p", "bubble": {"idle_share": 0.1}, "peak_memory_bytes": 1024}
+    rows = [
+        row | {"scheduler": "large", "iteration_time_s": 1.0, "fits_memory": False},
+        row | {"scheduler": "slow", "iteration_time_s": 3.0, "fits_memory": True},
+        row | {"scheduler": "fast", "iteration_time_s": 2.0, "fits_memory": None},
+        *({"planner": "brute", "scheduler": name, "error": "too many"} for name in ("a", "b")),
+    ]
+    table = page_tables.comparison_table(rows)
+    assert [(cells[1], cells[-1]) for cells in table.rows] == [
+        ("fast", "unknown"),
+        ("slow", "fits"),
+        ("large", "does not fit"),
+    ]
+    assert table.note == "brute with a, b: too many"
 
 
 def test_of_many_rows_the_first_are_shown_and_the_rest_counted(data, monkeypatch):

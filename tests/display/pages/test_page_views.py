@@ -70,6 +70,28 @@ def test_a_result_and_a_timeline_have_their_pages(result):
     assert pages.page_of(result.timeline, "mine").title == "mine"
 
 
+def test_a_schedule_against_another_opens_with_both_and_what_differs(run, tmp_path):
+    """The page of --against had the first schedule alone."""
+    words = ["schedule", "zb_2p", "--stages", "2", "-m", "4", "--html", tmp_path / "page.html"]
+    assert run(*words, "--against", "zb_h1")[0] == 0
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert text.count('id="columns') == 2
+    assert "Against zb_h1" in text
+    assert "makespan of zb_h1" in text
+    assert run(*words)[0] == 0
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").count('id="columns') == 1
+
+
+def test_several_jobs_have_a_page_with_what_each_takes(run, tmp_path):
+    """It was called 'timeline' and had no word of jobs."""
+    (tmp_path / "b.toml").write_text('trace = "bert-large"\nmicrobatches = 2\n')
+    words = ["bert-large", 'servers(2, 2, intra="25GB/s", inter="1GB/s")', "-m", "2", "--devices", "*.gpu0"]
+    assert run("simulate", *words, "--with", tmp_path / "b.toml", "--html", tmp_path / "page.html")[0] == 0
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<h1>first, b on servers-2x2</h1>" in text
+    assert "iterations counted" in text
+
+
 def test_a_comparison_shows_the_first_timeline_first(result):
     page = pages.comparison_page([], {"best": result.timeline, "other": result.timeline}, "title")
     assert dict(page.facts)["shown first"] == "best"

@@ -18,5 +18,9 @@ def test_transfers_and_all_reduces_are_tables():
     assert "not measured  links between nodes" in facts
 
 
+def test_transfers_are_a_table_whose_files_have_plain_numbers():
+    assert text.transfer_times(DATA).records == [POINT | {"links": "intra", "bytes_per_s": 1.024e9}]
+
+
 def test_without_all_reduces_there_is_no_table_of_them():
     assert "all-reduce" not in text.recorded_links(DATA | {"all_reduces": []}, [])

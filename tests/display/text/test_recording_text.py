@@ -34,6 +34,17 @@ def test_a_recording_shows_its_layers_checks_and_what_is_missing():
     assert "recompute, microbatch of 2: all layers: fails" in shown
 
 
+def test_layers_are_a_table_whose_files_have_plain_numbers():
+    columns, records = text.recorded_layers([scattered(0.1)])
+    assert [one.header for one in columns] == ["layer", "name", "microbatch", "forward", "± MAD", "backward", "± MAD"]
+    assert records == [
+        {
+            "layer": 0, "name": "conv", "microbatch_size": 4, "forward_s": 1.0, "forward_mad_s": 0.1,
+            "backward_s": 2.0, "backward_mad_s": 0.2,
+        }
+    ]  # fmt: skip
+
+
 def test_only_large_scatter_is_listed():
     assert "scatters" not in text.recording(recording(), [scattered(0.25)])
     assert "conv, microbatch of 4: MAD 30.0 % of the median" in text.recording(recording(), [scattered(0.3)])

@@ -53,3 +53,4 @@ def test_rows_left_out_are_counted():
 def test_points_follow_the_properties_of_the_experiment():
     shown = text.sweep_points([("experiment", "gpus")], {3: {"gpus": 8}})
     assert shown == "experiment  gpus\n\npoint 3\ngpus  8"
+    assert text.sweep_points([("experiment", "gpus")], {3: {"gpus": 8}}, 2) == f"{shown}\n\n... and 2 more points"

@@ -197,6 +197,7 @@ async function start() {
   legend();
   change();
   draw();
+  if (state.head.beside) await compareWith(1);
   document.documentElement.dataset.ready = "yes";
 }
 window.pipesim = { state, retime, parseTable, tableText, look, pan, zoom, fit, draw, taskAt, select, about, compareWith, move, Chart };
