@@ -62,8 +62,8 @@ class _Compiled:
             code._cache = _cache_in(self._folder, code.py_func)  # noqa: SLF001 - numba's own locators use the path
             if not self._is_cached():
                 logging.getLogger(f"{__name__}.compilation").info("compiling %s", self.py_func.__name__)
-        if self._elsewhere is not None:
-            self._elsewhere.wait()
+        if self.elsewhere is not None:
+            self.elsewhere.wait()
         return code
 
     @functools.cached_property
@@ -73,13 +73,13 @@ class _Compiled:
     def _is_cached(self) -> bool:
         return self._folder is not None and any(self._folder.glob(f"*.{self.py_func.__name__}-*.nbi"))
 
-    def compile_elsewhere(self, call: str) -> None:
-        """As the function of this name."""
-        known = self._elsewhere is not None or "_machine_code" in self.__dict__
-        if not known and sys.executable and self._folder is not None and not self._is_cached():
-            self._elsewhere = _started(call)
+    @property
+    def is_missing(self) -> bool:
+        """Whether it is neither in the cache nor in memory, nor on its way there."""
+        known = self.elsewhere is not None or "_machine_code" in self.__dict__
+        return not known and self._folder is not None and not self._is_cached()
 
-    _elsewhere: "subprocess.Popen[bytes] | None" = None
+    elsewhere: "subprocess.Popen[bytes] | None" = None  # the process that compiles it
 
     def __call__(self, *arguments: object) -> object:
         return self._machine_code(*arguments)
@@ -114,23 +114,35 @@ class _Compiled:
         return self._machine_code._numba_type_
 
 
-def compile_elsewhere(kernel: Kernel, call: str) -> None:
-    """Have a kernel compiled by another process while this one does other work, unless it is compiled or cached.
+def compile_elsewhere(call: str, *kernels: Callable[..., object], later: bool = False) -> None:
+    """Have kernels compiled by another process while this one does other work, unless they are compiled or cached.
 
-    `call` is "module:function": the function runs the kernel on a small problem, with arguments of the types that it
-    always has. Whatever becomes of the process, the kernel is compiled: here, if it is not in the cache when it is
-    first called and the process has ended.
+    `later`: they are needed after others that are being compiled, and give way to these.
+
+    `call` is "module:function": the function runs them on a small problem, with arguments of the types that they always
+    have. Whatever becomes of the process, each kernel is compiled: here, if it is not in the cache when it is first
+    called and the process has ended.
     """
+    missing = [code for code in map(_code_of, kernels) if code.is_missing]
+    if missing and sys.executable:
+        process = _started(call, niceness=10 if later else 0)
+        for code in missing:
+            code.elsewhere = process
+
+
+def _code_of(kernel: Callable[..., object]) -> _Compiled:
     code = kernel if isinstance(kernel, _Compiled) else compiled(kernel)
-    code.compile_elsewhere(call)
+    assert isinstance(code, _Compiled)  # noqa: S101 - what `compiled` gives
+    return code
 
 
-def _started(call: str) -> "subprocess.Popen[bytes]":
+def _started(call: str, niceness: int) -> "subprocess.Popen[bytes]":
     """A process of its own that calls `module:function`, and that does not outlive this one."""
     module, _, function = call.partition(":")
     paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+    gives_way = f"import os; getattr(os, 'nice', int)({niceness}); "
     process = subprocess.Popen(  # noqa: S603 - this Python, and a function of ours
-        [sys.executable, "-c", f"import {module}; {module}.{function}()"],
+        [sys.executable, "-c", f"{gives_way}import {module}; {module}.{function}()"],
         env=os.environ | {"PYTHONPATH": paths},
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip

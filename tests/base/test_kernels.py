@@ -238,8 +238,8 @@ ELSEWHERE = (
 )
 CALLING_ELSEWHERE = (
     "from elsewhere import tripled\nfrom pipesim.base.kernels import compile_elsewhere, compiled\n\n"
-    "kernel = compiled(tripled)\ncompile_elsewhere(kernel, 'elsewhere:{}')\n"
-    "print(kernel(2), sum(kernel._machine_code.stats.cache_hits.values()), kernel._elsewhere is not None)\n"
+    "kernel = compiled(tripled)\ncompile_elsewhere('elsewhere:{}', kernel)\n"
+    "print(kernel(2), sum(kernel._machine_code.stats.cache_hits.values()), kernel.elsewhere is not None)\n"
 )
 
 

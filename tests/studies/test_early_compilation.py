@@ -4,12 +4,16 @@ import importlib
 
 import pytest
 
-from helpers import small_programs
+from helpers import small_programs, strategies
+from pipesim.analysis import bounds
+from pipesim.analysis.bounds import reach, tails
 from pipesim.base import kernels
+from pipesim.core.costs import costs_of
 from pipesim.core.scenario import Scenario
 from pipesim.engines import compiled
 from pipesim.engines.sharing_rules import fair
 from pipesim.studies import early_compilation, pricing
+from pipesim.topologies.servers import servers
 
 
 def test_what_the_example_compiles_is_all_that_other_programs_need():
@@ -23,6 +27,16 @@ def test_what_the_example_compiles_is_all_that_other_programs_need():
     assert list(event_loop.signatures) == before, "other signatures would be compiled again, in this process"
 
 
+def test_the_example_of_bounds_compiles_all_that_other_bounds_need():
+    early_compilation.run_bounds()
+    found = [kernels.compiled(kernel)._machine_code for kernel in (tails.backwards, reach.extended)]
+    before = [list(code.signatures) for code in found]
+    costs = costs_of(strategies.even_trace(6))
+    for cluster in (servers(2, 2, intra="25GB/s", inter="10Gb/s"), servers(5, 2, intra="25GB/s", inter="10Gb/s")):
+        assert bounds.plan_bound(costs, cluster, 4) > 0
+    assert [list(code.signatures) for code in found] == before
+
+
 @pytest.mark.parametrize(("planner", "asked"), [(lambda exact=None: exact, 1), (lambda seed=0: seed, 0)])
 def test_it_is_asked_for_where_a_planner_is_certain_to_simulate(planner, asked, monkeypatch):
     calls = []
@@ -33,9 +47,14 @@ def test_it_is_asked_for_where_a_planner_is_certain_to_simulate(planner, asked, 
 
 def test_the_process_runs_the_example(monkeypatch):
     asked = []
-    monkeypatch.setattr(early_compilation, "compile_elsewhere", lambda kernel, call: asked.append((kernel, call)))
+    monkeypatch.setattr(early_compilation, "compile_elsewhere", lambda *given, **_: asked.append(given))
     early_compilation.compile_fair_sharing()
-    ((kernel, call),) = asked
-    assert kernel is fair.run_from_beginning
-    module, _, function = call.partition(":")
-    assert getattr(importlib.import_module(module), function) is early_compilation.run_fair_sharing
+    early_compilation.compile_bounds()
+    expected = [
+        (early_compilation.run_fair_sharing, fair.run_from_beginning),
+        (early_compilation.run_bounds, tails.backwards, reach.extended),
+    ]
+    for (call, *found), (example, *kernels_of_it) in zip(asked, expected, strict=True):
+        module, _, function = call.partition(":")
+        assert getattr(importlib.import_module(module), function) is example
+        assert found == kernels_of_it

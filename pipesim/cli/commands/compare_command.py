@@ -123,10 +123,11 @@ def compare(
       pipesim compare bert-large 'flat(4, bandwidth="1GB/s")' -p spp --plan mine.json -s mine.csv -s one_f_one_b
       pipesim compare gpt2-xl 'flat(8, bandwidth="1GB/s")' -p uniform -p balanced -s gpipe -m 32 --plot bars.png
     """
-    from pipesim.studies import comparison
+    from pipesim.studies import comparison, early_compilation
 
     tables.check(as_json=as_json)
     options.check_outputs(pictures=[pictures.plot_file, pictures.gantt], pages=[pictures.html])
+    early_compilation.compile_bounds()
     planners, schedulers = chosen.names(simulation)
     names = pictures.names([*planners, *schedulers])
     quiet = as_json or tables.is_alone

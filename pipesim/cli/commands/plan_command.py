@@ -50,11 +50,14 @@ def plan(
     """
     from pipesim.base import serialisation
     from pipesim.display import text
-    from pipesim.studies import framework_layouts, results
+    from pipesim.studies import early_compilation, framework_layouts, results
 
     tables.check(as_json=as_json)
     options.check_outputs(pictures=[])
     quiet = as_json or tables.is_alone
+    is_brief = quiet or tables.picks  # the plan is shown alone
+    if not is_brief:
+        early_compilation.compile_bounds()
     framework = None if to is None else framework_layouts.check_framework(to)
     with options.busy("planning", quiet=quiet):
         result = results.planned(simulation)
@@ -62,7 +65,6 @@ def plan(
     if output:
         serialisation.save(result.plan, Path(output))
     made: SimulationResult | PipesimError | None = None
-    is_brief = as_json or tables.is_alone or tables.picks  # the plan is shown alone
     if require_fit or not is_brief:
         made = _simulated(simulation, result, quiet=quiet)
     if is_brief:

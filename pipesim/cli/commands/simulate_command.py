@@ -83,6 +83,7 @@ def simulate(
       pipesim simulate bert-large 'hgx_h100(4)' --devices 'node[01].*' --with other.toml --links-plot links.png
     """
     from pipesim.display import text
+    from pipesim.studies import early_compilation
 
     tables.check(as_json=as_json)
     outputs.check()
@@ -92,6 +93,8 @@ def simulate(
         _simulate_jobs(simulation, jobs, outputs, tables, verify=asked.verify, as_json=as_json)
         return
     quiet = as_json or tables.is_alone
+    if asked.bound:
+        early_compilation.compile_bounds()
     setup = options.make_setup(simulation, quiet=quiet)
     result = options.simulate(setup, simulation, quiet=quiet, verify=asked.verify)
     if asked.bound:
