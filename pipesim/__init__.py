@@ -12,7 +12,7 @@ engines only add time.
 Packages, top to bottom. A package imports only those above it; those marked * never each other. Within a package a
 module imports only those that stand before it.
 
-    base        errors cores shown_values checks units files arrays serialisation spelling lookup settings
+    base        errors cores forked shown_values checks units files arrays serialisation spelling lookup settings
                 json_schema formulas tables intervals kernel_compiler kernels widest_paths interchangeable chains moved
                 minimise worker_server
     core        sharing calibrations devices cluster_parts route_table cluster teams trace_tables trace work model

@@ -12,6 +12,7 @@ from pipesim.core.plan import Plan
 
 Cost = Callable[[Plan], float]
 CostBelow = Callable[[Plan, float], float]
+Begin = Callable[[Plan, float], None]
 
 
 def with_limit(cost: Cost, *, split: bool = False) -> CostBelow:
@@ -26,6 +27,15 @@ def with_limit(cost: Cost, *, split: bool = False) -> CostBelow:
     if "below" in known:
         return lambda plan, limit: cost(plan, below=limit)  # type: ignore[call-arg]
     return lambda plan, _: cost(plan)
+
+
+def begin_of(cost: Cost, *, split: bool = False) -> Begin:
+    """What has a cost computed that is asked for next, beside others: nothing if the function has no method `begin`."""
+    begin = getattr(cost, "begin", None)
+    if begin is None:
+        return lambda plan, limit: None  # noqa: ARG005 - names of parameters
+    options = {"split": True} if split else {}
+    return lambda plan, limit: begin(plan, below=limit, **options)
 
 
 def abstract_cost(costs: Costs, cluster: Cluster, evaluations: int) -> Cost:

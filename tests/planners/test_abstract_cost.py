@@ -1,12 +1,14 @@
 """What searching planners minimise: the time of the abstract pipeline, however many plans are to be timed."""
 
+from typing import ClassVar
+
 import pytest
 
 from helpers.strategies import even_trace
 from pipesim.analysis.channels import execute, pipeline_of
 from pipesim.base import kernels
 from pipesim.core.costs import costs_of
-from pipesim.planners.abstract_cost import abstract_cost
+from pipesim.planners.abstract_cost import abstract_cost, begin_of
 from pipesim.studies import loading, setups
 
 CLUSTER = 'servers(2, 2, intra="25GB/s", inter="10Gb/s")'
@@ -35,3 +37,16 @@ def test_the_compiler_is_imported_for_many_evaluations_only(monkeypatch, evaluat
     monkeypatch.setattr(kernels, "import_compiler", lambda: imported.append(True))
     abstract_cost(costs_of(even_trace(2)), loading.load_cluster(CLUSTER), evaluations)
     assert bool(imported) == pays
+
+
+def test_a_cost_is_begun_where_it_can_be():
+    class Slow:
+        begun: ClassVar[list[object]] = []
+
+        def begin(self, plan, below, *, split=False):
+            self.begun.append((plan, below, split))
+
+    begin_of(Slow())("plan", 2.0)
+    begin_of(Slow(), split=True)("other", 3.0)
+    assert Slow.begun == [("plan", 2.0, False), ("other", 3.0, True)]
+    assert begin_of(lambda plan: 1.0)("plan", 2.0) is None  # noqa: ARG005 - a cost

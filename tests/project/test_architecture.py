@@ -21,8 +21,8 @@ PACKAGE = ROOT / "pipesim"
 # Packages from top to bottom. A package imports those above it, but no starred one of its own row. The modules of a
 # package that are named here import only those before them; a package without names is one idea.
 MAP = """
-base: errors cores shown_values checks units files arrays serialisation spelling lookup settings json_schema formulas
-      tables intervals kernel_compiler kernels widest_paths interchangeable chains moved minimise worker_server
+base: errors cores forked shown_values checks units files arrays serialisation spelling lookup settings json_schema
+      formulas tables intervals kernel_compiler kernels widest_paths interchangeable chains moved minimise worker_server
 core: sharing calibrations devices cluster_parts route_table cluster teams trace_tables trace work model widths costs
       plan plan_layout granularity members limits schedule scenario background progress completion legality recording
       recorded_run sequence_lengths program rates timeline

@@ -77,7 +77,7 @@ def stage_seconds(plan: Plan, costs: Costs, cluster: Cluster, phase: Phase) -> F
     return np.array(
         [
             min(
-                costs.at(plan.widths(n)).seconds(phase, kind, plan.share(n))[s.start : s.stop].sum()
+                costs.at(plan.widths(n)).seconds_of(kind, plan.share(n), s.start, s.stop)[phase]
                 for kind in {cluster.device(device).kind for device in s.devices}
             )
             for n, s in enumerate(plan.stages)

@@ -1,37 +1,63 @@
 """Local moves on a plan: shift a cut, move a replica to a neighbour, merge or split stages, swap two devices."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain, pairwise
+from typing import TypeVar
 
 from pipesim.core.plan import Plan, Stage
-from pipesim.planners.abstract_cost import Cost, CostBelow
+from pipesim.planners.abstract_cost import Begin, Cost, CostBelow
+
+Item = TypeVar("Item")
 
 
-def polished(plan: Plan, cost: CostBelow, floor: Cost, evaluations: int, least: float) -> tuple[Plan, float, int]:
+def polished(  # noqa: PLR0917 - what a search has
+    plan: Plan, cost: CostBelow, floor: Cost, evaluations: int, least: float, begin: Begin | None = None
+) -> tuple[Plan, float, int]:
     """Take the first move that helps, repeatedly, until none does or the evaluations are used up.
 
     The cost of a plan is not evaluated where `floor`, which it is never below, is already no less than the best cost.
-    Returns the plan, its cost, and how many evaluations were used.
+    `begin` is called with the plan that comes next if this one does not help. Returns the plan, its cost, and how many
+    evaluations were used.
     """
     seen, used = {plan.stages}, 0
     improved = True
     while improved and used < evaluations:
         improved = False
-        for stages in moves(plan.stages):
-            if stages in seen:
+        for tried, following in with_next(_worth_a_price(plan, floor, least, seen)):
+            if tried.stages in seen:
                 continue
             if used >= evaluations:
                 break
-            seen.add(stages)
-            tried = replace(plan, stages=stages)
-            if floor(tried) >= least:
-                continue
+            seen.add(tried.stages)
             used += 1
+            if begin is not None and following is not None and used < evaluations:
+                begin(following, least)
             price = cost(tried, least)
             if price < least:
                 plan, least, improved = tried, price, True
                 break
     return plan, least, used
+
+
+def _worth_a_price(plan: Plan, floor: Cost, least: float, seen: set[tuple[Stage, ...]]) -> Iterator[Plan]:
+    """Plans one step away that have not been seen; those that cannot be better are seen with that."""
+    for stages in moves(plan.stages):
+        if stages in seen:
+            continue
+        tried = replace(plan, stages=stages)
+        if floor(tried) >= least:
+            seen.add(stages)
+        else:
+            yield tried
+
+
+def with_next(found: Iterable[Item]) -> Iterator[tuple[Item, Item | None]]:
+    """Each of them, and the one after it."""
+    none: list[Item | None] = [None]
+    for one, following in pairwise(chain[Item | None](found, none)):
+        assert one is not None  # noqa: S101 - only the last one is
+        yield one, following
 
 
 def moves(stages: tuple[Stage, ...]) -> Iterator[tuple[Stage, ...]]:

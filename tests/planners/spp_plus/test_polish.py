@@ -52,6 +52,18 @@ def test_polishing_stops_at_its_budget_and_never_makes_worse():
     assert price == cost(better)
 
 
+def test_the_plan_that_comes_next_is_begun_and_changes_nothing():
+    asked, begun = [], []
+    start, cost = start_and_cost(asked)
+    least = cost(start)
+    plain = polished(start, with_limit(cost), lambda _: 0.0, 40, least)
+    without, asked[:] = list(asked), asked[:1]
+    assert polished(start, with_limit(cost), lambda _: 0.0, 40, least, lambda *each: begun.append(each[0])) == plain
+    assert asked == without
+    followed = sum(plan in begun for plan in asked[1:])
+    assert len(begun) > followed > len(asked) // 2, "where a plan is better, what was begun is not asked for"
+
+
 def test_what_a_floor_rules_out_is_not_asked_for_and_changes_nothing():
     """With the cost itself as the floor, every plan that is asked for is an improvement."""
     asked, free = [], []
