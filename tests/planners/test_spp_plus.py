@@ -1,5 +1,6 @@
 """SPP+ as a whole: never worse than SPP, and devices that only cost time stay idle."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from pipesim.planners.spp import BANDWIDTHS, holds, memory_limit, spp
 from pipesim.planners.spp_plus import spp_plus
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
-from pipesim.studies import loading, results, setups
+from pipesim.studies import loading, pricing, results, setups
 from pipesim.studies.pricing import simulated_seconds
 
 SCHEDULERS_OF = {"gpipe": gpipe, "one_f_one_b": one_f_one_b}
@@ -156,3 +157,25 @@ def test_a_device_with_several_stages_must_hold_all_microbatches_of_each():
     enough = float(max(each[0] + each[2], each[1] + each[3]))
     for part, fits in ((1.0, True), (0.99, False)):
         assert holds(replace(limit, capacity=np.full(2, part * enough)), cluster, plan) == fits
+
+
+def test_on_very_many_devices_only_plans_near_the_best_are_improved_and_timed(monkeypatch):
+    costs, cluster = costs_of(loading.load_trace("vgg-19")), loading.load_cluster(SERVERS)
+    timed = list[float]()
+
+    def exact(plan):
+        timed.append(simulated_seconds(costs, cluster, plan))
+        return timed[-1]
+
+    def estimate(plan, below=np.inf):
+        return pricing.estimated_seconds(costs, cluster, plan, below)
+
+    def planned():
+        return spp_plus(costs.model, cluster, costs, 8, estimate=estimate, exact=exact)
+
+    usual, few = planned(), len(timed)
+    monkeypatch.setattr(sys.modules["pipesim.planners.spp_plus"], "MANY", 7)
+    found, many = planned(), len(timed) - few
+    assert many < few
+    assert max(timed[few:]) <= min(timed[few:]) * 1.2, "SPP's own plan is far from it, by its estimate already"
+    assert found.objective_s <= usual.objective_s * 1.05

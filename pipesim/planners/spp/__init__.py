@@ -32,7 +32,7 @@ from pipesim.planners.spp.contention import contended, shared_bandwidths, shared
 from pipesim.planners.spp.prm import (
     MemoryLimit,
     Partition,
-    first_limit,
+    even_partitions,
     is_small,
     next_limit,
     partitions,
@@ -92,13 +92,19 @@ def spp(
         views = [apart, tables._replace(floor=apart.channel)]
     known: Known = {}
 
-    def fastest(within: float) -> Timed | None:
-        solutions = [found for view in views for found in partitions(view, most_stages, within).values()]
+    def timed(solutions: list[Partition]) -> Timed | None:
         candidates = [plan_of(model, cluster, sequence, solution, microbatches) for solution in solutions]
-        timed = ((_pe_time(plan, costs, cluster, known, shared=shared), n, plan) for n, plan in enumerate(candidates))
-        return min(timed, default=None)
+        times = ((_pe_time(plan, costs, cluster, known, shared=shared), n, plan) for n, plan in enumerate(candidates))
+        return min(times, default=None)
 
-    found = fastest(np.inf) if is_small(tables) else _from_the_least(tables, microbatches, fastest)
+    def fastest(within: float) -> Timed | None:
+        return timed([found for view in views for found in partitions(view, most_stages, within).values()])
+
+    if is_small(tables):
+        found = fastest(np.inf)
+    else:
+        even = [one for one in even_partitions(tables) if len(one.starts) <= (most_stages or np.inf)]
+        found = _within(timed(even), tables, microbatches, fastest)
     if found is None:
         raise _nothing_fits(costs, cluster, sequence, microbatches, memory, most_stages)
     time, _, plan = found
@@ -108,18 +114,21 @@ def spp(
     return Plan(plan.model, plan.layers, microbatches, plan.stages, "split", label, to_s(time))
 
 
-def _from_the_least(tables: GroupTables, microbatches: int, fastest: Callable[[float], Timed | None]) -> Timed | None:
-    """The fastest of the plans whose bottleneck is no longer than the time of the fastest.
+def _within(
+    even: Timed | None, tables: GroupTables, microbatches: int, fastest: Callable[[float], Timed | None]
+) -> Timed | None:
+    """The fastest of the plans whose bottleneck is no longer than the time of the fastest; that of `even` is a start.
 
     By PE a plan takes at least its bottleneck, but for blocks, which are rounded to nanoseconds, and for rings where
     links are shared: PRM takes the worst pair of a group, which PE's ring may avoid. Such a plan may be passed over.
     """
-    within = first_limit(tables)
+    rounding = 2 * microbatches + 2
+    within = np.inf if even is None else to_s(even[0] + rounding)
     while (found := fastest(within)) is None and within < np.inf:
         within = next_limit(tables, within)
     if found is None or within == np.inf:
         return found
-    time = to_s(found[0] + 2 * microbatches + 2)
+    time = to_s(found[0] + rounding)
     return found if time <= within else fastest(time)
 
 

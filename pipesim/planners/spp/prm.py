@@ -85,7 +85,7 @@ def bottlenecks(tables: GroupTables, most: int, within: float = np.inf) -> tuple
 
 def best_partitions(tables: GroupTables, count: int) -> list[Partition]:
     """The so many best, of different numbers of stages."""
-    found, within = list[Partition](), np.inf if is_small(tables) else first_limit(tables)
+    within = np.inf if is_small(tables) else FIRST * _least_work(tables)
     while True:
         found = sorted(partitions(tables, within=within).values())[:count]
         enough = len(found) == count and found[-1].bottleneck <= within
@@ -94,17 +94,27 @@ def best_partitions(tables: GroupTables, count: int) -> list[Partition]:
         within = next_limit(tables, within)
 
 
+def even_partitions(tables: GroupTables) -> list[Partition]:
+    """Of 1, 2, 4, ... stages with about equal work on about equally many devices; their bottlenecks are left out."""
+    devices, layers = len(tables.kinds), len(tables.cut) - 1
+    area = least_areas(tables.seconds)
+    found, stages = [], 1
+    while stages <= min(devices, layers):
+        inner = np.arange(1, stages)
+        starts = np.maximum.accumulate(np.searchsorted(area[0] - area, area[0] * inner / stages) - inner) + inner
+        ends = np.linspace(0, devices, stages + 1).astype(np.int64)
+        cuts = np.clip(starts, inner, layers - stages + inner)
+        found.append(Partition(np.inf, (0, *cuts.tolist()), tuple(np.diff(ends).tolist())))
+        stages *= 2
+    return found
+
+
 def is_small(tables: GroupTables) -> bool:
     """Whether all states are computed in a second, so that there is no need to find out which of them matter.
 
     Of plans with the same bottleneck, which one is found may depend on what else is computed.
     """
     return _all_states(tables, min(len(tables.kinds), len(tables.cut) - 1)) <= FEW_STATES
-
-
-def first_limit(tables: GroupTables) -> float:
-    """The bottleneck up to which plans are looked at first."""
-    return FIRST * _least_work(tables)
 
 
 def next_limit(tables: GroupTables, within: float) -> float:

@@ -18,6 +18,7 @@ from pipesim.base.errors import InputError
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.limits import machine_memory
 from pipesim.core.members import PlannerInfo, ProblemSize, info_of
 from pipesim.core.model import Model
 from pipesim.core.plan import REPLICAS, Plan, Replicas, Stage
@@ -26,14 +27,15 @@ from pipesim.planners.annealing import annealing
 from pipesim.planners.spp import holds, memory_limit, spp
 from pipesim.planners.spp.contention import shared_pipeline
 from pipesim.planners.spp.rdo import given
-from pipesim.planners.spp_plus.candidates import ANNEALED, ASKED, candidates
+from pipesim.planners.spp_plus.candidates import ANNEALED, ASKED, MANY, candidates
 from pipesim.planners.spp_plus.chunked import chunked
 from pipesim.planners.spp_plus.polish import polished, with_next
 
 EVALUATIONS = ((16, 200), (32, 400), (128, 120))  # on up to so many devices
 LESS = 40  # evaluations on more devices, where each takes long
-PROCESSES, MOST_BYTES = 4, 2e9  # that make candidates: at most so many, and their tables together
+PROCESSES, SHARE = 4, 0.25  # that make candidates: at most so many, with tables in this part of the machine's memory
 POLISHED = 3  # plans that local moves start from
+NEAR = 1.1  # on more than MANY devices only plans whose estimate is within this of the best are improved and timed
 
 Key = tuple[tuple[Stage, ...], Replicas]
 
@@ -72,11 +74,12 @@ def spp_plus(
     `estimate` gives the seconds of a plan, `exact` decides between its choice and SPP, so that by it the result is
     never worse than SPP; where they are not given, PE's time on the abstract pipeline is used. From the command line
     both simulate on the contended network, with the best of some schedules. `evaluations` bounds how often estimates
-    are asked for: by default 200 times on up to 16 devices, 400 on up to 32, 120 on up to 128, and 40 on more. Devices
-    that do not help stay idle; replicas split microbatches or, where they are simulated, take them whole. `memory` is
-    as that of spp: only plans whose stages hold the microbatches in flight of this schedule are compared. With
-    `chunks` devices may have up to so many stages each, in a loop or a wave; `split`: plans are also simulated with
-    schedules that split backwards. Ignores memory unless asked.
+    are asked for: by default 200 times on up to 16 devices, 400 on up to 32, 120 on up to 128, and 40 on more, where
+    only plans whose estimate is within a tenth of the best, SPP's too, are improved and timed. Devices that do not
+    help stay idle; replicas split microbatches or, where they are simulated, take them whole. `memory` is as that of
+    spp: only plans whose stages hold the microbatches in flight of this schedule are compared. With `chunks` devices
+    may have up to so many stages each, in a loop or a wave; `split`: plans are also simulated with schedules that
+    split backwards. Ignores memory unless asked.
     """
     plans.check_microbatches(microbatches)
     if evaluations is None:
@@ -90,7 +93,7 @@ def spp_plus(
     price, begin = with_limit(estimate, split=split), begin_of(estimate, split=split)
     limit = memory_limit(costs, cluster, given(cluster), microbatches, memory) if memory else None
     size = ProblemSize(len(model), len(cluster.devices))
-    processes = int(max(1, min(PROCESSES, MOST_BYTES // table_bytes(size))))
+    processes = int(max(1, min(PROCESSES, SHARE * machine_memory() // table_bytes(size))))
     most = max(evaluations // 4, 1)
     first, literal, *others = candidates(costs, cluster, microbatches, ways, seed, memory, most, processes)
     known: dict[Key, Plan] = {}
@@ -104,13 +107,18 @@ def spp_plus(
             return inf
         return 0.0 if split else schedule_bound(plan, costs, cluster)  # which is of whole backwards
 
-    chosen = _best(_by_pe(list(known.values()), costs, cluster), price, begin, floor, evaluations)
+    near = NEAR if len(cluster.devices) > MANY else inf
+    chosen = _best(_by_pe(list(known.values()), costs, cluster), price, begin, floor, evaluations, near)
     if chunks > 1:
         several = [made for plan in chosen for made in chunked(plan, costs, cluster, chunks)]
-        chosen += _best(dict(enumerate(several)), price, begin, floor, evaluations)
+        chosen += _best(dict(enumerate(several)), price, begin, floor, evaluations, near)
+    judged = [*chosen, literal, first]
+    if near < inf:
+        most_seconds = near * min(price(plan, inf) for plan in chosen)
+        judged = [plan for plan in judged if price(plan, most_seconds) < inf]
     if exact:
         price, begin = with_limit(exact, split=split), begin_of(exact, split=split)
-    plan, least = _fastest([*chosen, literal, first], price, begin)
+    plan, least = _fastest(judged, price, begin)
     return Plan(model.name, len(model), microbatches, plan.stages, plan.replicas, "spp_plus", least)
 
 
@@ -147,20 +155,23 @@ def _by_pe(plans: list[Plan], costs: Costs, cluster: Cluster) -> dict[int, Plan]
     return {n: plans[n] for n in sorted(range(len(plans)), key=times.__getitem__)}
 
 
-def _best(candidates: dict[int, Plan], price: CostBelow, begin: Begin, floor: Cost, evaluations: int) -> list[Plan]:
+def _best(  # noqa: PLR0917 - what a search has
+    candidates: dict[int, Plan], price: CostBelow, begin: Begin, floor: Cost, evaluations: int, near: float
+) -> list[Plan]:
     """The best few of these, of equal ones those with lower numbers, each improved by local moves.
 
     As long as there are evaluations. A plan whose `floor`, which its price is never below, is no less than the price
-    of the best few is not priced.
+    of the best few, or than `near` times the best, is not priced.
     """
     left, priced, found = evaluations, list[tuple[float, int]](), list[Plan]()
     floors = functools.cache(lambda n: floor(candidates[n]))
 
     def limit() -> float:
-        return priced[-1][0] if len(priced) == POLISHED else inf
+        least = near * priced[0][0] if priced and near < inf else inf
+        return min(priced[-1][0], least) if len(priced) == POLISHED else least
 
     def is_worth(n: int) -> bool:
-        return len(priced) < POLISHED or floors(n) < limit()
+        return limit() == inf or floors(n) < limit()
 
     for n, following in with_next(n for n in candidates if is_worth(n)):
         if left and is_worth(n):  # still
@@ -168,6 +179,7 @@ def _best(candidates: dict[int, Plan], price: CostBelow, begin: Begin, floor: Co
                 begin(candidates[following], limit())
             priced = sorted([*priced, (price(candidates[n], limit()), n)])[:POLISHED]
             left -= 1
+    priced = [one for one in priced if one[0] <= limit()]
     for place, (seconds, n) in enumerate(priced):
         share = left // (len(priced) - place)
         better, _, used = polished(candidates[n], price, floor, share, seconds, begin)

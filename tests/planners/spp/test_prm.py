@@ -18,6 +18,7 @@ from pipesim.core.trace import Trace
 from pipesim.planners.spp.prm import (
     MemoryLimit,
     best_partitions,
+    even_partitions,
     is_small,
     partitions,
     prm,
@@ -105,6 +106,27 @@ def test_plans_within_a_bottleneck_are_those_of_all_that_keep_it(trace, cluster,
     assert {x: found.bottleneck for x, found in some.items()} == expected
     for solution in some.values():
         assert bottleneck(tables, solution.starts, solution.replicas) == pytest.approx(solution.bottleneck)
+
+
+@given(traces(kinds=("any",)), clusters())
+def test_even_partitions_are_partitions(trace, cluster):
+    costs, count = costs_of(trace), len(cluster.devices)
+    tables = tables_of(costs, cluster, list(range(count)), 4)
+    found = even_partitions(tables)
+    assert [len(one.starts) for one in found] == [n for n in (1, 2, 4, 8, 16) if n <= min(count, len(costs.model))]
+    for one in found:
+        assert (one.starts, one.replicas) in {
+            (tuple(starts), tuple(replicas))
+            for starts, replicas in every_split(len(costs.model), count, len(one.starts))
+        }  # fmt: skip
+
+
+def test_even_partitions_share_the_work():
+    tables = tables_of(
+        costs_of(even_trace(12)), loading.load_cluster('flat(8, bandwidth="1GB/s")'), list(range(8)), 4
+    )  # fmt: skip
+    assert [one.starts for one in even_partitions(tables)] == [(0,), (0, 6), (0, 3, 6, 9), (0, 2, 3, 5, 6, 8, 9, 11)]
+    assert [one.replicas for one in even_partitions(tables)] == [(8,), (4,) * 2, (2,) * 4, (1,) * 8]
 
 
 def test_the_best_few_of_large_tables_are_those_of_all(monkeypatch):
