@@ -78,11 +78,17 @@ def rows() -> list[Row]:
 
 def _for_points_of(wanted: float, folder: Path, numbers: "itertools.count[int]") -> int:
     """So many microbatches that a point takes about as long here."""
+
+    def place() -> Path:
+        return folder / f"{next(numbers)}.sqlite"
+
     each = []
     for microbatches in (8, 40):
-        made = written(folder, 60, microbatches)
-        place = folder / f"{next(numbers)}.sqlite"
-        each.append(seconds(lambda m=made, p=place: sweep.run(m, store=p, workers=1)) / 60)
+        few, more = (
+            seconds(lambda n=n, m=microbatches: sweep.run(written(folder, n, m), store=place(), workers=1))
+            for n in (50, 250)
+        )
+        each.append((more - few) / 200)  # without what comes before the first
     slope = max((each[1] - each[0]) / 32, 1e-6)
     return max(1, round(8 + (wanted - each[0]) / slope))
 

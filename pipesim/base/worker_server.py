@@ -1,8 +1,12 @@
 """The server from which worker processes are forked: it imports what they need once, while the caller goes on."""
 
 import multiprocessing
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
+from types import ModuleType
 
 METHOD = "forkserver"
 
@@ -24,3 +28,17 @@ def start(*modules: str) -> None:
     if is_possible():
         context_of(*modules)
         forkserver.ensure_running()
+
+
+@contextmanager
+def without_script() -> Iterator[None]:
+    """Processes that are started now do not run the caller's script, of which they need nothing.
+
+    Python has each of them run it: one without `if __name__ == "__main__"` would start processes from all of them.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

@@ -26,3 +26,24 @@ def test_processes_have_what_the_server_imported_and_the_caller_does_not(tmp_pat
     path.write_text(PROGRAM, encoding="utf-8")
     found = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True)
     assert found.stdout == "True False True\n"
+
+
+WITHOUT_MAIN = """
+import sys
+from pipesim.base import worker_server
+from pipesim.base.cores import core_count
+
+print("script")
+context = worker_server.context_of()
+with worker_server.without_script():
+    pool = context.Pool(1)
+print(pool.apply(core_count) == core_count(), sys.modules["__main__"].__file__ == __file__)
+pool.terminate()
+"""
+
+
+def test_processes_can_be_started_that_do_not_run_the_script(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(WITHOUT_MAIN, encoding="utf-8")
+    found = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True, timeout=120)
+    assert found.stdout == "script\nTrue True\n"

@@ -5,6 +5,8 @@ import json
 import multiprocessing
 import pickle
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -590,6 +592,7 @@ def test_the_shop_window_offers_sweeps(tmp_path):
     made = ps.load_sweep(sweeps.write(tmp_path, sweeps.HEAD + FLAT))
     assert ps.run_sweep(made, workers=1).done == 2
     assert [row[0] for row in ps.sweep_rows(made.path)[1]] == [2, 4]
+    assert ps.run_sweep(made.path, workers=1).done == 2
 
 
 def test_progress_is_told_with_rate_and_time_left(tmp_path):
@@ -608,6 +611,22 @@ def test_inputs_are_sent_and_not_read_again(tmp_path):
     shutil.rmtree(tmp_path / "mine")
     workshop = pickle.loads(pickle.dumps(Worker(WorkerConfig(inputs.values, ("tasks",), "event"))))  # noqa: S301 - just made
     assert workshop.outcome(b"", made.point(0)).error is None
+
+
+SCRIPT = """
+import pipesim as ps
+print("started")
+print(ps.run_sweep({path!r}, workers=2))
+"""
+
+
+def test_a_script_need_not_ask_whether_it_is_main(tmp_path):
+    """Python has processes of a pool run the caller's script again, which starts a sweep again: every point failed."""
+    path, script = sweeps.write(tmp_path, sweeps.HEAD + FLAT), tmp_path / "script.py"
+    script.write_text(SCRIPT.format(path=str(path)))
+    found = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=120)
+    assert found.stdout.splitlines() == ["started", f"Sweep {path.stem}: 2 of 2 points done"]
+    assert not found.stderr
 
 
 def test_no_process_outlives_a_sweep_whose_parent_was_killed(tmp_path):

@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pipesim.base import lookup, worker_server
@@ -20,7 +21,7 @@ from pipesim.studies.sweep.dispatch import Numbers, Preparation, Prepare, Run, T
 from pipesim.studies.sweep.functions import Functions
 from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.keys import Keys
-from pipesim.studies.sweep.sweep_file import Sweep
+from pipesim.studies.sweep.sweep_file import Sweep, loaded
 from pipesim.studies.sweep.worker import WorkerConfig
 from pipesim.studies.sweep.workers import Crew
 from pipesim.studies.sweep_options import WORKER_MODULES, SweepOptions
@@ -42,7 +43,7 @@ class System:
 
 
 def run(
-    sweep: Sweep,
+    sweep: Sweep | Path | str,
     *,
     watch: Watch | None = None,
     tell: Tell | None = None,
@@ -52,20 +53,20 @@ def run(
 ) -> Status:
     """Compute every point that has no result yet, on `workers` processes (default: one per core) or a dask cluster.
 
-    `options` are the fields of `SweepOptions`. `only` is a formula of axes: points for which it does not hold are left
-    for later. With `retry` what failed is tried again. `allow_modules` are those whose functions the file may name
-    (None: any; they are imported and run). `watch` is called with the progress after every chunk, `watch_preparation`
-    while points are hashed and written, before the first is simulated; `tell` with messages for the user. Returns the
-    status in the end. A point that would take more than its share of `host_memory` fails: all workers here have equal
-    shares of it, by default of half of the machine's memory; a worker on a dask cluster has all of it for itself, by
-    default half of its machine's.
+    `sweep` is an experiment or its file. `options` are the fields of `SweepOptions`. `only` is a formula of axes:
+    points for which it does not hold are left for later. With `retry` what failed is tried again. `allow_modules`
+    are those whose functions the file may name (None: any; they are imported and run). `watch` is called with the
+    progress after every chunk, `watch_preparation` while points are hashed and written, before the first is
+    simulated; `tell` with messages for the user. Returns the status in the end. A point that would take more than
+    its share of `host_memory` fails: all workers here have equal shares of it, by default of half of the machine's
+    memory; a worker on a dask cluster has all of it for itself, by default half of its machine's.
 
-    >>> status = ps.run_sweep(ps.load_sweep("experiment.toml"), workers=1)
+    >>> status = ps.run_sweep("experiment.toml", workers=1)
     >>> status.done, status.failed
     (2, 0)
     """
     check_names(options, [field.name for field in fields(SweepOptions)], "keyword")
-    how, system, say = SweepOptions(**options), system or System(), tell or _ignore
+    how, system, say, sweep = SweepOptions(**options), system or System(), tell or _ignore, loaded(sweep)
     steps = PreparationWatch(watch_preparation, sweep.size)
     replayer = how.engine or sweep.engine or "auto"
     functions = Functions(allowed=how.allow_modules)

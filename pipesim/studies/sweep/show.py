@@ -36,7 +36,7 @@ def opened(path: Sweep | Path | str, store: Path | str | None = None) -> tuple[S
         except InputError:
             found.close()
             raise
-    sweep = path if isinstance(path, Sweep) else sweep_files.load(path)
+    sweep = sweep_files.loaded(path)
     found = Store.open(store or sweep.store)
     try:
         check_grid(sweep, found.experiment(sweep.name), found.path)

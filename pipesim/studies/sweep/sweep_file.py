@@ -191,6 +191,11 @@ def load(path: Path | str) -> Sweep:
         return parse(text, path)
 
 
+def loaded(sweep: Sweep | Path | str) -> Sweep:
+    """An experiment, or the one in a file."""
+    return sweep if isinstance(sweep, Sweep) else load(sweep)
+
+
 def parse(text: str, path: Path) -> Sweep:
     """The experiment in TOML (or JSON) text of the file at `path`."""
     data = serialisation.parse_data(text, path.suffix)

@@ -24,7 +24,7 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     wait,
 )
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from multiprocessing import connection, parent_process
 from typing import Any
@@ -106,6 +106,7 @@ def processes(order: WorkerConfig, count: int) -> Iterator[Crew]:
     """Processes of this machine, forked from a server that has imported all they need."""
     context = worker_server.context_of(*WORKER_MODULES)
     shared = pickle.dumps(order, protocol=pickle.HIGHEST_PROTOCOL)
+    starting = nullcontext if b"__main__" in shared else worker_server.without_script  # has what it defines
     pools: list[Executor] = []
 
     def remake() -> None:
@@ -115,7 +116,8 @@ def processes(order: WorkerConfig, count: int) -> Iterator[Crew]:
 
     def submit(chunk: Chunk) -> Answer:
         try:
-            return pools[0].submit(_work, chunk)
+            with starting():
+                return pools[0].submit(_work, chunk)
         except BrokenExecutor as error:  # a worker died since the last check: this chunk is lost too
             return _lost(error)
         except (EOFError, OSError) as error:  # the server that forks workers is gone; the next pool starts another
