@@ -83,13 +83,13 @@ def _for_points_of(wanted: float, folder: Path, numbers: "itertools.count[int]")
         return folder / f"{next(numbers)}.sqlite"
 
     each = []
-    for microbatches in (8, 40):
+    for microbatches in (8, 80):
         few, more = (
             seconds(lambda n=n, m=microbatches: sweep.run(written(folder, n, m), store=place(), workers=1))
-            for n in (50, 250)
+            for n in (200, 700)
         )
-        each.append((more - few) / 200)  # without what comes before the first
-    slope = max((each[1] - each[0]) / 32, 1e-6)
+        each.append((more - few) / 500)  # without what comes before the first
+    slope = max((each[1] - each[0]) / 72, 1e-6)
     return max(1, round(8 + (wanted - each[0]) / slope))
 
 

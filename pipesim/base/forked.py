@@ -29,12 +29,22 @@ def is_possible() -> bool:
     return sys.platform == "linux" and alone and core_count() > 1
 
 
+def is_alone() -> bool:
+    """Whether nothing else runs in this process, so that workers that live long can be forked from it."""
+    return is_possible() and threading.active_count() == 1
+
+
+def context() -> Any:  # noqa: ANN401 - a class that not every system has
+    """How to start processes that are forked from this one."""
+    return multiprocessing.get_context("fork")
+
+
 def results_of(functions: Sequence[Callable[[], Result]], most: int) -> list[Result]:
     """What each of them returns; they are taken in this order by at most so many processes, this one among them."""
     count = min(most, core_count(), len(functions))
     if count < 2 or not is_possible():
         return [function() for function in functions]
-    taken = multiprocessing.get_context("fork").Value("i", 0)
+    taken = context().Value("i", 0)
 
     def work() -> dict[int, Result]:
         done = dict[int, Result]()
@@ -62,9 +72,8 @@ class Forked:
     """A process that calls a function whenever it is asked to, until it is ended."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        context = multiprocessing.get_context("fork")
-        self._connection, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(function, other, self._connection), daemon=True)
+        self._connection, other = context().Pipe()
+        self._process = context().Process(target=_serve, args=(function, other, self._connection), daemon=True)
         self._process.start()
         other.close()
         self._asked = 0  # that have not been answered

@@ -101,3 +101,14 @@ def test_no_process_is_forked_from_another_thread():
     thread.start()
     thread.join()
     assert set(found[0]) == {os.getpid()}
+
+
+def test_a_process_with_threads_is_not_alone():
+    event = threading.Event()
+    before, thread = forked.is_alone(), threading.Thread(target=event.wait)
+    thread.start()
+    beside = forked.is_alone()
+    event.set()
+    thread.join()
+    assert before == (threading.active_count() == 1)
+    assert not beside

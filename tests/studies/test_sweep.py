@@ -18,7 +18,7 @@ from helpers.places import MACHINES, TESTS
 from pipesim.analysis import metrics
 from pipesim.architectures.gpt import gpt
 from pipesim.architectures.roofline import roofline
-from pipesim.base import serialisation
+from pipesim.base import forked, serialisation
 from pipesim.base.errors import PipesimError
 from pipesim.core.scenario import Scenario, Slow
 from pipesim.lowering import Options
@@ -513,6 +513,15 @@ def test_rows_have_the_interval_that_simulate_states_unless_other_metrics_are_na
 # --- whoever runs it -------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(params=[True, False], ids=["forked", "from a server"])
+def started(request, monkeypatch):
+    """Workers of both origins: a process without threads forks them itself."""
+    if request.param and not forked.is_possible():
+        pytest.skip("a system without fork, or one core")
+    monkeypatch.setattr(forked, "is_alone", lambda: request.param)
+
+
+@pytest.mark.usefixtures("started")
 def test_the_same_bytes_whoever_runs_it_and_in_whatever_order(tmp_path):
     texts = []
     for name, options in {
@@ -551,6 +560,7 @@ def test_what_is_there_is_not_computed_again(tmp_path, monkeypatch):
     assert (tmp_path / "log").read_text().count("\n") == 10
 
 
+@pytest.mark.usefixtures("started")
 def test_a_worker_that_dies_costs_one_row(tmp_path):
     text = sweeps.SMALL.replace("helpers.sweeps:counted", "helpers.sweeps:deadly")
     made = sweep.load(sweeps.write(tmp_path, text, 6))

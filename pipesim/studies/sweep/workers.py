@@ -7,6 +7,7 @@ parent          chunks of points, CHUNK_S or DASK_CHUNK_S each       workers
                  outcomes of a chunk, committed at once
 """
 
+import gc
 import logging
 import math
 import os
@@ -29,7 +30,7 @@ from contextvars import ContextVar
 from multiprocessing import connection, parent_process
 from typing import Any
 
-from pipesim.base import worker_server
+from pipesim.base import forked, worker_server
 from pipesim.base.errors import InputError, MissingExtraError
 from pipesim.studies.simulation import Simulation
 from pipesim.studies.sweep.worker import Outcome, Worker, WorkerConfig
@@ -103,8 +104,8 @@ def here(order: WorkerConfig, worker: Worker | None = None) -> Iterator[Crew]:
 
 @contextmanager
 def processes(order: WorkerConfig, count: int) -> Iterator[Crew]:
-    """Processes of this machine, forked from a server that has imported all they need."""
-    context = worker_server.context_of(*WORKER_MODULES)
+    """Processes of this machine, forked from this one, or from a server that has imported all they need."""
+    context = forked.context() if forked.is_alone() else worker_server.context_of(*WORKER_MODULES)
     shared = pickle.dumps(order, protocol=pickle.HIGHEST_PROTOCOL)
     starting = nullcontext if b"__main__" in shared else worker_server.without_script  # has what it defines
     pools: list[Executor] = []
@@ -138,6 +139,7 @@ def _lost(error: BrokenExecutor) -> Answer:
 
 def _arrive(shared: bytes) -> None:
     """Take what all points share; leave when the parent is gone, and leave interrupts to it."""
+    gc.freeze()  # of a forked process: so that looking for garbage does not copy what it shares with its parent
     _WORKSHOP.set(Worker(pickle.loads(shared)))  # noqa: S301 - from the parent process
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
