@@ -130,10 +130,18 @@ def compile_elsewhere(call: str, *kernels: Callable[..., object], later: bool = 
             code.elsewhere = process
 
 
+def is_compiling() -> bool:
+    """Whether another process compiles for this one now, and so has a core."""
+    return any(process.poll() is None for process in _STARTED)
+
+
 def _code_of(kernel: Callable[..., object]) -> _Compiled:
     code = kernel if isinstance(kernel, _Compiled) else compiled(kernel)
     assert isinstance(code, _Compiled)  # noqa: S101 - what `compiled` gives
     return code
+
+
+_STARTED: list["subprocess.Popen[bytes]"] = []
 
 
 def _started(call: str, niceness: int) -> "subprocess.Popen[bytes]":
@@ -147,6 +155,7 @@ def _started(call: str, niceness: int) -> "subprocess.Popen[bytes]":
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     atexit.register(_end, process)
+    _STARTED.append(process)
     return process
 
 

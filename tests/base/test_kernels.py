@@ -237,9 +237,10 @@ ELSEWHERE = (
     "def example():\n    compiled(tripled)(1)\n\ndef fails():\n    raise SystemExit(1)\n"
 )
 CALLING_ELSEWHERE = (
-    "from elsewhere import tripled\nfrom pipesim.base.kernels import compile_elsewhere, compiled\n\n"
-    "kernel = compiled(tripled)\ncompile_elsewhere('elsewhere:{}', kernel)\n"
+    "from elsewhere import tripled\nfrom pipesim.base.kernels import compile_elsewhere, compiled, is_compiling\n\n"
+    "kernel = compiled(tripled)\ncompile_elsewhere('elsewhere:{}', kernel)\nbegun = is_compiling()\n"
     "print(kernel(2), sum(kernel._machine_code.stats.cache_hits.values()), kernel.elsewhere is not None)\n"
+    "assert begun == (kernel.elsewhere is not None) and not is_compiling()\n"
 )
 
 

@@ -15,6 +15,7 @@ from pipesim.analysis.bounds import schedule_bound
 from pipesim.analysis.channels import Known, execute
 from pipesim.base.checks import check_at_least
 from pipesim.base.errors import InputError
+from pipesim.base.kernels import is_compiling
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
@@ -93,7 +94,8 @@ def spp_plus(
     price, begin = with_limit(estimate, split=split), begin_of(estimate, split=split)
     limit = memory_limit(costs, cluster, given(cluster), microbatches, memory) if memory else None
     size = ProblemSize(len(model), len(cluster.devices))
-    processes = int(max(1, min(PROCESSES, SHARE * machine_memory() // table_bytes(size))))
+    most_processes = 1 if is_compiling() else PROCESSES
+    processes = int(max(1, min(most_processes, SHARE * machine_memory() // table_bytes(size))))
     most = max(evaluations // 4, 1)
     first, literal, *others = candidates(costs, cluster, microbatches, ways, seed, memory, most, processes)
     known: dict[Key, Plan] = {}
