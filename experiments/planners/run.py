@@ -1,8 +1,8 @@
 """Every planner on every model, cluster and number of microbatches: python experiments/planners/run.py.
 
 Rows go to rows.csv as they are made; what is there already is not made again. `--quick` leaves out what takes longest:
-the 64-device cluster, and 64 microbatches. `--bounds` computes only the bounds again, of the
-rows that are there.
+the 64-device cluster, and 64 microbatches. `--bounds` computes only the bounds again, of the rows that are there, and
+`--again PLANNER` only the rows of a planner; with both, both.
 """
 
 import argparse
@@ -35,11 +35,13 @@ READ = ('spp(bandwidth="nominal")',)  # planners with other options: SPP as it i
 Case = tuple[str, str, int]
 
 
-def rows_of(case: Case, planners: Iterable[str]) -> tuple[float, list[dict[str, object]]]:
-    """The bound of a case, and what each planner makes of it, with the schedule that suits its plan best."""
+def rows_of(case: Case, planners: Iterable[str], bound: float | None = None) -> tuple[float, list[dict[str, object]]]:
+    """The bound of a case, unless it is known, and what each planner makes of it, with the schedule that suits its plan
+    best.
+    """
     model, name, microbatches = case
-    costs, cluster = cases.costs_for(model), cases.cluster_of(name)
-    bound = plan_bound(costs, cluster, microbatches)
+    if bound is None:
+        bound = plan_bound(cases.costs_for(model), cases.cluster_of(name), microbatches)
     rows = []
     for planner in planners:
         row: dict[str, object] = {
@@ -61,7 +63,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=HERE / "rows.csv")
     parser.add_argument("--bounds", action="store_true", help="only the bounds, of the rows that are there")
     parser.add_argument(
-        "--again", metavar="PLANNER", help="only this planner's rows and the bounds, where there are rows"
+        "--again", metavar="PLANNER", help="only this planner's rows, where there are rows; with --bounds, these too"
     )
     parser.add_argument(
         "--alone", action="store_true", help="with --again: one case after the other, each with all cores"
@@ -69,7 +71,8 @@ def main() -> None:
     parser.add_argument("--cluster", choices=CLUSTERS, action="append", help="with these: only on this cluster")
     options = parser.parse_args()
     if options.bounds or options.again:
-        again(options.output, options.again, options.cluster or list(CLUSTERS), alone=options.alone)
+        clusters = options.cluster or list(CLUSTERS)
+        again(options.output, options.again, clusters, alone=options.alone, bounds=options.bounds)
         return
     clusters = [name for name in CLUSTERS if not (options.quick and name == "leaf-spine 64")]
     counts = [m for m in MICROBATCHES if not (options.quick and m == 64)]
@@ -94,8 +97,8 @@ def main() -> None:
             print(f"{n} of {len(wanted)}", flush=True)  # noqa: T201 - a script
 
 
-def again(path: Path, planner: str | None, clusters: list[str], *, alone: bool) -> None:
-    """Write the bound of each row again, and all of a planner's: what to do when one of them has become better.
+def again(path: Path, planner: str | None, clusters: list[str], *, alone: bool, bounds: bool) -> None:
+    """Write a planner's rows again, or with `bounds` the bound of each: what to do when one of them has become better.
 
     `alone`: in this process, so that its seconds of planning are those of a machine that does nothing else.
     """
@@ -105,8 +108,10 @@ def again(path: Path, planner: str | None, clusters: list[str], *, alone: bool) 
     found = [case for case in found if case[1] in clusters]
     found.sort(key=lambda case: (case[1] != "leaf-spine 64", -case[2]))  # what takes long comes first
     planners = itertools.repeat([planner] if planner else [])
+    known = {(row["model"], row["cluster"], int(row["microbatches"])): float(row["bound_s"]) for row in rows}
+    least = [None if bounds else known[case] for case in found]
     with ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool:
-        rows_made = (map if alone else pool.map)(rows_of, found, planners)
+        rows_made = (map if alone else pool.map)(rows_of, found, planners, least)
         made = dict(zip(found, rows_made, strict=True))
     for n, row in enumerate(rows):
         case = row["model"], row["cluster"], int(row["microbatches"])
