@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -74,7 +75,9 @@ class Forked:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._connection, other = context().Pipe()
         self._process = context().Process(target=_serve, args=(function, other, self._connection), daemon=True)
-        self._process.start()
+        with warnings.catch_warnings():  # of Python 3.12, about threads: those that wait for kernels hold no lock
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._process.start()
         other.close()
         self._asked = 0  # that have not been answered
         self.end = weakref.finalize(self, _end, self._connection, self._process)

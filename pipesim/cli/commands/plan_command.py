@@ -56,7 +56,7 @@ def plan(
     options.check_outputs(pictures=[])
     quiet = as_json or tables.is_alone
     is_brief = quiet or tables.picks  # the plan is shown alone
-    if not is_brief:
+    if as_json or not is_brief:
         early_compilation.compile_bounds()
     framework = None if to is None else framework_layouts.check_framework(to)
     with options.busy("planning", quiet=quiet):
