@@ -56,7 +56,7 @@ def results_of(functions: Sequence[Callable[[], Result]], most: int) -> list[Res
                 return done
             done[number] = functions[number]()
 
-    others = [Forked(work) for _ in range(count - 1)]
+    others = [one for _ in range(count - 1) if (one := started(work)) is not None]
     try:
         for one in others:
             one.ask(0)
@@ -67,6 +67,16 @@ def results_of(functions: Sequence[Callable[[], Result]], most: int) -> list[Res
         for one in others:
             one.end()
     return [known[number] if number in known else function() for number, function in enumerate(functions)]
+
+
+def started(function: Callable[..., Any]) -> "Forked | None":
+    """A process for this function; None where none can be forked now, such as for a limit of processes or memory."""
+    if not is_possible():
+        return None
+    try:
+        return Forked(function)
+    except OSError:
+        return None
 
 
 class Forked:

@@ -86,7 +86,7 @@ SPLITTING = ("zb_h1",)
 CHUNKED: dict[Layout, tuple[str, ...]] = {"loop": ("interleaved",), "wave": ("hanayo",)}
 CHUNKED_SPLITTING: dict[Layout, tuple[str, ...]] = {"loop": ("interleaved_zb",), "wave": ("zb_v", "v_half")}
 LARGE = 20_000  # tasks of a program that is worth a thread
-WORTH_A_PROCESS_S = 0.03  # of prices: after them another process is forked for more
+WORTH_A_PROCESS_S = 0.03  # of prices: after them another process is forked for more, if that is possible
 FEW = 32  # microbatches; the time of more than twice as many is extrapolated from 32 and 64
 
 
@@ -162,8 +162,8 @@ class PricesBeside:
 
     def begin(self, name: str, plan: Plan, below: float, *, split: bool) -> None:
         """Have it computed, where that pays and there is a process that is not at work, nor has the next price."""
-        if self._process is None and self._spent_s > WORTH_A_PROCESS_S and forked.is_possible():
-            self._process = Forked(self._price)
+        if self._process is None and self._spent_s > WORTH_A_PROCESS_S:
+            self._process, self._spent_s = forked.started(self._price), 0.0
         if self._process is not None and self._begun is None and self._process.is_idle:
             self._number += 1
             if self._process.ask(self._number, name, plan, below, split):

@@ -69,6 +69,15 @@ def test_a_process_that_is_gone_is_done_without():
     assert not process.ask(1) or process.answer(1) is None
 
 
+def test_where_none_can_be_forked_all_is_done_here(monkeypatch):
+    def full(_):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("multiprocessing.context.ForkProcess.start", full)
+    assert forked.started(os.getpid) is None
+    assert set(results_of([os.getpid] * 4, 3)) == {os.getpid()}
+
+
 def test_answers_that_nobody_waits_for_are_passed_over():
     process = Forked(lambda n: n + 1)
     assert process.is_idle
