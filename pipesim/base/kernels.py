@@ -82,12 +82,17 @@ class _Compiled:
     elsewhere: "subprocess.Popen[bytes] | None" = None  # the process that compiles it
 
     def __call__(self, *arguments: object) -> object:
-        return self._machine_code(*arguments)
+        try:
+            return self._machine_code(*arguments)
+        except SystemError as error:  # a result beside an exception: perhaps an interrupt that came meanwhile
+            if any(isinstance(cause, KeyboardInterrupt) for cause in _causes(error)):
+                raise KeyboardInterrupt from None
+            raise
 
     def for_small(self, *arguments: object) -> object:
         """The kernel for a small problem: as plain Python where machine code does not pay yet."""
         if self._pays:
-            return self._machine_code(*arguments)
+            return self(*arguments)
         began = time.perf_counter()
         try:
             return self.py_func(*arguments)
@@ -112,6 +117,14 @@ class _Compiled:
     def _numba_type_(self) -> Any:  # noqa: ANN401 - numba declares no types
         """What numba takes this for when another kernel calls it."""
         return self._machine_code._numba_type_
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """What it was raised from or while handling, and what that was."""
+    cause = error.__cause__ or error.__context__
+    if cause is not None:
+        yield cause
+        yield from _causes(cause)
 
 
 def compile_elsewhere(call: str, *kernels: Callable[..., object], later: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -230,6 +231,28 @@ def test_a_variant_replaces_kernels_also_within_those_that_it_calls():
     assert large.__name__ == "large_walk"
     assert (walk(0), large(0)) == (201, 2211)
     assert (compiled(walk)(0), compiled(large)(0)) == (201, 2211)
+
+
+def counted(steps: int) -> tuple[Floats, Floats]:
+    """Takes a while, and returns arrays, for which the interpreter is asked."""
+    found = np.zeros(4)
+    for n in range(steps):
+        found[n % 4] += n * n % 7
+    return found, found + 1
+
+
+def test_an_interrupt_while_a_kernel_runs_is_an_interrupt():
+    """It was a SystemError, which commands reported as a fault of pipesim."""
+    kernel = compiled(counted)
+    kernel(3)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(KeyboardInterrupt):
+            kernel(300_000_000)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 ELSEWHERE = (
