@@ -84,6 +84,14 @@ class CorruptTimelineError(PipesimError):
     """A timeline that violates the rules of the simulation."""
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Whether it is an interrupt, or was raised in place of one: as by Python or compiled code that was under way."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None
+
+
 def shown(value: object) -> str:
     """A short representation of a value for messages, also of very long or deeply nested ones."""
     text = _SHORT.repr(value)

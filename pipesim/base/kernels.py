@@ -32,6 +32,8 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 import numpy as np
 
+from pipesim.base.errors import is_interrupt
+
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
 IMPORT_S, COMPILATION_S = 0.2, 0.5  # what it takes to import numba, and to compile a small kernel
@@ -85,7 +87,7 @@ class _Compiled:
         try:
             return self._machine_code(*arguments)
         except SystemError as error:  # a result beside an exception: perhaps an interrupt that came meanwhile
-            if any(isinstance(cause, KeyboardInterrupt) for cause in _causes(error)):
+            if is_interrupt(error):
                 raise KeyboardInterrupt from None
             raise
 
@@ -117,14 +119,6 @@ class _Compiled:
     def _numba_type_(self) -> Any:  # noqa: ANN401 - numba declares no types
         """What numba takes this for when another kernel calls it."""
         return self._machine_code._numba_type_
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """What it was raised from or while handling, and what that was."""
-    cause = error.__cause__ or error.__context__
-    if cause is not None:
-        yield cause
-        yield from _causes(cause)
 
 
 def compile_elsewhere(call: str, *kernels: Callable[..., object], later: bool = False) -> None:

@@ -16,7 +16,7 @@ import click
 
 from pipesim import __version__
 from pipesim.base import lookup
-from pipesim.base.errors import quoted
+from pipesim.base.errors import is_interrupt, quoted
 from pipesim.cli import failures, parameters, renamed, streams
 
 # The line of each command in `pipesim --help`, so that none need be imported for it.
@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(failures.interrupted())
     except Exception as error:  # noqa: BLE001 - nothing that a user can type ends in a traceback
-        sys.exit(_end_with(error))
+        sys.exit(failures.interrupted() if is_interrupt(error) else _end_with(error))
 
 
 def _without_traceback(words: list[str]) -> list[str]:

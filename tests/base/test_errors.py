@@ -3,7 +3,7 @@
 import pytest
 
 from pipesim.base import errors
-from pipesim.base.errors import DeadlockError, InputError, MissingExtraError, PipesimError, shown, within
+from pipesim.base.errors import DeadlockError, InputError, MissingExtraError, PipesimError, is_interrupt, shown, within
 
 
 def test_places_stand_before_the_message_outermost_first():
@@ -68,3 +68,17 @@ def _nested(depth):
 )
 def test_what_is_too_long_or_too_deep_to_write_out_is_shown_in_part(value):
     assert 2 < len(shown(value)) <= 80
+
+
+def test_what_is_raised_in_place_of_an_interrupt_is_one():
+    def raised(cause, context):
+        error = SystemError("a result with an exception set")
+        error.__cause__, error.__context__ = cause, context
+        return error
+
+    interrupt = KeyboardInterrupt()
+    assert is_interrupt(interrupt)
+    assert is_interrupt(raised(interrupt, None))
+    assert is_interrupt(raised(raised(None, interrupt), None))
+    assert not is_interrupt(raised(ValueError(), None))
+    assert not is_interrupt(ValueError())

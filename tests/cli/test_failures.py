@@ -11,6 +11,7 @@ import tomllib
 import pytest
 
 from helpers.places import ROOT
+from pipesim import cli
 from pipesim.cli import failures
 from pipesim.cli.failures import EXIT_CODES
 from pipesim.studies import sources
@@ -219,6 +220,20 @@ def test_an_interruption_prints_no_traceback(after):
     # Before Python is ready to take the signal as an exception, the system ends it: as silent, as fine.
     assert started.returncode in {130, -signal.SIGINT}
     assert "pipesim" not in errors.replace("interrupted", "")
+
+
+@pytest.mark.parametrize("wraps", [True, False])
+def test_an_error_in_place_of_an_interruption_is_an_interruption(wraps, monkeypatch, capsys):
+    """Python raises RuntimeError where a class is being made, and compiled code SystemError."""
+
+    def command(**_):
+        raise RuntimeError("error calling __set_name__") from (KeyboardInterrupt() if wraps else ValueError())
+
+    monkeypatch.setattr(cli.cli, "main", command)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["show"])
+    assert ended.value.code == (130 if wraps else 70)
+    assert ("this is a fault" in capsys.readouterr().err) == (not wraps)
 
 
 # --- standard error --------------------------------------------------------------------------------------------------
