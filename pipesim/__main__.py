@@ -12,7 +12,7 @@ def main() -> None:
         from pipesim.cli import main as run  # noqa: PLC0415 - the import is what may be interrupted
 
         run()
-    except (KeyboardInterrupt, RuntimeError) as error:  # as which Python raises it while a class is made
+    except (KeyboardInterrupt, RuntimeError) as error:  # Python makes it the latter while it defines a class
         if isinstance(error, RuntimeError) and not isinstance(error.__cause__, KeyboardInterrupt):
             raise
         sys.exit(130)

@@ -1,4 +1,7 @@
-"""The server from which worker processes are forked: it imports what they need once, while the caller goes on."""
+"""What worker processes are forked from: this process where it has no threads, else a server.
+
+The server imports what they need once, while the caller goes on.
+"""
 
 import multiprocessing
 import sys
@@ -8,10 +11,18 @@ from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from types import ModuleType
 
+from pipesim.base import forked
+
 METHOD = "forkserver"
 
 
 def context_of(*modules: str) -> BaseContext:
+    """How to start processes that are forked from this one, or from a server that has imported these modules."""
+    context: BaseContext = forked.context() if forked.is_alone() else server_context(*modules)
+    return context
+
+
+def server_context(*modules: str) -> BaseContext:
     """How to start processes that are forked from a server that has imported these modules."""
     context = multiprocessing.get_context(METHOD)
     context.set_forkserver_preload(list(modules))
@@ -24,9 +35,9 @@ def is_possible() -> bool:
 
 
 def start(*modules: str) -> None:
-    """Start the server now, if the system has it; processes are then there sooner when they are needed."""
-    if is_possible():
-        context_of(*modules)
+    """Start the server now, if processes will be forked from it; they are then there sooner when they are needed."""
+    if is_possible() and not forked.is_alone():
+        server_context(*modules)
         forkserver.ensure_running()
 
 

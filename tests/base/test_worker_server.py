@@ -6,7 +6,9 @@ import sys
 PROGRAM = """
 import sys
 from multiprocessing import forkserver
-from pipesim.base import worker_server
+from pipesim.base import forked, worker_server
+
+forked.is_alone = lambda: False
 
 def has(module):
     return module in sys.modules
@@ -34,7 +36,7 @@ from pipesim.base import worker_server
 from pipesim.base.cores import core_count
 
 print("script")
-context = worker_server.context_of()
+context = worker_server.server_context()
 with worker_server.without_script():
     pool = context.Pool(1)
 print(pool.apply(core_count) == core_count(), sys.modules["__main__"].__file__ == __file__)
@@ -47,3 +49,20 @@ def test_processes_can_be_started_that_do_not_run_the_script(tmp_path):
     path.write_text(WITHOUT_MAIN, encoding="utf-8")
     found = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True, timeout=120)
     assert found.stdout == "script\nTrue True\n"
+
+
+ALONE = """
+from multiprocessing import forkserver
+from pipesim.base import forked, worker_server
+
+worker_server.start("wave")
+is_forked = worker_server.context_of("wave").get_start_method() == "fork"
+print(forked.is_possible() == is_forked, (forkserver._forkserver._forkserver_pid is None) == is_forked)
+"""
+
+
+def test_a_process_without_threads_needs_no_server(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(ALONE, encoding="utf-8")
+    found = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True, timeout=120)
+    assert found.stdout == "True True\n"

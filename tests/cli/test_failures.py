@@ -200,6 +200,17 @@ def test_an_interruption_while_modules_are_imported_prints_no_traceback(tmp_path
     assert (started.returncode, errors) == (130, "")
 
 
+@pytest.mark.parametrize(("cause", "code"), [("KeyboardInterrupt", 130), ("ValueError", 1)])
+def test_an_interruption_while_a_class_is_defined_prints_no_traceback(cause, code, tmp_path):
+    """Python 3.11 raises RuntimeError in its place, as this click does; any other RuntimeError is shown."""
+    (tmp_path / "click.py").write_text(f"raise RuntimeError('calling __set_name__') from {cause}()\n")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-m", "pipesim", "--help"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert done.returncode == code
+    assert ("Traceback" in done.stderr) == (code == 1)
+
+
 def test_the_console_script_starts_where_imports_may_be_interrupted():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["scripts"] == {"pipesim": "pipesim.__main__:main"}

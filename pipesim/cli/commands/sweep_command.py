@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipesim.base import forked, worker_server
+from pipesim.base import worker_server
 from pipesim.base.errors import InputError
 from pipesim.base.settings import settings_of
 from pipesim.cli import options, setting_options, streams
@@ -89,7 +89,7 @@ def sweep(
         return
     if file is None:
         raise click.UsageError("FILE is missing: an experiment such as the one below", click.get_current_context())
-    if not dry_run and running.dask is None and running.workers != 1 and not forked.is_alone():
+    if not dry_run and running.dask is None and running.workers != 1:
         worker_server.start(*WORKER_MODULES)  # it imports while this process does
     allowed = _modules(allow_modules)
     with options.busy("reading", quiet=as_json, patience=_SOON):  # a long axis takes seconds

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pipesim.base import forked, lookup, worker_server
+from pipesim.base import lookup, worker_server
 from pipesim.base.checks import check_at_least
 from pipesim.base.cores import core_count
 from pipesim.base.errors import InputError, shown, within
@@ -73,7 +73,7 @@ def run(
     functions.check(sweep.engine or "auto", ENGINES, "engine")
     lookup.function_named(replayer, ENGINES, "engine")
     count = _checked(how.workers)
-    if count > 1 and how.dask is None and system.crew is None and not forked.is_alone():
+    if count > 1 and how.dask is None and system.crew is None:
         worker_server.start(*WORKER_MODULES)  # it imports while points are read here
     inputs, keys = read(sweep, functions, steps.counting("hashing"))
     with Store.open(how.store or sweep.store, create=True, connect=system.connect, clock=system.clock) as results:

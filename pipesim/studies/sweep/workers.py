@@ -30,7 +30,7 @@ from contextvars import ContextVar
 from multiprocessing import connection, parent_process
 from typing import Any
 
-from pipesim.base import forked, worker_server
+from pipesim.base import worker_server
 from pipesim.base.errors import InputError, MissingExtraError
 from pipesim.studies.simulation import Simulation
 from pipesim.studies.sweep.worker import Outcome, Worker, WorkerConfig
@@ -105,7 +105,7 @@ def here(order: WorkerConfig, worker: Worker | None = None) -> Iterator[Crew]:
 @contextmanager
 def processes(order: WorkerConfig, count: int) -> Iterator[Crew]:
     """Processes of this machine, forked from this one, or from a server that has imported all they need."""
-    context = forked.context() if forked.is_alone() else worker_server.context_of(*WORKER_MODULES)
+    context = worker_server.context_of(*WORKER_MODULES)
     shared = pickle.dumps(order, protocol=pickle.HIGHEST_PROTOCOL)
     starting = nullcontext if b"__main__" in shared else worker_server.without_script  # has what it defines
     pools: list[Executor] = []
@@ -207,7 +207,7 @@ def _forked(distributed: Any) -> Iterator[None]:  # noqa: ANN401 - as `_client`
 
     with config.set({"distributed.worker.multiprocessing-method": worker_server.METHOD}):
         distributed.utils.get_mp_context()  # it chooses imports of its own, once
-        worker_server.context_of("distributed.nanny", *WORKER_MODULES)
+        worker_server.server_context("distributed.nanny", *WORKER_MODULES)
         yield
 
 
