@@ -179,3 +179,19 @@ def test_on_very_many_devices_only_plans_near_the_best_are_improved_and_timed(mo
     assert many < few
     assert max(timed[few:]) <= min(timed[few:]) * 1.2, "SPP's own plan is far from it, by its estimate already"
     assert found.objective_s <= usual.objective_s * 1.05
+
+
+@pytest.mark.parametrize(("compiles", "expected"), [(True, 1), (False, 4)])
+def test_candidates_are_made_by_one_process_while_others_compile(compiles, expected, monkeypatch):
+    module, found = sys.modules["pipesim.planners.spp_plus"], list[int]()
+
+    def counted(*arguments):
+        found.append(arguments[-1])
+        return made(*arguments)
+
+    made = module.candidates
+    monkeypatch.setattr(module, "candidates", counted)
+    monkeypatch.setattr(module, "is_compiling", lambda: compiles)
+    costs = costs_of(even_trace(4))
+    spp_plus(costs.model, loading.load_cluster('flat(2, bandwidth="1GB/s")'), costs, 2, evaluations=1)
+    assert found == [expected]

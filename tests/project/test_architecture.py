@@ -32,11 +32,11 @@ analysis: curves critical_path metrics bottleneck channels spread trace_diff sch
 importers* recorders* architectures* topologies* planners* schedulers* engines*
 frameworks
 display: text* figures* timeline_files* execution_traces* json_data* pages notebook
-studies: bundled_traces simulation loading scaled_widths varied_lengths sources origins early_compilation pricing
-      ordering memory_fit traced_models trained_parameters setups remedies certified replay performance measured_runs
-      accuracy results layout_fields layout_rounding framework_layouts job_options jobs measured_table calibration
-      comparison whatif equal_stages rebuilding run_replay run_prediction run_cuts run_whatif validation live_validation
-      store sweep_options sweep file_schemas tuning_options goodput tuning
+studies: bundled_traces simulation loading scaled_widths varied_lengths sources origins early_compilation
+      remembered_prices pricing ordering memory_fit traced_models trained_parameters setups remedies certified replay
+      performance measured_runs accuracy results layout_fields layout_rounding framework_layouts job_options jobs
+      measured_table calibration comparison whatif equal_stages rebuilding run_replay run_prediction run_cuts run_whatif
+      validation live_validation store sweep_options sweep file_schemas tuning_options goodput tuning
 cli
 """
 

@@ -3,7 +3,6 @@
 import functools
 import inspect
 import math
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import inf
@@ -13,7 +12,7 @@ import pytest
 
 from helpers.strategies import even_trace
 from pipesim.analysis import metrics
-from pipesim.base import forked, lookup
+from pipesim.base import lookup
 from pipesim.base.errors import InputError
 from pipesim.core.costs import costs_of
 from pipesim.core.granularity import Blocks
@@ -75,67 +74,6 @@ def test_a_price_is_infinite_where_it_is_more_than_the_limit_and_unchanged_elsew
         seconds = one(PLAN)
         assert one(PLAN, below=seconds) == one(PLAN, below=2 * seconds) == seconds
         assert one(PLAN, below=seconds * (1 - 1e-12)) == one(PLAN, below=0.1 * seconds) == math.inf
-
-
-# --- prices that another process computes -----------------------------------------------------------------------------
-
-
-def cuts(stop=4):
-    """Plans of two stages, cut behind each layer."""
-    return [
-        replace(PLAN, stages=(Stage(0, at, (NAMES[0],)), Stage(at, stop, (NAMES[1],)))) for at in range(1, stop)
-    ]  # fmt: skip
-
-
-@pytest.fixture
-def beside(monkeypatch):
-    """An estimate whose next price another process computes; how many of its answers were waited for."""
-    monkeypatch.setattr(forked, "core_count", lambda: 2)
-    monkeypatch.setattr(pricing, "WORTH_A_PROCESS_S", -1.0)
-    if not forked.is_possible():
-        pytest.skip("a system without fork, or a process of a pool")
-    answered, answer = [], forked.Forked.answer
-
-    def counted(process, number):
-        answered.append(number)
-        return answer(process, number)
-
-    monkeypatch.setattr(forked.Forked, "answer", counted)
-    return pricing.prices(lambda estimate=None: None, COSTS, CLUSTER)["estimate"], answered  # noqa: ARG005 - as above
-
-
-def test_a_price_that_was_begun_is_the_same(beside):
-    price, answered = beside
-    plain = [pricing.estimated_seconds(COSTS, CLUSTER, plan) for plan in cuts()]
-    first, second, third = cuts()
-    price.begin(second)
-    assert [price(first), price(second)] == plain[:2]
-    assert len(answered) == 1
-    price.begin(third, plain[2] / 2)
-    price.begin(first)  # is known, and does not come in between
-    assert price(third, plain[2] / 2) == inf
-    assert price(third) == plain[2], "only that it is above a lower limit was known"
-    assert len(answered) == 2
-
-
-def test_what_was_begun_and_is_not_asked_for_is_passed_over(beside):
-    price, answered = beside
-    plain = [pricing.estimated_seconds(COSTS, CLUSTER, plan) for plan in cuts()]
-    first, second, third = cuts()
-    price.begin(second)
-    assert price(first) == plain[0]
-    assert price(third) == plain[2], "the first was better, so that others than the second come now"
-    assert price(second) == plain[1]
-    assert not answered
-
-
-def test_without_the_process_prices_are_computed_here(beside, monkeypatch):
-    price, answered = beside
-    monkeypatch.setattr(price._beside, "_price", lambda *_: os._exit(1))
-    first, second, _ = cuts()
-    price.begin(second)
-    assert [price(first), price(second)] == [pricing.estimated_seconds(COSTS, CLUSTER, plan) for plan in cuts()[:2]]
-    assert len(answered) == 1
 
 
 # --- objectives ------------------------------------------------------------------------------------------------------
