@@ -13,8 +13,8 @@ Packages, top to bottom. A package imports only those above it; those marked * n
 module imports only those that stand before it.
 
     base        errors cores forked shown_values checks units files arrays serialisation spelling lookup settings
-                json_schema formulas tables intervals kernel_compiler kernels widest_paths interchangeable chains moved
-                minimise worker_server
+                json_schema formulas tables intervals kernel_cache kernel_compiler kernels widest_paths interchangeable
+                chains moved minimise worker_server
     core        sharing calibrations devices cluster_parts route_table cluster teams trace_tables trace work model
                 widths costs plan plan_layout granularity members limits schedule scenario background progress
                 completion legality recording recorded_run sequence_lengths program rates timeline

@@ -1,38 +1,28 @@
 """Plain functions over arrays, compiled by numba where that pays.
 
 A kernel also runs as plain Python, and tests compare both. Compiling costs numba's import (a third of a second) and,
-once per machine, the compilation, which is cached on disk. Numba compiles a changed kernel again but does not track the
-kernels that it calls and the records that it takes; so each cache folder is named after the contents of all files
-involved. It does not depend on their paths: a copy of a checkout has its kernels compiled.
+once per machine, the compilation, which `kernel_cache` keeps on disk.
 
 A kernel may call other kernels, which are plain functions too: as plain Python it calls them as they are, compiled it
 calls their machine code. Arrays that belong together are passed in a NamedTuple.
-
-The cache is beside the source, like Python's; where that cannot be written (an installation of another user, a
-read-only container), in the user's cache folder, or in a temporary folder that only the user can write to, since cached
-code is executed; if there is none, in memory only.
 """
 
 import atexit
-import dis
 import functools
-import hashlib
-import inspect
 import logging
 import os
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 import numpy as np
 
 from pipesim.base.errors import is_interrupt
+from pipesim.base.kernel_cache import cache_in, folder_of, globals_of
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
@@ -61,7 +51,7 @@ class _Compiled:
         options = _options(self.py_func) | {"pipeline_class": KernelCompiler}
         code = numba.njit(**options)(_linked(self.py_func))
         if self._folder is not None:
-            code._cache = _cache_in(self._folder, code.py_func)  # noqa: SLF001 - numba's own locators use the path
+            code._cache = cache_in(self._folder, code.py_func)  # noqa: SLF001 - numba's own locators use the path
             if not self._is_cached():
                 logging.getLogger(f"{__name__}.compilation").info("compiling %s", self.py_func.__name__)
         if self.elsewhere is not None:
@@ -70,7 +60,7 @@ class _Compiled:
 
     @functools.cached_property
     def _folder(self) -> Path | None:
-        return _folder(self.py_func)
+        return folder_of(self.py_func)
 
     def _is_cached(self) -> bool:
         return self._folder is not None and any(self._folder.glob(f"*.{self.py_func.__name__}-*.nbi"))
@@ -213,7 +203,7 @@ def _with(kernel: Callable[..., object], name: str, replaced: dict[str, Callable
 
     Copies have names of their own: of machine code from two caches, one of two functions of one name would serve both.
     """
-    called = {name: one for name, one in _globals_of(kernel).items() if isinstance(one, FunctionType)}
+    called = {name: one for name, one in globals_of(kernel).items() if isinstance(one, FunctionType)}
     found = {
         # What replaces a kernel may call it, but calls the others as they are replaced.
         one: _with(replaced.get(one, code), name, {other: by for other, by in replaced.items() if other != one})
@@ -255,135 +245,13 @@ def _called(kernel: Callable[..., object]) -> Any:  # noqa: ANN401 - numba decla
 
 def _linked(kernel: Callable[..., object]) -> Callable[..., object]:
     """The kernel, or a copy of it that calls the machine code of each plain function that it calls."""
-    called = {name: _called(one) for name, one in _globals_of(kernel).items() if isinstance(one, FunctionType)}
+    called = {name: _called(one) for name, one in globals_of(kernel).items() if isinstance(one, FunctionType)}
     if not called or not isinstance(kernel, FunctionType):
         return kernel
     names = kernel.__globals__ | called
     linked = FunctionType(kernel.__code__, names, kernel.__name__, kernel.__defaults__, kernel.__closure__)
     linked.__annotations__, linked.__qualname__ = kernel.__annotations__, kernel.__qualname__
     return linked
-
-
-def _globals_of(kernel: Callable[..., object]) -> dict[str, Any]:
-    """The global names that a kernel reads, and their values; attributes of the same name do not count."""
-    names = {step.argval for step in dis.get_instructions(kernel) if step.opname == "LOAD_GLOBAL"}
-    known: dict[str, Any] = getattr(kernel, "__globals__", {})
-    return {name: known[name] for name in sorted(names & known.keys())}
-
-
-class _Located(NamedTuple):
-    """Where numba finds and keeps a kernel: by default it depends on the path of the file, here on contents only."""
-
-    folder: str
-    line: int
-
-    def from_function(self, kernel: Callable[..., object], file: str) -> "_Located":  # noqa: ARG002 - numba's signature
-        return self
-
-    def get_cache_path(self) -> str:
-        return self.folder
-
-    def ensure_cache_path(self) -> None:
-        Path(self.folder).mkdir(parents=True, exist_ok=True)
-
-    def get_source_stamp(self) -> str:
-        return ""  # the name of the folder changes with the source
-
-    def get_disambiguator(self) -> str:
-        return str(self.line)
-
-
-def _cache_in(folder: Path, kernel: Callable[..., object]) -> Any:  # noqa: ANN401 - numba declares no types
-    """Numba's cache of machine code, in this folder."""
-    from numba.core import caching  # noqa: PLC0415 - as above
-
-    located = _Located(str(folder), kernel.__code__.co_firstlineno)
-    kept: Any = type("Kept", (caching.CompileResultCacheImpl,), {"_locator_classes": [located]})
-    return type("Cache", (caching.FunctionCache,), {"_impl_class": kept})(kernel)
-
-
-def _folder(kernel: Callable[..., object]) -> Path | None:
-    """The cache folder of a kernel, named after all that its machine code depends on."""
-    base = _writable_base(Path(inspect.getfile(kernel)).parent)
-    if base is None:
-        return None
-    compiler = Path(__file__).with_name("kernel_compiler.py").read_bytes()
-    digest = hashlib.sha256(b"".join([compiler, *sorted(_contents(kernel))]))
-    return base / f"kernels-{digest.hexdigest()[:12]}"
-
-
-@functools.cache
-def _writable_base(beside: Path) -> Path | None:
-    """The first folder that can be written; None, with a warning, if there is none."""
-    import numba  # noqa: PLC0415 - as above
-
-    config: Any = numba.config
-    configured = config.CACHE_DIR
-    finders = [lambda: Path(configured)] if configured else [lambda: beside / "__pycache__", _user_cache, _temporary]
-    found = (folder for find in finders if (folder := find()) is not None and _can_write(folder))
-    folder = next(found, None)
-    if folder is None:
-        _warn_once()
-    return folder
-
-
-def _user_cache() -> Path | None:
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipesim"
-    except RuntimeError:  # the home folder is unknown
-        return None
-
-
-def _temporary() -> Path | None:
-    """A folder for temporary files that belongs to this user and that no other user can write to."""
-    who = os.getuid() if hasattr(os, "getuid") else 0
-    try:
-        folder = Path(tempfile.gettempdir()) / f"pipesim-{who}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-    except OSError:
-        return None
-    is_private = os.name != "posix" or (found.st_uid == who and not found.st_mode & 0o077)
-    return folder if is_private else None
-
-
-def _can_write(folder: Path) -> bool:
-    """Whether a file can be created there; permissions do not show a read-only file system."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
-@functools.cache
-def _warn_once() -> None:
-    logging.getLogger(__name__).warning(
-        "compiled code cannot be cached, so every run compiles again: no cache folder can be written; "
-        "set one with NUMBA_CACHE_DIR"
-    )
-
-
-def _contents(kernel: Callable[..., object]) -> set[bytes]:
-    """What the machine code of a kernel depends on.
-
-    That are the files of the kernel, of those that it calls and of records that they take and return, constants, and
-    this file.
-    """
-    read = {name: getattr(one, "py_func", one) for name, one in _globals_of(kernel).items()}
-    kernels = [one for one in read.values() if isinstance(one, FunctionType)]
-    records = chain.from_iterable(map(_records, (*read.values(), *kernel.__annotations__.values())))
-    constants = {name: one for name, one in read.items() if isinstance(one, int | float | str | tuple)}
-    files = {__file__, inspect.getfile(kernel), *map(inspect.getfile, records)}
-    return {repr(constants).encode(), *(Path(file).read_bytes() for file in files)}.union(*map(_contents, kernels))
-
-
-def _records(annotation: Any) -> Iterator[type]:  # noqa: ANN401 - of any parameter
-    """A record, and those in it; none if it is something else."""
-    if isinstance(annotation, type) and hasattr(annotation, "_fields"):
-        yield annotation
-        yield from chain.from_iterable(map(_records, annotation.__annotations__.values()))
 
 
 def import_compiler() -> None:

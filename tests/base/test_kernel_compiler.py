@@ -28,7 +28,7 @@ def reciprocals(values: Floats) -> Floats:
 
 
 def test_what_kernels_call_is_a_part_of_them_and_no_machine_code_of_its_own(monkeypatch):
-    monkeypatch.setattr(kernels, "_folder", lambda _: None)  # not from the cache
+    monkeypatch.setattr(kernels, "folder_of", lambda _: None)  # not from the cache
     values, kernel = np.array([4.0, 0.5, 2.0]), kernels._Compiled(reciprocals)
     assert kernel(values).tolist() == reciprocals(values).tolist() == [0.25, 0.5, 2.0]
     with pytest.raises(ValueError, match="none"):
@@ -43,7 +43,7 @@ def test_what_kernels_call_is_a_part_of_them_and_no_machine_code_of_its_own(monk
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_no_garbage_is_looked_for_while_a_kernel_is_compiled(monkeypatch, enabled):
-    monkeypatch.setattr(kernels, "_folder", lambda _: None)  # as above
+    monkeypatch.setattr(kernels, "folder_of", lambda _: None)  # as above
     asked = []
     monkeypatch.setattr(
         KernelCompiler, "define_pipelines", lambda self: asked.append(gc.isenabled()) or PIPELINES(self)
@@ -64,7 +64,7 @@ def doubled(value: float) -> float:
 
 def test_numba_makes_machine_code_as_ever_of_what_is_no_kernel(monkeypatch):
     """Also of functions that a kernel uses, such as those of numpy, which numba keeps once compiled."""
-    monkeypatch.setattr(kernels, "_folder", lambda _: None)  # as above
+    monkeypatch.setattr(kernels, "folder_of", lambda _: None)  # as above
     kernels._Compiled(reciprocals)(np.array([1.0]))
     both = numba.njit(lambda values: (np.sort(values)[0], doubled_code(values[0])))
     doubled_code = numba.njit(doubled)
