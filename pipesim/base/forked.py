@@ -25,9 +25,14 @@ Result = TypeVar("Result")
 
 
 def is_possible() -> bool:
-    """Whether there is another core for a process, and nothing in the way of forking it."""
-    alone = multiprocessing.parent_process() is None and threading.current_thread() is threading.main_thread()
-    return sys.platform == "linux" and alone and core_count() > 1
+    """Whether there is another core for a process, and nothing in the way of forking it.
+
+    A lock that another thread holds is never released in a forked process; threads for kernels hold none.
+    """
+    others = [one for one in threading.enumerate() if not one.name.startswith("kernels")]
+    alone = multiprocessing.parent_process() is None and others == [threading.main_thread()]
+    mine = threading.current_thread() is threading.main_thread()
+    return sys.platform == "linux" and alone and mine and core_count() > 1
 
 
 def is_alone() -> bool:
