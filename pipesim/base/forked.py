@@ -23,13 +23,22 @@ from pipesim.base.cores import core_count
 
 Result = TypeVar("Result")
 
+between_forks = threading.RLock()
+"""Held by a thread that shows progress whenever it does anything but wait, so that no process is forked meanwhile."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=between_forks.acquire, after_in_parent=between_forks.release, after_in_child=between_forks.release
+    )
+PROGRESS = "progress"  # the name of such a thread
+_HARMLESS = ("kernels", PROGRESS)  # what names of threads begin with that hold no lock when a process is forked
+
 
 def is_possible() -> bool:
     """Whether there is another core for a process, and nothing in the way of forking it.
 
-    A lock that another thread holds is never released in a forked process; threads for kernels hold none.
+    A lock that another thread holds is never released in a forked process.
     """
-    others = [one for one in threading.enumerate() if not one.name.startswith("kernels")]
+    others = [one for one in threading.enumerate() if not one.name.startswith(_HARMLESS)]
     alone = multiprocessing.parent_process() is None and others == [threading.main_thread()]
     mine = threading.current_thread() is threading.main_thread()
     return sys.platform == "linux" and alone and mine and core_count() > 1
@@ -90,7 +99,7 @@ class Forked:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._connection, other = context().Pipe()
         self._process = context().Process(target=_serve, args=(function, other, self._connection), daemon=True)
-        with warnings.catch_warnings():  # of Python 3.12, about threads: those that wait for kernels hold no lock
+        with warnings.catch_warnings():  # of Python 3.12, about threads: those that there may be hold no lock
             warnings.simplefilter("ignore", DeprecationWarning)
             self._process.start()
         other.close()

@@ -254,9 +254,10 @@ def named_progress(items: Iterable[T], names: Sequence[str], label: str, *, quie
     if quiet or not streams.is_watched():
         yield items
         return
+    from pipesim.base import forked
     from pipesim.display.text.formatting import shortened
 
-    frames, showing, done = itertools.cycle("|/-\\"), threading.Lock(), threading.Event()
+    frames, done = itertools.cycle("|/-\\"), threading.Event()
     room = max(8, shutil.get_terminal_size().columns - len(label) - _BAR - 16)  # a line that wraps is not written over
     made: Any = click.progressbar(
         length=len(names),
@@ -269,7 +270,7 @@ def named_progress(items: Iterable[T], names: Sequence[str], label: str, *, quie
     with made as bar:
 
         def show(count: int, name: str | None) -> None:
-            with showing:
+            with forked.between_forks:
                 bar.update(count, name)
                 bar.render_progress()
 
@@ -277,7 +278,7 @@ def named_progress(items: Iterable[T], names: Sequence[str], label: str, *, quie
             while not done.wait(_TURN):
                 show(0, None)  # the same name
 
-        thread = threading.Thread(target=turn, daemon=True)
+        thread = threading.Thread(target=turn, name=forked.PROGRESS, daemon=True)
         thread.start()
         try:
             yield _named_steps(iter(items), names, show)
@@ -336,8 +337,22 @@ def busy(label: str, *, quiet: bool, patience: float | None = None) -> Iterator[
     if quiet or not streams.is_watched():
         yield _nothing
         return
+    from pipesim.base import forked
+
     done = threading.Event()
-    thread = threading.Thread(target=_spin, args=(label, done, PATIENCE if patience is None else patience), daemon=True)
+
+    def spin() -> None:
+        if done.wait(PATIENCE if patience is None else patience):
+            return
+        for frame in itertools.cycle("|/-\\"):
+            with forked.between_forks:
+                click.echo(f"\r{label} {frame}", nl=False, err=True)
+            if done.wait(_TURN):
+                break
+        with forked.between_forks:
+            click.echo("\r" + " " * (len(label) + 2) + "\r", nl=False, err=True)
+
+    thread = threading.Thread(target=spin, name=forked.PROGRESS, daemon=True)
     thread.start()
 
     def end() -> None:
@@ -348,16 +363,6 @@ def busy(label: str, *, quiet: bool, patience: float | None = None) -> Iterator[
         yield end
     finally:
         end()
-
-
-def _spin(label: str, done: threading.Event, patience: float) -> None:
-    if done.wait(patience):
-        return
-    for frame in itertools.cycle("|/-\\"):
-        click.echo(f"\r{label} {frame}", nl=False, err=True)
-        if done.wait(_TURN):
-            break
-    click.echo("\r" + " " * (len(label) + 2) + "\r", nl=False, err=True)
 
 
 def terminal() -> "Terminal":

@@ -112,6 +112,43 @@ def test_no_process_is_forked_from_another_thread():
     assert set(found[0]) == {os.getpid()}
 
 
+def test_processes_are_forked_beside_a_thread_that_shows_progress():
+    ended, lock = threading.Event(), threading.Lock()
+
+    def show():
+        while not ended.wait(0.0001):
+            with forked.between_forks, lock:
+                time.sleep(0.001)
+
+    def takes_the_lock():
+        with lock:
+            return os.getpid()
+
+    thread = threading.Thread(target=show, name=forked.PROGRESS, daemon=True)
+    thread.start()
+    try:
+        for _ in range(30):
+            process = forked.started(takes_the_lock)
+            assert process.ask(0)
+            assert process._connection.poll(60), "the lock was held when the process was forked"
+            assert process.answer(0) != os.getpid()
+            process.end()
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_no_process_is_forked_beside_other_threads():
+    event = threading.Event()
+    thread = threading.Thread(target=event.wait)
+    thread.start()
+    beside = forked.started(os.getpid)
+    event.set()
+    thread.join()
+    assert beside is None
+    assert forked.started(os.getpid) is not None
+
+
 def test_a_process_with_threads_is_not_alone():
     event = threading.Event()
     before, thread = forked.is_alone(), threading.Thread(target=event.wait)
