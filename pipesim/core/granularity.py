@@ -69,7 +69,12 @@ def blocks_of(costs: Costs) -> Blocks | None:
     if len(starts) == len(blocks):
         return None
     bounds = np.array([*starts, len(blocks)], np.int64)
-    return Blocks(costs.merged(_merged(costs.model, bounds), bounds[:-1]), bounds)
+    others = {widths: _at(other, bounds) for widths, other in costs.others.items()}
+    return Blocks(replace(_at(costs, bounds), others=others), bounds)
+
+
+def _at(costs: Costs, bounds: Ints) -> Costs:
+    return costs.merged(_merged(costs.model, bounds), bounds[:-1])
 
 
 def _merged(model: Model, bounds: Ints) -> Model:

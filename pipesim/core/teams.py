@@ -80,6 +80,58 @@ def teams_of(cluster: Cluster, gpus: int) -> tuple[Team, ...]:
     return tuple(sorted(found, key=lambda team: place[team[0]]))
 
 
+def has_team(cluster: Cluster, gpus: int) -> bool:
+    """Whether a cluster has room for a team of so many GPUs."""
+    try:
+        return bool(teams_of(cluster, gpus))
+    except InputError:
+        return False
+
+
+def teams_of_ranks(
+    cluster: Cluster, widths: Sequence[int], data: int, kinds: Sequence[str] = ()
+) -> tuple[tuple[Team, ...], ...]:
+    """For each rank of a pipeline, `data` teams of its width, one beside the other.
+
+    GPUs are taken node by node, those of the first kinds first; what a rank leaves of a node is there for later ones.
+    A team has GPUs of one kind; it is in one node, or where it is wider has whole nodes.
+
+    >>> cluster = ps.load_cluster("servers(2, 4, intra='300GB/s', inter='25GB/s')")
+    >>> [[len(team) for team in teams] for teams in teams_of_ranks(cluster, (2, 1, 4), 1)]
+    [[2], [1], [4]]
+    """
+    place = {kind: n for n, kind in enumerate(kinds)}
+    groups: dict[tuple[str, str], list[str]] = {}
+    for device in cluster.devices:
+        groups.setdefault((device.node, device.kind), []).append(device.name)
+    order = sorted(groups, key=lambda group: place.get(group[1], len(place)))
+    sizes, found = {group: len(names) for group, names in groups.items()}, list[tuple[Team, ...]]()
+    for n, width in enumerate(widths):
+        teams = list[Team]()
+        started: dict[str, list[tuple[str, str]]] = {}  # by kind, the nodes so far of a team that is wider than one
+        for group in order:
+            names = groups[group]
+            while len(teams) < data and width <= len(names):
+                teams.append(tuple(names[:width]))
+                del names[:width]
+            if len(teams) == data or width <= sizes[group] or len(names) < sizes[group]:
+                continue
+            nodes = started.setdefault(group[1], [])
+            nodes.append(group)
+            if sum(sizes[one] for one in nodes) >= width:
+                teams.append(tuple(name for one in nodes for name in groups[one])[:width])
+                for one in nodes:
+                    groups[one] = []
+                started[group[1]] = []
+        if len(teams) < data:
+            raise InputError(
+                f"cluster {cluster.name!r} has {len(cluster.devices)} GPUs; {data} x teams of "
+                f"{', '.join(map(str, widths))} GPUs found, for which there is no room from rank {n} on"
+            )
+        found.append(tuple(teams))
+    return tuple(found)
+
+
 def label(team: Sequence[str]) -> str:
     """A team as people write it: node0.gpu0-3, or node0.gpu0-7+node1.gpu0-7.
 

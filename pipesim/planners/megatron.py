@@ -1,12 +1,13 @@
 """Uniform blocks of layers, whole pipelines side by side, several blocks per device: after Megatron-LM."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from pipesim.base.checks import check_sequence
+from pipesim.base.checks import check_at_least, check_sequence
 from pipesim.base.errors import InputError
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
@@ -16,6 +17,7 @@ from pipesim.core.limits import PER_PAIR
 from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
+from pipesim.core.teams import Team, Widths, teams_of_ranks
 from pipesim.planners.groups import MATRIX, by_node, kinds_of, prefix, rings
 
 
@@ -56,6 +58,8 @@ def table_bytes(size: ProblemSize) -> float:
         "pipeline_parallel": "pipeline",
         "data_parallel": "data",
         "virtual_pipeline": "interleave",
+        "tp": "tensor",
+        "tensor_parallel": "tensor",
     },
 )
 def megatron(
@@ -69,6 +73,7 @@ def megatron(
     interleave: int = 1,
     blocks: Sequence[int] | None = None,
     kinds: Sequence[str] = (),
+    tensor: Sequence[int] | None = None,
 ) -> Plan:
     """`pipeline` positions x `data` whole pipelines; block n of equally many layers on position n mod `pipeline`.
 
@@ -79,6 +84,7 @@ def megatron(
     Of a model with blocks, blocks are divided; embedding, norm and head are with the first and the last of them.
     `blocks` states how many blocks (layers, of a model without any) each stage has, in order, as Megatron-LM's layouts
     for pipelines with stages that differ do. `kinds` are kinds of device that are numbered before the others, in order.
+    `tensor` is the tensor width of each position of the pipelines, where they differ; the costs must have these widths.
     Ignores differences between layers, transfers of activations, latencies and memory. Unlike Megatron-LM it takes
     layers and microbatches that do not divide evenly, and splits no layer (no tensor parallelism).
     """
@@ -86,16 +92,32 @@ def megatron(
     check_sequence("kinds", kinds, str)
     if blocks is not None:
         check_sequence("blocks", blocks, int)
-    order = _numbered(cluster, kinds)
-    layouts = _layouts(len(order), len(model), pipeline, data, interleave)
+    order, teams = _numbered(cluster, kinds), list[tuple[Team, ...]]()
+    if tensor is None:
+        layouts = _layouts(len(order), len(model), pipeline, data, interleave)
+    else:
+        check_sequence("tensor", tensor, int)
+        if pipeline not in {None, len(tensor)}:
+            raise InputError(f"tensor: {len(tensor)} widths found; pipeline = {pipeline} were expected")
+        teams += _teams(cluster, tensor, data, kinds)
+        layouts = _layouts(len(order), len(model), len(tensor), len(teams[0]), interleave)
     if blocks is not None:
         layouts = [layout._replace(blocks=tuple(blocks)) for layout in layouts if _has_stages(layout, blocks)]
         if not layouts:
             found = f"blocks = {tuple(blocks)}: {len(blocks)} stages found"
             raise InputError(f"{found}; pipeline x interleave = {pipeline} x {interleave} were expected")
-    timed = [(_seconds(layout, order, cluster, costs, microbatches), layout) for layout in layouts]
-    seconds, best = min(timed)  # among equals the shortest pipeline
-    bounds, groups = best.bounds(model), best.groups(order)
+    if tensor is None:
+        timed = [
+            (_seconds(one, one.groups(order), cluster, [costs] * one.pipeline, microbatches), one) for one in layouts
+        ]
+        seconds, best = min(timed)  # among equals the shortest pipeline
+        groups = best.groups(order)
+    else:
+        (best,), place = layouts, cluster.index
+        groups = [[place[team[0]] for team in of_rank] for of_rank in teams]
+        of_ranks = [costs.at(Widths(tensor=width, expert=costs.widths.expert)) for width in tensor]
+        seconds = _seconds(best, groups, cluster, of_ranks, microbatches)
+    bounds = best.bounds(model)
     names = [tuple(cluster.devices[position].name for position in group) for group in groups]
     return Plan(
         model=model.name,
@@ -105,7 +127,19 @@ def megatron(
         replicas="whole",
         planner="megatron",
         objective_s=seconds,
+        teams=tuple(team for of_rank in teams for team in of_rank if len(team) > 1),
     )
+
+
+def _teams(
+    cluster: Cluster, tensor: Sequence[int], data: int | None, kinds: Sequence[str]
+) -> tuple[tuple[Team, ...], ...]:
+    """The teams of each position; of as many pipelines side by side as there is room for, where `data` is not given."""
+    check_at_least("tensor", min(tensor, default=0))
+    for count in range(len(cluster.devices) // sum(tensor), 1, -1) if data is None else ():
+        with suppress(InputError):
+            return teams_of_ranks(cluster, tensor, count, kinds)
+    return teams_of_ranks(cluster, tensor, 1 if data is None else data, kinds)
 
 
 def _numbered(cluster: Cluster, kinds: Sequence[str]) -> list[int]:
@@ -144,13 +178,14 @@ def _layouts(devices: int, layers: int, pipeline: int | None, data: int | None, 
     return fitting
 
 
-def _seconds(layout: _Layout, order: list[int], cluster: Cluster, costs: Costs, microbatches: int) -> float:
-    """The analytic time of one iteration."""
-    bounds = np.array(layout.bounds(costs.model))
-    parameters = np.diff(prefix(costs.model.trained_bytes)[bounds])
-    groups = layout.groups(order)
+def _seconds(
+    layout: _Layout, groups: list[list[int]], cluster: Cluster, of_positions: Sequence[Costs], microbatches: int
+) -> float:
+    """The analytic time of one iteration; the costs are those of each position."""
+    bounds = np.array(layout.bounds(of_positions[0].model))
     block = position = reduce = 0.0
-    for n, (group, of_ring) in enumerate(zip(groups, rings(cluster, groups), strict=True)):
+    for n, (group, costs, of_ring) in enumerate(zip(groups, of_positions, rings(cluster, groups), strict=True)):
+        parameters = np.diff(prefix(costs.model.trained_bytes)[bounds])
         for kind in kinds_of(cluster, group):
             blocks = np.diff(prefix(costs.forward(kind) + costs.backward(kind))[bounds])[n :: layout.pipeline]
             block, position = max(block, float(blocks.max())), max(position, float(blocks.sum()))

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from pipesim.analysis import bounds, metrics
-from pipesim.analysis.bounds.over_plans import space_bound
+from pipesim.analysis.bounds.over_plans import bound_of_widths, space_bound
 from pipesim.analysis.bounds.rounding import LeastPart
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import SCALINGS, Costs
@@ -43,7 +43,7 @@ def bound(setup: Setup) -> float:
 
 def layout_bound(setup: Setup, *, memory: bool = True) -> float | None:
     """Seconds that no layout on this cluster has less of with teams of this width: any stages, chunks, replicas, cuts
-    and schedule, split backwards too. None where a plan has teams of several widths.
+    and schedule, split backwards too; where the plan has teams of several widths, with teams of these.
 
     `memory`: no layout that fits in memory, and None where none does; otherwise none at all.
 
@@ -51,11 +51,17 @@ def layout_bound(setup: Setup, *, memory: bool = True) -> float | None:
     >>> print(f"{ps.layout_bound(setup) * 1e3:.1f} ms")
     141.6 ms
     """
-    costs = setup.costs_at(0)
-    if any(setup.costs_at(n) is not costs for n in range(len(setup.plan.stages))):
-        return None
-    found = space_bound(costs, setup.cluster, setup.plan.microbatches, setup.options, memory=memory).seconds
+    found = plan_space_bound(setup.plan, setup.costs, setup.cluster, setup.options, memory=memory)
     return found * math.prod(min(1.0, slow.factor) for slow in setup.scenario.slow) if math.isfinite(found) else None
+
+
+def plan_space_bound(plan: Plan, costs: Costs, cluster: Cluster, options: Options, *, memory: bool = True) -> float:
+    """Seconds that no plan has less of with teams of the widths of this one; infinite where none fits in memory."""
+    of_stages = (replace(plan.widths(n), expert=costs.widths.expert) for n in range(len(plan.stages)))
+    first, *others = dict.fromkeys(of_stages)
+    if others:
+        return bound_of_widths(costs, cluster, plan.microbatches, options, (first, *others))
+    return float(space_bound(costs.at(first), cluster, plan.microbatches, options, memory=memory).seconds)
 
 
 def exchanges_beside(options: Options) -> bool:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesim.analysis import bounds, metrics
 from pipesim.analysis.bottleneck import Bottleneck, bottleneck
-from pipesim.analysis.bounds.over_plans import space_bound
 from pipesim.analysis.critical_path import slack_data
 from pipesim.analysis.joint_samples import draw_of
 from pipesim.analysis.ledger import Ledger, ledger, mean_data
@@ -267,7 +266,7 @@ class PlanResult:
     @cached_property
     def layout_bound(self) -> float | None:
         """Seconds that no layout on this cluster has less of: any stages, chunks, replicas, cuts, schedule that fit."""
-        found = space_bound(self.costs, self.cluster, self.plan.microbatches, self.options).seconds
+        found = certified.plan_space_bound(self.plan, self.costs, self.cluster, self.options)
         return found if isfinite(found) else None
 
     @cached_property

@@ -38,7 +38,16 @@ from pipesim.studies.loading import load_plan, load_scenario
 from pipesim.studies.ordering import named, ordered_with
 from pipesim.studies.origins import basis_of, origin_of
 from pipesim.studies.pricing import Objective, prices
-from pipesim.studies.simulation import FIELDS, FP32_GRADIENTS, LAYOUT, STEP_COPIES, UNSTATED, Simulation, with_defaults
+from pipesim.studies.simulation import (
+    FIELDS,
+    FP32_GRADIENTS,
+    LAYOUT,
+    STEP_COPIES,
+    UNSTATED,
+    Simulation,
+    widths_of_ranks,
+    with_defaults,
+)
 from pipesim.studies.sources import cluster_of, trace_of, widths_of
 from pipesim.studies.traced_models import builder, transformer_engine_bytes
 from pipesim.studies.trained_parameters import trained_part
@@ -106,6 +115,7 @@ def _refits(simulation: Simulation, costs: Costs, cluster: Cluster) -> tuple[Seq
     name, _, given = lookup.parse_member(str(simulation.planner), PLANNERS, "planner")
     info = info_of(lookup.function_named(name, PLANNERS, "planner"), PlannerInfo)
     stated = set(given) | {size for size in ("pipeline", "data") if getattr(simulation, size) is not None}
+    stated |= {"pipeline"} if widths_of_ranks(simulation) else set()
 
     def others() -> list[Plan]:
         devices = len(cluster.devices) // costs.widths.gpus
@@ -219,7 +229,8 @@ def plan_of(
     if simulation.plan is not None:
         return load_plan(simulation.plan)
     microbatches = microbatches_of(simulation, costs)
-    teams = teams_of(cluster, costs.widths.gpus) if costs.widths.gpus > 1 else ()
+    ranks = widths_of_ranks(simulation)  # the planner makes teams of these widths
+    teams = teams_of(cluster, costs.widths.gpus) if costs.widths.gpus > 1 and not ranks else ()
     seen = as_devices(cluster, teams) if teams else cluster
     # To a planner a team is one device, which has the times of one of its GPUs.
     single = replace(costs, model=replace(costs.model, widths=SINGLE), others={}) if teams else costs
@@ -253,19 +264,22 @@ def fitting_plan(simulation: Simulation, trace: Trace, costs: Costs, cluster: Cl
 
 def _planner_of(simulation: Simulation, options: Mapping[str, int | str]) -> Planner | str:
     """The planner, with the sizes of the layout that are given as its options; refused by name if it has none such."""
-    layout = {name: value for name in LAYOUT if (value := getattr(simulation, name)) is not None}
+    layout: dict[str, Any] = {name: value for name in LAYOUT if (value := getattr(simulation, name)) is not None}
+    for name, value in layout.items():
+        check_at_least(name, value, 1)
+    if ranks := widths_of_ranks(simulation):
+        layout["tensor"] = ranks
     planner: Planner | str = simulation.planner or UNSTATED["planner"]
     if not layout and not options:
         return planner
     function = lookup.resolve(planner, PLANNERS, "planner") if isinstance(planner, str) else planner
     takes = inspect.signature(function).parameters
-    for name, value in layout.items():
+    for name in layout:
         if name not in takes:
             raise InputError(
                 f"{name} has no effect on planner {quoted(str(planner))}, which chooses its own layout; planner "
                 "'megatron' takes it"
             )
-        check_at_least(name, value, 1)
     return functools.partial(function, **layout, **options)
 
 

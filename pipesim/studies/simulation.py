@@ -113,10 +113,10 @@ def efficiency_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
 
 
 def counts_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
-    """A whole number in text, or such text with one for each stage: 3;2;0;0."""
+    """A whole number in text, or such text with one for each stage or rank: 3;2;0;0."""
     parts = str(value).split(";") if value is not None else []
     if not all(part.strip().isdecimal() for part in parts):
-        raise InputError(f"{quoted(str(value))} found; whole numbers such as 3, or 3;2;0;0 by stage, were expected")
+        raise InputError(f"{quoted(str(value))} found; whole numbers such as 3, or 3;2;0;0 one by one, were expected")
     return value if len(parts) != 1 else int(parts[0])
 
 
@@ -226,8 +226,9 @@ class Simulation:
         None, str, "How it posts messages, shards and reduces, where no other option does.",
         choices=tuple(FRAMEWORKS), group="training",
     )  # fmt: skip
-    tensor: int | None = setting(
-        None, int, "Tensor-parallel width: GPUs that share each layer of a stage; default: as the trace was timed.",
+    tensor: "int | str | None" = setting(
+        None, int, "Tensor-parallel width: GPUs that share each layer of a stage, or by rank of a pipeline: 8, or "
+        "8;8;4; default: as the trace was timed.", metavar="NUMBERS", parse=counts_of,
         flags=("--tp", "--tensor-parallel"), group="plan",
     )  # fmt: skip
     pipeline: int | None = setting(
@@ -487,10 +488,19 @@ def with_defaults(simulation: Simulation) -> Simulation:
         simulation = replace(simulation, scheduler="interleaved")
     if (of := TRANSFERS_OF.get(simulation.framework or "")) is not None:
         values |= {"transfers": of.get(_schedule_named(simulation.scheduler), of[""])}
-    if any(getattr(simulation, name) is not None for name in LAYOUT):
+    if any(getattr(simulation, name) is not None for name in LAYOUT) or widths_of_ranks(simulation):
         values |= {"planner": "megatron"}
     simulation = _with_chunks_of_schedule(simulation)
     return replace(simulation, **{name: value for name, value in values.items() if getattr(simulation, name) is None})
+
+
+def widths_of_ranks(simulation: Simulation) -> tuple[int, ...]:
+    """The tensor width of each rank of a pipeline, where they are given one by one; else none.
+
+    >>> ps.studies.simulation.widths_of_ranks(ps.Simulation(tensor="8;8;4"))
+    (8, 8, 4)
+    """
+    return tuple(map(int, simulation.tensor.split(";"))) if isinstance(simulation.tensor, str) else ()
 
 
 def _with_chunks_of_schedule(simulation: Simulation) -> Simulation:

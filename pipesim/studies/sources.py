@@ -23,11 +23,11 @@ from pipesim.base.errors import InputError, RefusedError, UnknownNameError, quot
 from pipesim.core.cluster import Cluster
 from pipesim.core.devices import DeviceKind, device_kind
 from pipesim.core.sequence_lengths import SequenceLengths
-from pipesim.core.teams import Team, Widths, teams_of
+from pipesim.core.teams import Team, Widths, has_team, teams_of
 from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.studies.loading import bundled_traces, load_cluster, load_plan, load_trace
 from pipesim.studies.scaled_widths import scaled
-from pipesim.studies.simulation import COMPUTED, MODEL, Simulation, defaults, names_config
+from pipesim.studies.simulation import COMPUTED, MODEL, Simulation, defaults, names_config, widths_of_ranks
 from pipesim.studies.varied_lengths import varied
 from pipesim.topologies import TOPOLOGIES, parts
 from pipesim.topologies.hosts import cluster_file
@@ -171,7 +171,10 @@ def _a_team_of_each_width(simulation: Simulation, cluster: Cluster, kind: str) -
     """A team of this kind of device, of each width that stages have; others of its width are taken to be like it."""
     if simulation.plan is None:
         devices = tuple(device for device in cluster.devices if device.kind == kind)
-        return [teams_of(replace(cluster, devices=devices), simulation.tensor or 1)[0]]
+        of_kind, ranks = replace(cluster, devices=devices), widths_of_ranks(simulation)
+        if not ranks:
+            return [teams_of(of_kind, int(simulation.tensor or 1))[0]]
+        return [teams_of(of_kind, width)[0] for width in sorted(set(ranks)) if has_team(of_kind, width)]
     plan = load_plan(simulation.plan)
     if plan.context > 1:
         raise RefusedError(f"context = {plan.context} found in the plan; only tensor widths are computed")
@@ -200,21 +203,18 @@ def computed_instead(simulation: Simulation, trace: Trace, cluster: Cluster) -> 
     kinds = {device.kind for device in cluster.devices}
     timed = ANY_KIND in trace.device_kinds or kinds <= set(trace.device_kinds)
     default = isinstance(simulation.cluster, str) and simulation.device is None and is_default_kind(simulation.cluster)
-    wide = simulation.scale_widths or widths_of(simulation, trace) in trace.widths
+    wide = simulation.scale_widths or set(all_widths_of(simulation, trace)) <= set(trace.widths)
     return "" if (default or timed) and wide else name
 
 
 def _at_all_widths(simulation: Simulation, trace: Trace, cluster: Cluster) -> Trace:
     """The trace at the widths of all stages, scaled to those that it was not timed at."""
-    plan = None if simulation.plan is None else load_plan(simulation.plan)
-    own = widths_of(simulation, trace)
-    wanted = [own] if plan is None else [replace(plan.widths(n), expert=own.expert) for n in range(len(plan.stages))]
 
     def link_of(kind: str, width: int) -> TeamLink | None:
         devices = tuple(device for device in cluster.devices if device.kind == kind)
         return team_link(cluster, teams_of(replace(cluster, devices=devices), width)[0]) if devices else None
 
-    return scaled(trace, wanted, link_of)
+    return scaled(trace, all_widths_of(simulation, trace), link_of)
 
 
 def is_default_kind(cluster: str) -> bool:
@@ -235,9 +235,37 @@ def architecture_trace(architecture: str, efficiency: float | str, kinds: Sequen
 
 
 def widths_of(simulation: Simulation, trace: Trace) -> Widths:
-    """The widths of teams: those given, and for the others those of the plan, or that the trace was timed at."""
+    """The widths of teams: those given, and for the others those of the plan, or that the trace was timed at.
+
+    Where ranks or stages have widths of their own, those of the first.
+    """
     known = trace.widths[0] if simulation.plan is None else load_plan(simulation.plan).widths(0)
     given = {name: width for name in known.by_name if (width := getattr(simulation, name)) is not None}
+    if ranks := widths_of_ranks(simulation):
+        given["tensor"] = ranks[0]
+        _check_ranks(simulation, known)
     for name, width in given.items():
-        check_at_least(name, width, 1)
+        check_at_least(name, min(ranks) if ranks and name == "tensor" else width, 1)
     return replace(known, **given)
+
+
+def _check_ranks(simulation: Simulation, known: Widths) -> None:
+    """Refuse widths of ranks beside a context width, or beside a plan that has others."""
+    found = f"tensor = {quoted(str(simulation.tensor))} found"
+    if (simulation.context or known.context) > 1:
+        raise InputError(f"{found} beside a context width; one tensor width was expected")
+    if simulation.plan is None:
+        return
+    plan = load_plan(simulation.plan)
+    first = {stage.devices[0]: n for n, stage in reversed(list(enumerate(plan.stages)))}
+    of_plan = tuple(plan.widths(n).tensor for n in sorted(first.values()))
+    if of_plan != widths_of_ranks(simulation):
+        raise InputError(f"{found} beside a plan whose ranks have {';'.join(map(str, of_plan))}")
+
+
+def all_widths_of(simulation: Simulation, trace: Trace) -> list[Widths]:
+    """The widths of the teams of all stages, those of `widths_of` first."""
+    own, ranks = widths_of(simulation, trace), widths_of_ranks(simulation)
+    plan = None if simulation.plan is None else load_plan(simulation.plan)
+    of_plan = [] if plan is None else [replace(plan.widths(n), expert=own.expert) for n in range(len(plan.stages))]
+    return list(dict.fromkeys([own, *of_plan, *(replace(own, tensor=width) for width in ranks)]))

@@ -1,10 +1,12 @@
 """Teams: which GPUs form one, what planners see of them, how they are written."""
 
+from dataclasses import replace
+
 import pytest
 
 import pipesim as ps
 from pipesim.base.errors import InputError
-from pipesim.core.teams import Widths, as_devices, label, teams_of
+from pipesim.core.teams import Widths, as_devices, has_team, label, teams_of, teams_of_ranks
 
 SERVERS = ps.load_cluster('servers(2, 4, intra="300GB/s", inter="25GB/s", device="h100-80gb")')
 
@@ -21,6 +23,33 @@ def test_a_team_wider_than_a_node_takes_whole_nodes():
 
 def test_devices_that_are_too_few_for_a_team_stay_unused():
     assert [team[0] for team in teams_of(SERVERS, 3)] == ["node0.gpu0", "node1.gpu0"]
+
+
+def test_a_cluster_has_a_team_or_none():
+    assert has_team(SERVERS, 8)
+    assert not has_team(SERVERS, 9)
+
+
+def test_teams_of_ranks_of_one_width_are_the_teams_in_their_order():
+    every = teams_of(SERVERS, 2)
+    assert teams_of_ranks(SERVERS, (2, 2), 2) == (every[:2], every[2:])
+    assert teams_of_ranks(SERVERS, (8,), 1) == (teams_of(SERVERS, 8),)
+
+
+def test_what_a_rank_leaves_of_a_node_is_there_for_later_ones():
+    ranks = teams_of_ranks(SERVERS, (3, 4, 1), 1)
+    assert [label(team) for (team,) in ranks] == ["node0.gpu0-2", "node1.gpu0-3", "node0.gpu3"]
+    with pytest.raises(InputError, match=r"1 x teams of 3, 2, 3 GPUs found, for which there is no room from rank 2 on"):
+        teams_of_ranks(SERVERS, (3, 2, 3), 1)
+
+
+def test_ranks_take_the_first_kinds_first_and_no_team_has_two():
+    kinds = [replace(one, kind="old" if one.node == "node0" else "new") for one in SERVERS.devices]
+    mixed = replace(SERVERS, devices=tuple(kinds))
+    (wide,), narrow = teams_of_ranks(mixed, (4, 2), 1, ("new",))
+    assert (wide[0], narrow[0][0]) == ("node1.gpu0", "node0.gpu0")
+    with pytest.raises(InputError, match="no room from rank 0 on"):
+        teams_of_ranks(mixed, (8,), 1)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.strategies import KINDS, clusters, even_trace, traces
+from helpers.strategies import KINDS, at_widths, clusters, even_trace, traces
 from pipesim.base.errors import InputError
 from pipesim.core.costs import costs_of
+from pipesim.core.plan import Plan, Stage
+from pipesim.core.teams import Widths
 from pipesim.planners.megatron import megatron
 from pipesim.studies.loading import load_cluster
 
@@ -159,3 +161,26 @@ def test_kinds_that_are_stated_are_numbered_first():
     assert [stage.devices[0].partition(".")[0] for stage in plan.stages] == ["node1", "node3", "node0", "node2"]
     with pytest.raises(InputError, match="kinds: 'h100' found; cluster 'servers-4x2' has a100-40gb, v100-32gb"):
         plan_of(even_trace(4), mixed, 8, pipeline=4, data=2, kinds=("h100",))
+
+
+def test_positions_may_have_teams_of_several_widths():
+    """Eight layers of 3 ms on one GPU: a team of two takes half of that, and the objective counts it."""
+    cluster = load_cluster('servers(2, 4, intra="10GB/s", inter="1GB/s", device="v100-16gb")')
+    names = [device.name for device in cluster.devices]
+    wide = Plan("even", 8, 8, (Stage(0, 4, (names[0],)), Stage(4, 8, (names[2],))), teams=(tuple(names[:2]),))
+    costs = costs_of(at_widths(even_trace(8, 1e-3, 2e-3), wide), widths=Widths())
+    plan = megatron(costs.model, cluster, costs, 8, tensor=(2, 1), data=1)
+    assert (plan.teams, plan.stages) == (wide.teams, wide.stages)
+    assert plan.objective_s == pytest.approx(8 * 4 * 3e-3 + 4 * 3e-3)
+    most = megatron(costs.model, cluster, costs, 8, tensor=(2, 1))
+    assert [len(stage.devices) for stage in most.stages] == [2, 2]  # 2 x (2 + 1) of 8 GPUs
+    cut = megatron(costs.model, cluster, costs, 8, tensor=(2, 1), data=1, blocks=(5, 3))
+    assert cut.objective_s < plan.objective_s
+    twice = megatron(costs.model, cluster, costs, 8, tensor=(2, 1), data=1, interleave=2)
+    assert [twice.widths(n).tensor for n in range(4)] == [2, 1, 2, 1]
+
+
+@pytest.mark.parametrize("options", [{"tensor": (0, 2)}, {"tensor": ()}, {"tensor": "2;2"}, {"tensor": (2, 1, 1, 2)}])
+def test_widths_that_cannot_be_are_refused(options):
+    with pytest.raises(InputError, match=r"tensor|teams of"):
+        plan_of(even_trace(8, 1e-3, 2e-3), load_cluster(TWO_BY_TWO), 8, **options)

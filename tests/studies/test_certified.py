@@ -1,5 +1,8 @@
 """What a setup is measured against."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from helpers import instances
@@ -97,3 +100,18 @@ def test_a_bound_of_teams_counts_all_their_gpus():
     case = Setup(plan, one_f_one_b(plan), costs, star(10))
     assert certified.bound(case) == pytest.approx(8 * 4 * 3e-3 / 4 / 2, rel=1e-3)
     assert certified.schedule_bound(case) == pytest.approx((8 + 1) * 2 * 3e-3 / 4, rel=1e-3)
+
+
+def test_a_bound_of_several_widths_has_each_layer_where_it_takes_least():
+    """A width of two takes half as long for one layer, and as long for the other: one stage on it, the other alone."""
+    plan = Plan("even", 2, 64, (Stage(0, 1, ("g0",)), Stage(1, 2, ("g2",))), teams=(("g0", "g1"),))
+    trace = at_widths(even_trace(2, 1e-3, 2e-3, output_bytes=1000, parameter_bytes=1000), plan)
+    for name in ("forward_s", "backward_s"):
+        trace.layers[name][:] = trace.layers[name].min() * np.array([1, 3, 3, 1])
+    costs = costs_of(trace, widths=plan.widths(0))
+    case = Setup(plan, one_f_one_b(plan), costs, star(3))
+    time, bound = metrics.iteration_time(event.run(lower(case))), certified.layout_bound(case)
+    assert 0.97 * time < bound <= time
+    one = replace(plan, teams=())
+    narrow = replace(case, plan=one, costs=costs.at(one.widths(0)))
+    assert certified.layout_bound(narrow, memory=False) > time  # of another space

@@ -1,5 +1,7 @@
 """A lower bound over all plans on a cluster with teams of one width: whatever their stages, chunks and replicas.
 
+Of plans whose stages have teams of several widths, `bound_of_widths`: the work alone.
+
     work     what all devices have to do, the optimizer's steps included                                      B1, B40
     blocks   a unit for all microbatches, on as many replicas as make it quickest, and what follows it        B2, B41
     latency  one microbatch there and back                                                                    B44
@@ -7,6 +9,9 @@
 
 docs/certificate.md, section 15, has the proofs.
 """
+
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,6 +21,7 @@ from pipesim.analysis.bounds.rounding import NS
 from pipesim.base.arrays import Floats
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
+from pipesim.core.teams import Widths
 from pipesim.lowering import DEFAULTS, Options
 
 
@@ -48,6 +54,28 @@ def space_bound(
     found = max(LayoutBound(work, "work"), LayoutBound(float(alone.max()), "blocks"), LayoutBound(there, "latency"))
     rounding = (2 * microbatches * layers + 4 * layers + 10) * NS
     return LayoutBound(max(0.0, float(found.seconds) * tables.least_part - rounding), found.reason)
+
+
+def bound_of_widths(
+    costs: Costs, cluster: Cluster, microbatches: int, options: Options = DEFAULTS, widths: Sequence[Widths] = ()
+) -> float:
+    """Seconds that no plan on this cluster has less of whose teams have these widths, each stage one of them (B40)."""
+    least: Floats | None = None
+    for each in widths or (costs.widths,):
+        tables = layout_tables(costs.at(each), Same(cluster), options, aligned=False)
+        for r in range(1, int(tables.teams.sum()) + 1 if tables.costs.is_curved else 2):
+            of_gpus = each.gpus * r * tables.seconds(1 / r, splits=True).by_kind
+            least = of_gpus if least is None else np.minimum(least, of_gpus)
+    if least is None:
+        return np.inf
+    count = Counter(device.kind for device in cluster.devices)
+    gpus = np.array([count[kind] for kind in tables.kinds], np.float64)
+    work = max(
+        microbatches * float((rate[:, None] * least).min(axis=0).sum()) / float((rate * gpus).sum())
+        for rate in rates_of_kinds(least)
+    )
+    rounding = (2 * microbatches * tables.units + 4 * tables.units + 10) * NS
+    return max(0.0, work * tables.least_part - rounding)
 
 
 def _work(tables: LayoutTables, least: Floats, microbatches: int) -> float:
