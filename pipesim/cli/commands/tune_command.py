@@ -142,4 +142,4 @@ def _page(found: "TuningResult") -> "Page":
 
 def _named(one: "LayoutChoice") -> str:
     sizes = one.planner or f"PP {one.pipeline}, DP {one.data}"
-    return f"{one.scheduler}, TP {one.tensor}, {sizes}"
+    return f"{one.scheduler}, TP {one.widths or one.tensor}, {sizes}"

@@ -23,7 +23,7 @@ def point_of(
     by_stage = one.recompute == BY_STAGE
     return replace(
         simulation,
-        tensor=one.tensor,
+        tensor=one.widths or one.tensor,
         pipeline=one.pipeline,
         data=one.data,
         interleave=None if one.interleave == 1 else one.interleave,

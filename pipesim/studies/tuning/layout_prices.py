@@ -6,7 +6,7 @@ each tensor width and size of microbatches.
 
 import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
@@ -16,9 +16,11 @@ import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
 from pipesim.base.errors import InputError, PipesimError
+from pipesim.core.cluster import Cluster
+from pipesim.core.costs import Costs
 from pipesim.core.granularity import BLOCK
 from pipesim.core.plan import Plan, Stage
-from pipesim.core.teams import Team, teams_of
+from pipesim.core.teams import Team, teams_of, teams_of_ranks
 from pipesim.lowering import Options, Setup
 from pipesim.lowering.memory import byte_factors_of, peak_memory
 from pipesim.lowering.setup import GRANULARITIES, RECOMPUTES
@@ -70,6 +72,7 @@ class Pricing:
         self._inputs = functools.lru_cache(None)(self._make_inputs)
         self._options = functools.lru_cache(None)(self._make_options)
         self._order = functools.lru_cache(None)(self._make_order)
+        self._order_of_ranks = functools.lru_cache(None)(self._make_order_of_ranks)
         self._memory = functools.lru_cache(None)(self._make_memory)
         self._even = functools.lru_cache(None)(self._make_even)
         self._unlimited = functools.lru_cache(None)(self._make_unlimited)
@@ -88,6 +91,25 @@ class Pricing:
         """How many teams of this width there are."""
         return len(self._order(tensor, ""))
 
+    @functools.cached_property
+    def cluster(self) -> Cluster:
+        """The cluster, which is the same for all layouts."""
+        return self._worker.inputs(self._first(frozenset()))[0]
+
+    @functools.cached_property
+    def _space(self) -> Room:
+        return self.room(frozenset())
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The tensor widths that teams may have."""
+        return tuple(self._space.teams)
+
+    @property
+    def blocks(self) -> int:
+        """What is divided over stages."""
+        return self._space.blocks
+
     @property
     def _same_in_stages(self) -> bool:
         """Whether the framework has one number of blocks for all stages."""
@@ -96,14 +118,13 @@ class Pricing:
     def room(self, given: frozenset[str]) -> Room:
         """What the sizes of layouts depend on."""
         chosen = self.simulation
-        first = replace(chosen, microbatch_size=chosen.microbatch_size if "microbatch_size" in given else None)
-        cluster, trace, costs = self._worker.inputs(first)
+        cluster, trace, costs = self._worker.inputs(self._first(given))
         computed = trace.command.startswith(MODEL)
         widths = sorted({each.tensor for each in trace.widths})
         if computed or chosen.scale_widths:
             widths = list(_WIDTHS)
         if "tensor" in given and chosen.tensor:
-            widths = [chosen.tensor]
+            widths = [int(chosen.tensor)]
         teams = {width: orders_of(kinds) for width in widths if (kinds := kinds_of_teams(cluster, width))}
         if not teams:
             raise InputError(f"tensor = {widths[0]} found; cluster {cluster.name!r} has no team of so many GPUs")
@@ -114,9 +135,21 @@ class Pricing:
         in_blocks = chosen.granularity == BLOCK and any(layer >= 0 for layer in costs.model.blocks)
         return Room(teams, count, sizes, self.global_batch, computed, in_blocks)
 
+    def _first(self, given: frozenset[str]) -> Simulation:
+        size = self.simulation.microbatch_size if "microbatch_size" in given else None
+        return replace(self.simulation, microbatch_size=size)
+
     def inputs(self, one: LayoutChoice) -> WidthInputs:
-        """Cluster, trace and costs of a layout."""
+        """Cluster, trace and costs of a layout; where its ranks differ in width, of the first."""
         return self._inputs(one.tensor, one.microbatch_size, one.sequence_parallel)
+
+    def before(self, one: LayoutChoice, kinds: Sequence[str]) -> list[Floats]:
+        """For each rank, on devices of these kinds, what precedes each layer if it were all on this rank."""
+        known = {
+            (width, kind): self.inputs(replace(one, tensor=width)).before(self.recomputing(one), kind)
+            for width, kind in dict.fromkeys(zip(one.tensors, kinds, strict=True))
+        }
+        return [known[of_rank] for of_rank in zip(one.tensors, kinds, strict=True)]
 
     def options(self, one: LayoutChoice) -> Options:
         """The options of a layout."""
@@ -220,8 +253,7 @@ class Pricing:
 
     def pipelines(self, one: LayoutChoice) -> tuple[tuple[str, ...], ...]:
         """The kinds of device of each rank, of pipelines that differ in them."""
-        order = self._order(one.tensor, one.kinds)
-        kinds, d = [kind for _, kind in order], one.data
+        kinds, d = [kind for _, kind in self._order_of(one)], one.data
         if len(set(kinds)) == 1:
             return ((kinds[0],) * one.pipeline,)
         ranks = range(one.pipeline)
@@ -237,7 +269,7 @@ class Pricing:
 
     def kinds(self, one: LayoutChoice) -> Counter[str]:
         """How many GPUs of each kind a layout uses."""
-        used = self._order(one.tensor, one.kinds)[: one.pipeline * one.data]
+        used = self._order_of(one)[: one.pipeline * one.data]
         return Counter(kind for team, kind in used for _ in team)
 
     def _peaks(self, priced: Priced) -> Iterator[tuple[tuple[str, ...], Ints, Floats]]:
@@ -251,7 +283,7 @@ class Pricing:
 
     def _ranks(self, one: LayoutChoice) -> list[tuple[str, ...]]:
         """The first devices of the teams of one pipeline of each sort."""
-        order, found = self._order(one.tensor, one.kinds), dict[tuple[str, ...], tuple[str, ...]]()
+        order, found = self._order_of(one), dict[tuple[str, ...], tuple[str, ...]]()
         for k in range(one.data):
             places = [order[n * one.data + k] for n in range(one.pipeline)]
             found.setdefault(tuple(kind for _, kind in places), tuple(team[0] for team, _ in places))
@@ -277,13 +309,24 @@ class Pricing:
         place = {kind: n for n, kind in enumerate(kinds.split(","))}
         return sorted((team for each in nodes.values() for team in each), key=lambda one: place.get(one[1], len(place)))
 
+    def _order_of(self, one: LayoutChoice) -> list[tuple[Team, str]]:
+        """The teams in the order in which ranks take them, and their kinds."""
+        if not one.widths:
+            return self._order(one.tensor, one.kinds)
+        return self._order_of_ranks(one.tensors, one.data, one.kinds)
+
+    def _make_order_of_ranks(self, widths: tuple[int, ...], data: int, kinds: str) -> list[tuple[Team, str]]:
+        cluster = self._inputs_of_any(widths[0]).cluster
+        every = teams_of_ranks(cluster, widths, data, kinds.split(","))
+        return [(team, cluster.device(team[0]).kind) for of_rank in every for team in of_rank]
+
     def _inputs_of_any(self, tensor: int) -> WidthInputs:
         samples = self.simulation.microbatch_size or self._smallest
         return self._inputs(tensor, samples, False)
 
     @functools.cached_property
     def _smallest(self) -> int:
-        return min(self.room(frozenset()).sizes, default=1)
+        return min(self._space.sizes, default=1)
 
     def _cut(self, one: LayoutChoice) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
         """The layers where stages begin and end, and the blocks of each where cuts are not even."""
@@ -349,11 +392,12 @@ class Pricing:
     ) -> tuple[list[list[float]], list[list[float]]]:
         """For each rank, seconds and bytes of what precedes each cut, if it were all on this rank."""
         inputs = self.inputs(one)
-        rows = {kind: inputs.before(self.recomputing(one), kind)[:, inputs.cuts] for kind in dict.fromkeys(kinds)}
-        both = {kind: (each[0] + each[1]).tolist() for kind, each in rows.items()}
-        pairs = zip(kinds, keeps.tolist(), strict=True)
-        held = [(rows[kind][2] * factor + rows[kind][3] * keep).tolist() for kind, keep in pairs]
-        return [both[kind] for kind in kinds], held
+        every = self.before(one, kinds)
+        rows = {id(each): each[:, inputs.cuts] for each in every}  # of a few widths and kinds, for many ranks
+        both = {place: (each[0] + each[1]).tolist() for place, each in rows.items()}
+        of, pairs = [id(each) for each in every], zip(every, keeps.tolist(), strict=True)
+        held = [(rows[id(each)][2] * factor + rows[id(each)][3] * keep).tolist() for each, keep in pairs]
+        return [both[place] for place in of], held
 
     def recomputing(self, one: LayoutChoice) -> Options:
         """Options that differ only where what layers take differs, so that few are kept."""
@@ -367,10 +411,8 @@ class Pricing:
         return {device.kind: device.memory for device in self._inputs_of_any(tensor).cluster.devices}
 
     def _make_stages(self, one: LayoutChoice, bounds: tuple[int, ...], kinds: tuple[str, ...]) -> Stages:
-        inputs, options = self.inputs(one), self.recomputing(one)
-        by_kind = {kind: inputs.before(options, kind) for kind in dict.fromkeys(kinds)}
-        of = [kinds[n % one.pipeline] for n in range(one.stages)]
-        parts = np.array([by_kind[of[n]][:, b] - by_kind[of[n]][:, a] for n, (a, b) in enumerate(pairwise(bounds))]).T
+        of, p = self.before(one, kinds), one.pipeline
+        parts = np.array([of[n % p][:, b] - of[n % p][:, a] for n, (a, b) in enumerate(pairwise(bounds))]).T
         return Stages(parts[0], parts[1], parts[2], parts[3], one.pipeline)
 
     def _may_fit(self, priced: Priced) -> bool:
@@ -397,32 +439,36 @@ class Pricing:
     ) -> tuple[tuple[str, ...], Ints] | None:
         """Devices of one pipeline, and their peak bytes; None where the schedule refuses the plan."""
         inputs, options, p = self.inputs(one), self.options(one), one.pipeline
+        costs = self.costs(one, one.tensors)
         options = options if redone is None else replace(options, recompute_blocks=redone)
         bounds = self._cut(one)[0] or ()
         m = one.microbatches(self.global_batch)
         least = _ENOUGH * p
         stages = tuple(Stage(a, b, (names[n % p],)) for n, (a, b) in enumerate(pairwise(bounds)))
-        team_of = {team[0]: team for team, _ in self._order(one.tensor, one.kinds)}
+        team_of = {team[0]: team for team, _ in self._order_of(one)}
         plan = Plan(
             inputs.costs.model.name,
             len(inputs.costs.model),
             m if m <= least or one.scheduler.startswith("gpipe") else least + m % p,
             stages,
             "whole",
-            teams=tuple(team_of[name] for name in names) if one.tensor > 1 else (),
+            teams=tuple(team_of[name] for name in names if len(team_of[name]) > 1),
         )
         try:
-            made, schedule = ordered_with(
-                one.scheduler, plan, inputs.costs, inputs.cluster, options, blocks=inputs.blocks
-            )
+            made, schedule = ordered_with(one.scheduler, plan, costs, inputs.cluster, options, blocks=inputs.blocks)
         except PipesimError:
             return None
-        return made.devices, peak_memory(Setup(made, schedule, inputs.costs, inputs.cluster, options), one.data)
+        return made.devices, peak_memory(Setup(made, schedule, costs, inputs.cluster, options), one.data)
+
+    def costs(self, one: LayoutChoice, tensors: Iterable[int]) -> Costs:
+        """The costs of a layout at all of these widths, for the first of them."""
+        first, *others = (self.inputs(replace(one, tensor=width)).costs for width in dict.fromkeys(tensors))
+        return replace(first, others={each.widths: each for each in others}) if others else first
 
     def _exchanges(self, one: LayoutChoice, stages: Stages, bounds: tuple[int, ...]) -> float:
         """Seconds of messages and of the sum of gradients, with nothing else on their links."""
         inputs, options = self.inputs(one), self.options(one)
-        order, found = self._order(one.tensor, one.kinds), 0.0
+        order, found = self._order_of(one), 0.0
         if one.pipeline > 1:
             size = float(inputs.costs.model.cut_bytes[np.array(bounds[1:-1]) - 1].max())
             hop = size / (one.tensor if options.scatter_sends else 1) / self._rate(one, one.data)
@@ -445,14 +491,13 @@ class Pricing:
         return prod(min(1.0, slow.factor) for slow in scenario.slow)
 
     @functools.cached_property
-    def _rates(self) -> dict[tuple[int, str, int], float]:
+    def _rates(self) -> dict[tuple[str, str], float]:
         return {}
 
     def _rate(self, one: LayoutChoice, other: int) -> float:
         """Bytes per second between the first members of the first team and another."""
-        order, key = self._order(one.tensor, one.kinds), (one.tensor, one.kinds, other)
-        if key not in self._rates:
-            cluster = self._inputs_of_any(one.tensor).cluster
-            ends = order[0][0][0], order[min(other, len(order) - 1)][0][0]
-            self._rates[key] = cluster.route(*ends).bandwidth
-        return self._rates[key]
+        order = self._order_of(one)
+        ends = order[0][0][0], order[min(other, len(order) - 1)][0][0]
+        if ends not in self._rates:
+            self._rates[ends] = self._inputs_of_any(one.tensor).cluster.route(*ends).bandwidth
+        return self._rates[ends]

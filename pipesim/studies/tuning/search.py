@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from pipesim.base.checks import check_at_least
-from pipesim.base.errors import DoesNotFitError, InputError, RefusedError, within
+from pipesim.base.errors import DoesNotFitError, InputError, RefusedError, quoted, within
 from pipesim.core import limits
 from pipesim.studies.goodput import Failures
 from pipesim.studies.origins import headline
-from pipesim.studies.simulation import FIELDS, Simulation
+from pipesim.studies.simulation import FIELDS, Simulation, widths_of_ranks
 from pipesim.studies.sources import cluster_of
 from pipesim.studies.store import Store
 from pipesim.studies.store.records import Result
@@ -29,6 +29,7 @@ from pipesim.studies.sweep import workers as crews
 from pipesim.studies.sweep.inputs import Inputs
 from pipesim.studies.sweep.worker import Outcome, Worker, WorkerConfig
 from pipesim.studies.sweep.workers import Crew
+from pipesim.studies.tuning import rank_widths
 from pipesim.studies.tuning.layout_prices import Priced, Pricing
 from pipesim.studies.tuning.lost_parts import without
 from pipesim.studies.tuning.open_bounds import open_bound, planned
@@ -108,6 +109,11 @@ def _checked(simulation: Simulation, given: frozenset[str], options: TuningOptio
     ):
         if name in given:
             raise InputError(f"{name} found; {instead}")
+    if widths_of_ranks(simulation):
+        raise InputError(
+            f"tensor = {quoted(str(simulation.tensor))} found; one width, or none, was expected: where devices differ, "
+            "tune searches widths of ranks itself, and pipesim simulate takes them"
+        )
     for name in ("context", "expert"):
         if (getattr(simulation, name) or 1) > 1:
             raise InputError(
@@ -172,9 +178,15 @@ class _Search:
             crew = stack.enter_context(self._crew(len(priced)))
             names = self._planners(given)
             kept = min(len(names) * WIDTHS, self._options.budget // 4)  # of the budget, for other planners
-            self._go(priced, crew, store, watch, self._options.budget - kept)
+            differ = self._may_differ(given)
+            ranks = self._options.budget // 8 if differ else 0  # and for ranks of several widths
+            self._go(priced, crew, store, watch, self._options.budget - kept - ranks)
             added = self._ask_planners(names, given, crew, store)
+            added += self._differ_in_width(crew, store, watch) if differ else 0
             added += self._move_cuts(crew, store, watch)
+            if self._found.tried < self._options.budget:  # of what was kept, something is over
+                left, self._found.left = self._found.left, []
+                self._go(left, crew, store, watch, self._options.budget)
         return self._sorted(len(priced) + added, self._any_bound(priced))
 
     def _planners(self, given: frozenset[str]) -> tuple[str, ...]:
@@ -202,6 +214,20 @@ class _Search:
         self._simulate(self._next(places, self._options.budget - self._found.tried), crew, store)
         self._found.left += self._next(places, len(every))
         return len(every)
+
+    def _may_differ(self, given: frozenset[str]) -> bool:
+        """Whether ranks may have teams of several widths: where devices differ, and no framework has to express it."""
+        decided = given & {"tensor", "pipeline", "data", "interleave"} or self._options.objective == "tokens/s/gpu"
+        return not decided and self._simulation.framework is None and rank_widths.has_several(self._pricing)
+
+    def _differ_in_width(self, crew: Crew, store: Store | None, watch: Watch | None) -> int:
+        """Simulate layouts whose ranks have teams of several widths, like the best; how many layouts that adds."""
+        rows = sorted(self._found.rows, key=lambda row: (row.value, row.memory, row.candidate))
+        asked = self._within(rank_widths.layouts_of([row.candidate for row in rows], self._pricing))
+        priced = sorted((made for one in asked if (made := self._pricing.priced(one)) is not None), key=self._place)
+        self._found.planned += rank_widths.bounds_of([one.candidate for one in priced], self._pricing)
+        self._go(priced, crew, store, watch, min(self._options.budget, self._found.tried + self._options.budget // 8))
+        return len(priced)
 
     def _any_bound(self, priced: Sequence[Priced]) -> float | None:
         """The bound for any cuts, chunks and schedules; only times have one."""

@@ -58,11 +58,17 @@ class LayoutChoice:
     sequence_parallel: bool = False
     kinds: str = ""  # of device, the first ones first; as the cluster numbers them if there are none
     planner: str = ""  # that decides stages and replicas, in place of pipeline and data, which are 0
+    widths: str = ""  # tensor widths of the ranks, as 8;8;4, where they differ; `tensor` is the first
 
     @property
     def gpus(self) -> int:
         """The GPUs that it uses."""
-        return self.tensor * self.pipeline * self.data
+        return sum(self.tensors) * self.data
+
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        """The tensor width of each rank."""
+        return tuple(map(int, self.widths.split(";"))) if self.widths else (self.tensor,) * self.pipeline
 
     @property
     def stages(self) -> int:

@@ -45,7 +45,7 @@ class TuningRow:
         """Plain numbers and text."""
         one = self.candidate
         return {
-            "tensor": one.tensor,
+            "tensor": one.widths or one.tensor,
             "pipeline": one.pipeline,
             "data": one.data,
             "interleave": one.interleave,
@@ -101,7 +101,7 @@ class TuningResult:
 
     def __repr__(self) -> str:
         best, counts = self.best.candidate, self.counts
-        layout = f"TP {best.tensor}, PP {best.pipeline}, DP {best.data}, {best.scheduler}"
+        layout = f"TP {best.widths or best.tensor}, PP {best.pipeline}, DP {best.data}, {best.scheduler}"
         simulated = f"{counts.simulated:,} of {counts.all:,} layouts simulated"
         return f"{simulated}; the best is {layout}: {seconds(self.best.iteration_time)}"
 
