@@ -10,7 +10,7 @@ has several (outside them, in proportion to the nearest). With scaling `linear` 
 the SPP paper assumes: half of a microbatch takes half the recorded time of the whole.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -90,6 +90,13 @@ class Costs:
             return self.others[widths]
         known = "; ".join(map(str, (self.widths, *self.others)))
         raise InputError(_no_widths(self.model.name, widths, known))
+
+    def among(self, widths: Iterable[Widths]) -> "Costs":
+        """The costs for the first of these widths, with the others of them."""
+        first, *others = dict.fromkeys(widths)
+        if first == self.widths and set(others) == set(self.others):
+            return self
+        return replace(self.at(first), others={each: self.at(each) for each in others})
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:

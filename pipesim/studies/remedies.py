@@ -10,7 +10,7 @@ from pipesim.base.errors import PipesimError
 from pipesim.lowering import Setup
 from pipesim.studies.memory_fit import fits
 from pipesim.studies.setups import setup_of
-from pipesim.studies.simulation import Simulation, widths_of_ranks
+from pipesim.studies.simulation import Simulation
 
 _WIDEST = 8
 Fields = Mapping[str, Any]
@@ -38,7 +38,7 @@ def _with_the_plan(simulation: Simulation, setup: Setup) -> Iterator[Fields]:
 
 def _with_another_plan(simulation: Simulation, setup: Setup) -> Iterator[Fields]:
     """Wider teams, and longer pipelines."""
-    if simulation.plan is not None or widths_of_ranks(simulation):
+    if simulation.plan is not None or isinstance(simulation.tensor, str):
         return
     width = setup.costs.widths.tensor * 2
     while width <= _WIDEST:

@@ -39,6 +39,7 @@ from pipesim.studies.ordering import named, ordered_with
 from pipesim.studies.origins import basis_of, origin_of
 from pipesim.studies.pricing import Objective, prices
 from pipesim.studies.simulation import (
+    ANY,
     FIELDS,
     FP32_GRADIENTS,
     LAYOUT,
@@ -92,7 +93,7 @@ def assembled(  # noqa: PLR0917 - the fields of a Setup, in their order
 
     def ordered(plan: Plan) -> Setup:
         made = order(simulation.scheduler, plan, costs, cluster, options, simulation.host_memory, blocks)
-        return Setup(*made, costs, cluster, options, scenario)
+        return Setup(*made, of_plan(costs, made[0]), cluster, options, scenario)
 
     setup = ordered(plan)
     chosen = with_defaults(simulation)
@@ -105,6 +106,12 @@ def assembled(  # noqa: PLR0917 - the fields of a Setup, in their order
     bounds = np.arange(len(costs.model) + 1) if blocks is None else blocks.bounds
     refits, others = _refits(chosen, costs, cluster)
     return memory_fit.fitted(setup, ordered, refits, others, bounds)
+
+
+def of_plan(costs: Costs, plan: Plan) -> Costs:
+    """The costs at the widths of a plan's stages, for those of the first."""
+    of_stages = (plan.widths(n) for n in range(len(plan.stages)))
+    return costs.among(replace(each, expert=costs.widths.expert) for each in of_stages)
 
 
 def _refits(simulation: Simulation, costs: Costs, cluster: Cluster) -> tuple[Sequence[Refit], Callable[[], list[Plan]]]:
@@ -229,8 +236,8 @@ def plan_of(
     if simulation.plan is not None:
         return load_plan(simulation.plan)
     microbatches = microbatches_of(simulation, costs)
-    ranks = widths_of_ranks(simulation)  # the planner makes teams of these widths
-    teams = teams_of(cluster, costs.widths.gpus) if costs.widths.gpus > 1 and not ranks else ()
+    own = bool(widths_of_ranks(simulation)) or simulation.tensor == ANY  # the planner makes teams
+    teams = teams_of(cluster, costs.widths.gpus) if costs.widths.gpus > 1 and not own else ()
     seen = as_devices(cluster, teams) if teams else cluster
     # To a planner a team is one device, which has the times of one of its GPUs.
     single = replace(costs, model=replace(costs.model, widths=SINGLE), others={}) if teams else costs
@@ -269,6 +276,8 @@ def _planner_of(simulation: Simulation, options: Mapping[str, int | str]) -> Pla
         check_at_least(name, value, 1)
     if ranks := widths_of_ranks(simulation):
         layout["tensor"] = ranks
+    if simulation.tensor == ANY:
+        layout["teams"] = True
     planner: Planner | str = simulation.planner or UNSTATED["planner"]
     if not layout and not options:
         return planner
@@ -276,9 +285,10 @@ def _planner_of(simulation: Simulation, options: Mapping[str, int | str]) -> Pla
     takes = inspect.signature(function).parameters
     for name in layout:
         if name not in takes:
+            found, other = ("tensor = any", "spp_plus") if name == "teams" else (name, "megatron")
             raise InputError(
-                f"{name} has no effect on planner {quoted(str(planner))}, which chooses its own layout; planner "
-                "'megatron' takes it"
+                f"{found} has no effect on planner {quoted(str(planner))}, which chooses its own layout; planner "
+                f"{other!r} takes it"
             )
     return functools.partial(function, **layout, **options)
 

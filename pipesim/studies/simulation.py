@@ -91,6 +91,7 @@ STEP_COPIES: dict[str, tuple[float, float]] = {
     "megatron": (4.0, 4.0), "megatron-v2": (4.0, 4.0), "deepspeed": (8.0, 6.0),
 }  # fmt: skip
 LAYOUT = ("pipeline", "data", "interleave")
+ANY = "any"  # tensor width: whatever a planner chooses for each stage
 # What only models that are computed take.
 COMPUTED = ("efficiency", "sequence", "lengths", "packed", "precision", "sequence_parallel", "tensor_overlap")
 MODEL = "model:"  # before the name of a model, where a bundled trace has the same name
@@ -118,6 +119,11 @@ def counts_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
     if not all(part.strip().isdecimal() for part in parts):
         raise InputError(f"{quoted(str(value))} found; whole numbers such as 3, or 3;2;0;0 one by one, were expected")
     return value if len(parts) != 1 else int(parts[0])
+
+
+def tensor_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
+    """As `counts_of`, or ANY."""
+    return value if value == ANY else counts_of(value)
 
 
 def size_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
@@ -228,7 +234,7 @@ class Simulation:
     )  # fmt: skip
     tensor: "int | str | None" = setting(
         None, int, "Tensor-parallel width: GPUs that share each layer of a stage, or by rank of a pipeline: 8, or "
-        "8;8;4; default: as the trace was timed.", metavar="NUMBERS", parse=counts_of,
+        "8;8;4; any: as planner spp_plus chooses; default: as the trace was timed.", metavar="NUMBERS", parse=tensor_of,
         flags=("--tp", "--tensor-parallel"), group="plan",
     )  # fmt: skip
     pipeline: int | None = setting(
@@ -490,6 +496,8 @@ def with_defaults(simulation: Simulation) -> Simulation:
         values |= {"transfers": of.get(_schedule_named(simulation.scheduler), of[""])}
     if any(getattr(simulation, name) is not None for name in LAYOUT) or widths_of_ranks(simulation):
         values |= {"planner": "megatron"}
+    elif simulation.tensor == ANY:
+        values |= {"planner": "spp_plus"}
     simulation = _with_chunks_of_schedule(simulation)
     return replace(simulation, **{name: value for name, value in values.items() if getattr(simulation, name) is None})
 
@@ -500,7 +508,8 @@ def widths_of_ranks(simulation: Simulation) -> tuple[int, ...]:
     >>> ps.studies.simulation.widths_of_ranks(ps.Simulation(tensor="8;8;4"))
     (8, 8, 4)
     """
-    return tuple(map(int, simulation.tensor.split(";"))) if isinstance(simulation.tensor, str) else ()
+    text = simulation.tensor
+    return tuple(map(int, text.split(";"))) if isinstance(text, str) and text != ANY else ()
 
 
 def _with_chunks_of_schedule(simulation: Simulation) -> Simulation:

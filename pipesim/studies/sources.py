@@ -27,11 +27,13 @@ from pipesim.core.teams import Team, Widths, has_team, teams_of
 from pipesim.core.trace import ANY_KIND, Trace
 from pipesim.studies.loading import bundled_traces, load_cluster, load_plan, load_trace
 from pipesim.studies.scaled_widths import scaled
-from pipesim.studies.simulation import COMPUTED, MODEL, Simulation, defaults, names_config, widths_of_ranks
+from pipesim.studies.simulation import ANY, COMPUTED, MODEL, Simulation, defaults, names_config, widths_of_ranks
 from pipesim.studies.varied_lengths import varied
 from pipesim.topologies import TOPOLOGIES, parts
 from pipesim.topologies.hosts import cluster_file
 from pipesim.topologies.nvidia_machines import MACHINES
+
+COMPUTED_WIDTHS = (1, 2, 4, 8)  # of teams, at which a model is computed where no width is given
 
 
 def cluster_of(simulation: Simulation) -> Cluster:
@@ -171,10 +173,10 @@ def _a_team_of_each_width(simulation: Simulation, cluster: Cluster, kind: str) -
     """A team of this kind of device, of each width that stages have; others of its width are taken to be like it."""
     if simulation.plan is None:
         devices = tuple(device for device in cluster.devices if device.kind == kind)
-        of_kind, ranks = replace(cluster, devices=devices), widths_of_ranks(simulation)
-        if not ranks:
+        of_kind, several = replace(cluster, devices=devices), _several_widths(simulation)
+        if not several:
             return [teams_of(of_kind, int(simulation.tensor or 1))[0]]
-        return [teams_of(of_kind, width)[0] for width in sorted(set(ranks)) if has_team(of_kind, width)]
+        return [teams_of(of_kind, width)[0] for width in sorted(several) if has_team(of_kind, width)]
     plan = load_plan(simulation.plan)
     if plan.context > 1:
         raise RefusedError(f"context = {plan.context} found in the plan; only tensor widths are computed")
@@ -214,7 +216,8 @@ def _at_all_widths(simulation: Simulation, trace: Trace, cluster: Cluster) -> Tr
         devices = tuple(device for device in cluster.devices if device.kind == kind)
         return team_link(cluster, teams_of(replace(cluster, devices=devices), width)[0]) if devices else None
 
-    return scaled(trace, all_widths_of(simulation, trace), link_of)
+    wanted = [widths for widths in all_widths_of(simulation, trace) if has_team(cluster, widths.gpus)]
+    return scaled(trace, wanted, link_of)
 
 
 def is_default_kind(cluster: str) -> bool:
@@ -240,7 +243,7 @@ def widths_of(simulation: Simulation, trace: Trace) -> Widths:
     Where ranks or stages have widths of their own, those of the first.
     """
     known = trace.widths[0] if simulation.plan is None else load_plan(simulation.plan).widths(0)
-    given = {name: width for name in known.by_name if (width := getattr(simulation, name)) is not None}
+    given = {name: width for name in known.by_name if (width := getattr(simulation, name)) not in {None, ANY}}
     if ranks := widths_of_ranks(simulation):
         given["tensor"] = ranks[0]
         _check_ranks(simulation, known)
@@ -265,7 +268,13 @@ def _check_ranks(simulation: Simulation, known: Widths) -> None:
 
 def all_widths_of(simulation: Simulation, trace: Trace) -> list[Widths]:
     """The widths of the teams of all stages, those of `widths_of` first."""
-    own, ranks = widths_of(simulation, trace), widths_of_ranks(simulation)
+    own = widths_of(simulation, trace)
     plan = None if simulation.plan is None else load_plan(simulation.plan)
     of_plan = [] if plan is None else [replace(plan.widths(n), expert=own.expert) for n in range(len(plan.stages))]
-    return list(dict.fromkeys([own, *of_plan, *(replace(own, tensor=width) for width in ranks)]))
+    several = () if plan is not None else _several_widths(simulation)
+    return list(dict.fromkeys([own, *of_plan, *(replace(own, tensor=width) for width in several)]))
+
+
+def _several_widths(simulation: Simulation) -> tuple[int, ...]:
+    """The tensor widths that ranks have, or may have; none where all have the same."""
+    return COMPUTED_WIDTHS if simulation.tensor == ANY else tuple(dict.fromkeys(widths_of_ranks(simulation)))

@@ -11,7 +11,7 @@ at once; a channel is one half-duplex machine; PE runs blocks in cycle order. Wh
 pair of devices has its nominal bandwidth (`bandwidth="nominal"`); by default pairs share links (`contention`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from pipesim.core.limits import PER_PAIR
 from pipesim.core.members import PlannerInfo, ProblemSize
 from pipesim.core.model import Model
 from pipesim.core.plan import Plan, Stage
+from pipesim.core.teams import Widths
 from pipesim.lowering import state_factor
 from pipesim.planners.spp.bottlenecks import GroupTables
 from pipesim.planners.spp.contention import contended, shared_bandwidths, shared_pipeline
@@ -160,20 +161,22 @@ def memory_limit(costs: Costs, cluster: Cluster, order: list[int], microbatches:
     return MemoryLimit(static, model.stash_bytes, memory, depth)
 
 
-def holds(limit: MemoryLimit, cluster: Cluster, plan: Plan) -> bool:
-    """Whether each device of a plan holds what it must; the limit is for the devices in the cluster's order.
+def holds(limit: MemoryLimit | Mapping[Widths, MemoryLimit], cluster: Cluster, plan: Plan) -> bool:
+    """Whether each device of a plan holds what it must; where teams have several widths, by the limits for each.
 
     A device with several stages must hold all microbatches of each: how many are in flight depends on the schedule.
     """
     held, alone = dict[str, float](), len(plan.stages) == len({stage.devices for stage in plan.stages})
     for n, stage in enumerate(plan.stages):
-        k, in_flight = len(stage.devices), int(limit.in_flight[len(plan.stages) - n]) if alone else plan.microbatches
+        of = limit if isinstance(limit, MemoryLimit) else limit[plan.widths(n)]
+        k, in_flight = len(stage.devices), int(of.in_flight[len(plan.stages) - n]) if alone else plan.microbatches
         kept = in_flight / k if plan.replicas == "split" else -(-in_flight // k)
         layers = slice(stage.start, stage.stop)
-        own = float(limit.static[layers].sum() + limit.stash[layers].sum() * kept)
+        own = float(of.static[layers].sum() + of.stash[layers].sum() * kept)
         for name in stage.devices:
             held[name] = held.get(name, 0.0) + own
-    return all(own <= limit.capacity[cluster.index[name]] for name, own in held.items())
+    capacity = (limit if isinstance(limit, MemoryLimit) else next(iter(limit.values()))).capacity
+    return all(own <= capacity[cluster.index[name]] for name, own in held.items())
 
 
 def _nothing_fits(  # noqa: PLR0917 - the parts of the problem

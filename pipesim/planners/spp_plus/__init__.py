@@ -9,12 +9,15 @@ all are simulated; the best few are improved by local moves
 
 import functools
 import inspect
+from collections.abc import Container, Iterator
+from dataclasses import replace
 from math import inf
+from typing import Any
 
 from pipesim.analysis.bounds import schedule_bound
 from pipesim.analysis.channels import Known, execute
 from pipesim.base.checks import check_at_least
-from pipesim.base.errors import InputError
+from pipesim.base.errors import DoesNotFitError, InputError
 from pipesim.base.kernels import is_compiling
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
@@ -23,14 +26,18 @@ from pipesim.core.limits import machine_memory
 from pipesim.core.members import PlannerInfo, ProblemSize, info_of
 from pipesim.core.model import Model
 from pipesim.core.plan import REPLICAS, Plan, Replicas, Stage
+from pipesim.core.teams import Team, Widths
 from pipesim.planners.abstract_cost import Begin, Cost, CostBelow, abstract_cost, begin_of, with_limit
 from pipesim.planners.annealing import annealing
 from pipesim.planners.spp import holds, memory_limit, spp
 from pipesim.planners.spp.contention import shared_pipeline
+from pipesim.planners.spp.prm import MemoryLimit
 from pipesim.planners.spp.rdo import given
+from pipesim.planners.spp_plus import polish
 from pipesim.planners.spp_plus.candidates import ANNEALED, ASKED, MANY, candidates
 from pipesim.planners.spp_plus.chunked import chunked
 from pipesim.planners.spp_plus.polish import polished, with_next
+from pipesim.planners.spp_plus.team_widths import TeamCost, problems, regrouped, widths_of
 
 EVALUATIONS = ((16, 200), (32, 400), (128, 120))  # on up to so many devices
 LESS = 40  # evaluations on more devices, where each takes long
@@ -38,7 +45,7 @@ PROCESSES, SHARE = 4, 0.25  # that make candidates: at most so many, with tables
 POLISHED = 3  # plans that local moves start from
 NEAR = 1.1  # on more than MANY devices only plans whose estimate is within this of the best are improved and timed
 
-Key = tuple[tuple[Stage, ...], Replicas]
+Key = tuple[tuple[Stage, ...], Replicas, tuple[Team, ...]]
 
 
 def table_bytes(size: ProblemSize) -> float:
@@ -69,6 +76,7 @@ def spp_plus(
     memory: str = "",
     chunks: int = 1,
     split: bool = False,
+    teams: bool = False,
 ) -> Plan:
     """Minimises simulated seconds over SPP's plan, other orders and partitions, and local moves on the best of them.
 
@@ -80,7 +88,8 @@ def spp_plus(
     help stay idle; replicas split microbatches or, where they are simulated, take them whole. `memory` is as that of
     spp: only plans whose stages hold the microbatches in flight of this schedule are compared. With `chunks` devices
     may have up to so many stages each, in a loop or a wave; `split`: plans are also simulated with schedules that
-    split backwards. Ignores memory unless asked.
+    split backwards. With `teams` (`--tensor any`) replicas are teams of the widths of the costs: the best plans of each
+    width, and local moves that change the width of a stage. Ignores memory unless asked.
     """
     plans.check_microbatches(microbatches)
     if evaluations is None:
@@ -88,7 +97,10 @@ def spp_plus(
     check_at_least("evaluations", evaluations, 1)
     check_at_least("seed", seed, 0)
     check_at_least("chunks", chunks, 1)
-    _check_simulated(estimate, exact, chunks=chunks, split=split)
+    _check_simulated(estimate, exact, chunks=chunks, split=split, teams=teams)
+    if teams and estimate and exact:
+        options = {"evaluations": evaluations, "seed": seed, "memory": memory, "chunks": chunks, "split": split}
+        return _with_teams(costs, cluster, microbatches, estimate, exact, options)
     ways = REPLICAS if estimate else REPLICAS[:1]
     estimate = estimate or abstract_cost(costs, cluster, evaluations + ANNEALED)
     price, begin = with_limit(estimate, split=split), begin_of(estimate, split=split)
@@ -101,7 +113,7 @@ def spp_plus(
     known: dict[Key, Plan] = {}
     for plan in [literal, *others]:
         if plan.replicas in ways and (limit is None or holds(limit, cluster, plan)):
-            known.setdefault((plan.stages, plan.replicas), plan)
+            known.setdefault(_key(plan), plan)
 
     def floor(plan: Plan) -> float:
         fits = limit is None or holds(limit, cluster, plan)
@@ -124,11 +136,15 @@ def spp_plus(
     return Plan(model.name, len(model), microbatches, plan.stages, plan.replicas, "spp_plus", least)
 
 
+def _key(plan: Plan) -> Key:
+    return plan.stages, plan.replicas, plan.teams
+
+
 def _fastest(plans: list[Plan], price: CostBelow, begin: Begin) -> tuple[Plan, float]:
     """The plan with the least price, the first of equal ones, and the price; the last plan where none has any."""
     different = dict[Key, Plan]()
     for plan in plans:
-        different.setdefault((plan.stages, plan.replicas), plan)
+        different.setdefault(_key(plan), plan)
     least, best = inf, plans[-1]
     for plan, following in with_next(different.values()):
         if following is not None:
@@ -139,9 +155,52 @@ def _fastest(plans: list[Plan], price: CostBelow, begin: Begin) -> tuple[Plan, f
     return best, least
 
 
-def _check_simulated(estimate: Cost | None, exact: Cost | None, *, chunks: int, split: bool) -> None:
+def _with_teams(  # noqa: PLR0917 - the parts of the problem
+    costs: Costs, cluster: Cluster, microbatches: int, estimate: Cost, exact: Cost, options: dict[str, Any]
+) -> Plan:
+    """The best plans of each width, improved by moves that change the width of a stage too."""
+    memory, split, found = options["memory"], options["split"], list[Plan]()
+    limits: dict[Widths, MemoryLimit] = {}
+    for of in problems(costs, cluster):
+        try:
+            plan = spp_plus(
+                of.costs.model, of.cluster, of.costs, microbatches, estimate=TeamCost(estimate, of),
+                exact=TeamCost(exact, of), **options,
+            )  # fmt: skip
+        except DoesNotFitError:
+            continue
+        found.append(of.with_teams(plan))
+        if memory:
+            limits[of.widths] = memory_limit(of.costs, cluster, given(cluster), microbatches, memory)
+    if not found:
+        raise DoesNotFitError(f"no plan fits the memory of cluster {cluster.name!r}, of whatever width its teams are")
+
+    def floor(plan: Plan) -> float:
+        if memory and not (set(widths_of(plan)) <= set(limits) and holds(limits, cluster, plan)):
+            return inf
+        return 0.0 if split else schedule_bound(plan, costs, cluster)
+
+    def steps(plan: Plan, seen: Container[polish.Key]) -> Iterator[Plan]:
+        yield from regrouped(plan, costs, cluster)
+        yield from polish.moved(plan, seen)
+
+    price, begin = with_limit(estimate, split=split), begin_of(estimate, split=split)
+    left, better = options["evaluations"], list[Plan]()
+    for place, plan in enumerate(sorted(found, key=lambda plan: plan.objective_s or inf)[:POLISHED]):
+        share = left // (min(POLISHED, len(found)) - place)
+        made, _, used = polished(plan, price, floor, share, price(plan, inf), begin, steps)
+        left -= used
+        better.append(made)
+    price, begin = with_limit(exact, split=split), begin_of(exact, split=split)
+    plan, least = _fastest([*better, *found], price, begin)
+    return replace(plan, planner="spp_plus", objective_s=least)
+
+
+def _check_simulated(
+    estimate: Cost | None, exact: Cost | None, *, chunks: int, split: bool, teams: bool = False
+) -> None:
     """Refuse what costs that are given, or PE's time, know nothing of."""
-    asked = f"chunks = {chunks}" if chunks > 1 else "split = True" if split else ""
+    asked = f"chunks = {chunks}" if chunks > 1 else "split = True" if split else "teams = True" if teams else ""
     for name, cost in (("estimate", estimate), ("exact", exact)):
         if asked and (cost is None or "split" not in inspect.signature(cost).parameters):
             raise InputError(

@@ -1,35 +1,48 @@
 """Local moves on a plan: shift a cut, move a replica to a neighbour, merge or split stages, swap two devices."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, pairwise
 from typing import TypeVar
 
+from pipesim.base.errors import PlanError
 from pipesim.core.plan import Plan, Stage
+from pipesim.core.teams import Team
 from pipesim.planners.abstract_cost import Begin, Cost, CostBelow
 
 Item = TypeVar("Item")
+Key = tuple[tuple[Stage, ...], tuple[Team, ...]]
+Moves = Callable[[Plan, Container[Key]], Iterable[Plan]]
+"""From a plan to plans one step away; those whose keys are in the second argument need not be made."""
 
 
 def polished(  # noqa: PLR0917 - what a search has
-    plan: Plan, cost: CostBelow, floor: Cost, evaluations: int, least: float, begin: Begin | None = None
+    plan: Plan,
+    cost: CostBelow,
+    floor: Cost,
+    evaluations: int,
+    least: float,
+    begin: Begin | None = None,
+    steps: Moves | None = None,
 ) -> tuple[Plan, float, int]:
     """Take the first move that helps, repeatedly, until none does or the evaluations are used up.
 
     The cost of a plan is not evaluated where `floor`, which it is never below, is already no less than the best cost.
-    `begin` is called with the plan that comes next if this one does not help. Returns the plan, its cost, and how many
+    `begin` is called with the plan that comes next if this one does not help. `steps` are the plans one step away: by
+    default those of `moves`. Returns the plan, its cost, and how many
     evaluations were used.
     """
-    seen, used = {plan.stages}, 0
+    steps, seen, used = steps or moved, {_key(plan)}, 0
     improved = True
     while improved and used < evaluations:
         improved = False
-        for tried, following in with_next(_worth_a_price(plan, floor, least, seen)):
-            if tried.stages in seen:
+        for tried, following in with_next(_worth_a_price(steps(plan, seen), floor, least, seen)):
+            if _key(tried) in seen:
                 continue
             if used >= evaluations:
                 break
-            seen.add(tried.stages)
+            seen.add(_key(tried))
             used += 1
             if begin is not None and following is not None and used < evaluations:
                 begin(following, least)
@@ -40,16 +53,27 @@ def polished(  # noqa: PLR0917 - what a search has
     return plan, least, used
 
 
-def _worth_a_price(plan: Plan, floor: Cost, least: float, seen: set[tuple[Stage, ...]]) -> Iterator[Plan]:
-    """Plans one step away that have not been seen; those that cannot be better are seen with that."""
-    for stages in moves(plan.stages):
-        if stages in seen:
+def _key(plan: Plan) -> Key:
+    return plan.stages, plan.teams
+
+
+def _worth_a_price(plans: Iterable[Plan], floor: Cost, least: float, seen: set[Key]) -> Iterator[Plan]:
+    """Those of these plans that have not been seen; those that cannot be better are seen with that."""
+    for tried in plans:
+        if _key(tried) in seen:
             continue
-        tried = replace(plan, stages=stages)
         if floor(tried) >= least:
-            seen.add(stages)
+            seen.add(_key(tried))
         else:
             yield tried
+
+
+def moved(plan: Plan, seen: Container[Key]) -> Iterator[Plan]:
+    """All plans one step away that have not been seen, where teams of a stage are of one width."""
+    for stages in moves(plan.stages):
+        if (stages, plan.teams) not in seen:
+            with suppress(PlanError):
+                yield replace(plan, stages=stages)
 
 
 def with_next(found: Iterable[Item]) -> Iterator[tuple[Item, Item | None]]:

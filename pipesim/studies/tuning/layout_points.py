@@ -42,7 +42,7 @@ def _planned(simulation: Simulation, one: LayoutChoice) -> Simulation:
     """The simulation of a layout that a planner decides, with what it changes for memory."""
     return replace(
         simulation,
-        tensor=one.tensor,
+        tensor=one.widths or one.tensor,
         pipeline=None,
         data=None,
         interleave=None,

@@ -27,6 +27,7 @@ from pipesim.lowering.setup import GRANULARITIES, RECOMPUTES
 from pipesim.studies import setups
 from pipesim.studies.ordering import ordered_with
 from pipesim.studies.simulation import MODEL, Simulation
+from pipesim.studies.sources import COMPUTED_WIDTHS
 from pipesim.studies.sweep.worker import Worker
 from pipesim.studies.tuning.layout_points import kinds_of_teams, point_of
 from pipesim.studies.tuning.pipeline_bounds import Stages, balanced, in_flight
@@ -46,7 +47,6 @@ from pipesim.studies.tuning.width_inputs import WidthInputs
 
 _ENOUGH = 4  # times the ranks: schedules keep as much with so many microbatches as with any greater number
 ROUNDING = 1e-6  # relative: more than whole nanoseconds and sums of floating point can take
-_WIDTHS = (1, 2, 4, 8)  # of teams, where a model is computed
 _RECOMPUTING: dict[tuple[str, str], Options] = {
     (how, of): Options(recompute=how, granularity=of) for how in RECOMPUTES for of in GRANULARITIES
 } | {(BY_STAGE, of): Options(granularity=of) for of in GRANULARITIES}  # what is done again is added
@@ -122,7 +122,7 @@ class Pricing:
         computed = trace.command.startswith(MODEL)
         widths = sorted({each.tensor for each in trace.widths})
         if computed or chosen.scale_widths:
-            widths = list(_WIDTHS)
+            widths = list(COMPUTED_WIDTHS)
         if "tensor" in given and chosen.tensor:
             widths = [int(chosen.tensor)]
         teams = {width: orders_of(kinds) for width in widths if (kinds := kinds_of_teams(cluster, width))}

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from pipesim.analysis.bounds.over_layouts import OpenLayout, layout_bound
-from pipesim.analysis.bounds.over_plans import space_bound
+from pipesim.analysis.bounds.over_plans import bound_of_widths, space_bound
 from pipesim.studies.tuning.layout_prices import ROUNDING, Priced, Pricing
 from pipesim.studies.tuning.space import EVEN, LayoutChoice
 
@@ -44,8 +44,19 @@ def _work(pricing: Pricing, shape: LayoutChoice) -> float:
     return whole * pricing.least_part(shape.tensor) * (1 - ROUNDING)
 
 
+def several_widths_bound(pricing: Pricing, one: LayoutChoice) -> float:
+    """What no layout with these microbatches and memory options has less of, whatever the widths of its teams."""
+    costs, microbatches = pricing.costs(one, pricing.widths), one.microbatches(pricing.global_batch) * max(one.data, 1)
+    widths = (costs.widths, *costs.others)
+    found = bound_of_widths(costs, pricing.cluster, microbatches, pricing.options(one), widths)
+    return found * min(map(pricing.least_part, pricing.widths))
+
+
 def planned(pricing: Pricing, one: LayoutChoice) -> Priced:
     """A layout that a planner decides, with what no plan of its widths has less of; infinite where none fits."""
+    if one.widths:
+        found = several_widths_bound(pricing, one)
+        return Priced(one, None, found, found)
     inputs = pricing.inputs(one)
     microbatches, options = one.microbatches(pricing.global_batch), pricing.options(one)
     found = space_bound(inputs.costs, inputs.cluster, microbatches, options).seconds * pricing.least_part(one.tensor)

@@ -4,12 +4,14 @@ Planners differ from equal pipelines where devices or their links do: so they ar
 or of nodes that are unevenly connected, for the widths, microbatches and memory options of the best layouts so far.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from pipesim.base import lookup
 from pipesim.core.cluster import Cluster
 from pipesim.planners import PLANNERS
+from pipesim.studies.simulation import ANY
 from pipesim.studies.tuning.space import BY_STAGE, EVEN, LOOPED, WAVES, LayoutChoice
 
 DEFAULT = ("alpa", "dapple", "piper", "spp", "spp_plus")
@@ -17,6 +19,7 @@ MOST_TEAMS = 64  # that a planner is asked to place
 _MOST_TEAMS_OF = {"spp_plus": 8}  # which tries many plans
 NONE = "none"
 WIDTHS = 3  # for which planners are asked
+MOST_GPUS = 16  # for whose teams of several widths they are
 
 
 def planners_for(cluster: Cluster, stated: str | None, framework: str | None) -> tuple[str, ...]:
@@ -29,6 +32,10 @@ def planners_for(cluster: Cluster, stated: str | None, framework: str | None) ->
             lookup.parse_member(name, PLANNERS, "planner")
         return tuple(names)
     return DEFAULT if framework is None and is_uneven(cluster) else ()
+
+
+def _options_of(name: str) -> Collection[str]:
+    return inspect.signature(lookup.resolve(name, PLANNERS, "planner")).parameters
 
 
 def is_uneven(cluster: Cluster) -> bool:
@@ -45,10 +52,15 @@ def is_uneven(cluster: Cluster) -> bool:
 
 
 def layouts_of(
-    planners: Iterable[str], best: Sequence[LayoutChoice], teams: Callable[[int], int], *, scheduler: str | None
+    planners: Iterable[str],
+    best: Sequence[LayoutChoice],
+    teams: Callable[[int], int],
+    *,
+    scheduler: str | None,
+    several: bool = False,
 ) -> list[LayoutChoice]:
     """What planners are asked for: for the widths, microbatches and recomputation of the first of these layouts that
-    differ in them.
+    differ in them. With `several`, of planners that give stages teams of several widths such plans too.
     """
     found, widths = dict[LayoutChoice, None](), dict[tuple[object, ...], LayoutChoice]()
     for one in best:
@@ -63,4 +75,6 @@ def layouts_of(
                     recompute="full" if one.recompute == BY_STAGE else one.recompute,
                 )  # fmt: skip
                 found[asked] = None
+                if several and "teams" in _options_of(name):
+                    found[replace(asked, tensor=1, widths=ANY)] = None
     return list(found)

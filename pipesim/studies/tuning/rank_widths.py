@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import permutations, product
 
-from pipesim.analysis.bounds.over_plans import bound_of_widths
 from pipesim.base.errors import InputError
 from pipesim.core.cluster import Cluster
 from pipesim.studies.tuning.layout_prices import Pricing
+from pipesim.studies.tuning.open_bounds import several_widths_bound
 from pipesim.studies.tuning.planner_layouts import WIDTHS
 from pipesim.studies.tuning.space import BALANCED, EVEN, WAVES, LayoutChoice
 
@@ -88,12 +88,5 @@ def _layouts(option: LayoutChoice, pricing: Pricing, sections: Sections, widths:
 
 def bounds_of(every: Iterable[LayoutChoice], pricing: Pricing) -> list[float]:
     """Seconds that no layout has less of with the microbatches and options of these, whatever its ranks' widths."""
-    found = dict[LayoutChoice, float]()
-    for one in every:
-        key = replace(one, pipeline=1, data=1, scheduler="", cuts="", kinds="", widths="")
-        if key not in found:
-            costs, microbatches = pricing.costs(key, pricing.widths), one.microbatches(pricing.global_batch) * one.data
-            widths = (costs.widths, *costs.others)
-            bound = bound_of_widths(costs, pricing.cluster, microbatches, pricing.options(key), widths)
-            found[key] = bound * min(map(pricing.least_part, pricing.widths))
-    return list(found.values())
+    shapes = (replace(one, pipeline=1, data=1, scheduler="", cuts="", kinds="", widths="") for one in every)
+    return [several_widths_bound(pricing, one) for one in dict.fromkeys(shapes)]

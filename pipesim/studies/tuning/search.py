@@ -20,7 +20,7 @@ from pipesim.base.errors import DoesNotFitError, InputError, RefusedError, quote
 from pipesim.core import limits
 from pipesim.studies.goodput import Failures
 from pipesim.studies.origins import headline
-from pipesim.studies.simulation import FIELDS, Simulation, widths_of_ranks
+from pipesim.studies.simulation import FIELDS, Simulation
 from pipesim.studies.sources import cluster_of
 from pipesim.studies.store import Store
 from pipesim.studies.store.records import Result
@@ -33,7 +33,7 @@ from pipesim.studies.tuning import rank_widths
 from pipesim.studies.tuning.layout_prices import Priced, Pricing
 from pipesim.studies.tuning.lost_parts import without
 from pipesim.studies.tuning.open_bounds import open_bound, planned
-from pipesim.studies.tuning.planner_layouts import NONE, WIDTHS, layouts_of, planners_for
+from pipesim.studies.tuning.planner_layouts import MOST_GPUS, NONE, WIDTHS, layouts_of, planners_for
 from pipesim.studies.tuning.space import BY_STAGE, NAMES, LayoutChoice, Space
 from pipesim.studies.tuning.tuning_results import Counts, TuningResult, TuningRow
 from pipesim.studies.tuning_options import TuningOptions, prices_of, time_of
@@ -109,7 +109,7 @@ def _checked(simulation: Simulation, given: frozenset[str], options: TuningOptio
     ):
         if name in given:
             raise InputError(f"{name} found; {instead}")
-    if widths_of_ranks(simulation):
+    if isinstance(simulation.tensor, str):
         raise InputError(
             f"tensor = {quoted(str(simulation.tensor))} found; one width, or none, was expected: where devices differ, "
             "tune searches widths of ranks itself, and pipesim simulate takes them"
@@ -207,6 +207,7 @@ class _Search:
         asked = layouts_of(
             names, [row.candidate for row in rows], self._pricing.teams,
             scheduler=scheduler if isinstance(scheduler, str) else None,
+            several=len(self._pricing.widths) > 1 and len(self._pricing.cluster.devices) <= MOST_GPUS,
         )  # fmt: skip
         every = [planned(self._pricing, one) for one in self._within(asked)]
         self._found.planned += [one.bound for one in every]
@@ -268,7 +269,8 @@ class _Search:
         known, tried = len(seen), set[LayoutChoice]()
         while True:
             rows = sorted(self._found.rows, key=lambda row: (row.value, row.memory, row.candidate))
-            start = next((row.candidate for row in rows[:_MOVED] if row.candidate not in tried), None)
+            own = [row.candidate for row in rows if not row.candidate.planner]
+            start = next((one for one in own[:_MOVED] if one not in tried), None)
             if start is None or self._found.tried >= self._options.budget:
                 return len(seen) - known
             tried.add(start)

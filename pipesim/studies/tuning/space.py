@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import groupby, permutations
 from typing import Any, NamedTuple
 
-from pipesim.studies.simulation import RECOMPUTES, Simulation
+from pipesim.studies.simulation import ANY, RECOMPUTES, Simulation
 
 BY_STAGE = "stages"  # recomputation of so many blocks of each stage
 EVEN, BALANCED = "even", "balanced"
@@ -58,7 +58,9 @@ class LayoutChoice:
     sequence_parallel: bool = False
     kinds: str = ""  # of device, the first ones first; as the cluster numbers them if there are none
     planner: str = ""  # that decides stages and replicas, in place of pipeline and data, which are 0
-    widths: str = ""  # tensor widths of the ranks, as 8;8;4, where they differ; `tensor` is the first
+    widths: str = (
+        ""  # tensor widths of the ranks, as 8;8;4, where they differ, or ANY of a planner; `tensor` is the first
+    )
 
     @property
     def gpus(self) -> int:
@@ -68,7 +70,8 @@ class LayoutChoice:
     @property
     def tensors(self) -> tuple[int, ...]:
         """The tensor width of each rank."""
-        return tuple(map(int, self.widths.split(";"))) if self.widths else (self.tensor,) * self.pipeline
+        stated = self.widths not in {"", ANY}
+        return tuple(map(int, self.widths.split(";"))) if stated else (self.tensor,) * self.pipeline
 
     @property
     def stages(self) -> int:
