@@ -1,11 +1,13 @@
 """Small drawn problems: the layout that the search finds, beside the best of all layouts with all cuts, simulated.
 
-python experiments/tuning/brute.py [COUNT]      prints a summary and writes brute.csv (default: 200 cases)
+python experiments/tuning/brute.py [FIRST LAST]      prints a summary and writes brute.csv (default: all 300 cases)
 
 A case has 3 to 5 layers of drawn times and sizes, timed with one and two samples, 2 to 4 devices on a drawn network
 with memory that may be short, and 4 to 8 samples. Every layout of the space is simulated with every choice of cuts.
 In cases from number 100 on, layers are blocks that can be recomputed one by one, and some clusters have two kinds of
-device: every number of recomputed blocks in each stage is simulated, too, and every order of kinds.
+device: every number of recomputed blocks in each stage is simulated, too, and every order of kinds. In cases from
+number 200 on, two nodes have devices of a kind each, and layers were timed on one GPU and on teams of two: every choice
+of widths for the ranks of a pipeline is simulated, too, with nothing recomputed where they differ.
 """
 
 import csv
@@ -21,22 +23,25 @@ import numpy as np
 
 import pipesim as ps
 from pipesim.base.errors import PipesimError
-from pipesim.core.cluster import Cluster
+from pipesim.core.cluster import Cluster, Device, Link
 from pipesim.core.trace import Trace
 from pipesim.studies.simulation import Simulation
 from pipesim.studies.sweep.worker import Worker
 from pipesim.studies.tuning.layout_prices import Pricing
-from pipesim.studies.tuning.search import METRICS, prepared
-from pipesim.studies.tuning.space import BY_STAGE, EVEN, WAVES, LayoutChoice, Space
+from pipesim.studies.tuning.search import METRICS, given_fields, prepared
+from pipesim.studies.tuning.space import BY_STAGE, EVEN, WAVES, LayoutChoice, Room, Space
 
 HERE = Path(__file__).parent
 IN_BLOCKS = 100  # the first case with blocks and kinds
+IN_TEAMS = 200  # the first case with teams
 SLOWER = 1.7  # the second kind of device
 
 
 def drawn(seed: int) -> Simulation:
     """A problem: layers, devices, network, samples."""
     rng = random.Random(seed)  # noqa: S311 - draws problems
+    if seed >= IN_TEAMS:
+        return with_teams(rng, seed)
     devices, rate = rng.randint(2, 4), rng.choice(["0.2 GB/s", "1 GB/s", "10 GB/s"])
     memory = rng.choice(["16 GB", "80 MB"])
     shape = rng.choice(["flat({n}, bandwidth='{r}', memory='{m}')", "ring({n}, '{r}', memory='{m}')"])
@@ -46,6 +51,32 @@ def drawn(seed: int) -> Simulation:
         return Simulation(trace=trace, cluster=cluster, global_batch=rng.choice([4, 6, 8]), granularity="layer")
     trace, batch = trace_of(rng, seed), rng.choice([4, 6, 8])
     return Simulation(trace=in_blocks(trace), cluster=of_two_kinds(cluster, rng), global_batch=batch)
+
+
+def with_teams(rng: random.Random, seed: int) -> Simulation:
+    """Two nodes of two or four devices, of one kind each; layers that teams of two speed up differently."""
+    sizes, memory = (rng.choice([2, 4]), rng.choice([2, 4])), rng.choice([16 * 10**9, 8 * 10**7])
+    names = [[f"node{node}.gpu{n}" for n in range(size)] for node, size in enumerate(sizes)]
+    devices = tuple(
+        Device(name, kind, f"node{node}", memory)
+        for node, (kind, members) in enumerate(zip(("fast", "slow"), names, strict=True)) for name in members
+    )  # fmt: skip
+    inside, across = rng.choice([2e9, 1e10]), rng.choice([2e8, 1e9])
+    links = [Link(name, f"node{node}", inside) for node, members in enumerate(names) for name in members]
+    cluster = Cluster("two-nodes", devices, (*links, Link("node0", "node1", across)))
+    trace = trace_of(rng, seed)
+    alone = dict(trace.layers) | {"tensor": np.ones(len(trace.layers["layer"]), np.int64)}
+    part = np.repeat([rng.uniform(0.5, 1.0) for _ in range(len(alone["layer"]) // 2)], 2)
+    wide = alone | {name: alone[name] * part for name in ("forward_s", "backward_s")} | {"tensor": alone["tensor"] * 2}
+    wide |= {name: alone[name] // 2 for name in ("stash_bytes", "parameter_bytes")}
+    rows = {name: np.concatenate([alone[name], wide[name]]) for name in alone}
+    slow = rows | {name: rows[name] * SLOWER for name in ("forward_s", "backward_s")}
+    kinds = {"device_kind": np.repeat(np.array(["fast", "slow"], object), len(rows["layer"]))}
+    columns = {name: np.concatenate([rows[name], slow[name]]) for name in rows} | kinds
+    return Simulation(
+        trace=replace(trace, layers=columns), cluster=cluster, global_batch=rng.choice([4, 6, 8]), granularity="layer",
+        recompute="none", sharding="none",
+    )  # fmt: skip
 
 
 def in_blocks(trace: Trace) -> Trace:
@@ -84,16 +115,48 @@ def trace_of(rng: random.Random, seed: int) -> Trace:
 
 
 def every_layout(pricing: Pricing) -> Iterator[LayoutChoice]:
-    """All layouts of the space, with all cuts."""
+    """All layouts of the space, with all cuts, and where there are teams with all widths of ranks."""
     room = pricing.room(frozenset())
-    space = replace(Space.of(pricing.simulation, frozenset(), fewer=False), cuts=(EVEN,))
-    for one in space.candidates(room):
+    space = replace(Space.of(pricing.simulation, given_fields(pricing.simulation), fewer=False), cuts=(EVEN,))
+    for one in (*space.candidates(room), *in_several_widths(pricing, room)):
         if one.pipeline == 1 or one.scheduler in WAVES:
             yield one
             continue
         for inner in combinations(range(1, room.blocks), one.stages - 1):
             counts = (b - a for a, b in pairwise((0, *inner, room.blocks)))
             yield replace(one, cuts=" ".join(map(str, counts)))
+
+
+def in_several_widths(pricing: Pricing, room: Room) -> Iterator[LayoutChoice]:
+    """All layouts of ranks that differ in width, in both orders of the kinds."""
+    if len(pricing.widths) == 1:
+        return
+    devices = len(pricing.cluster.devices)
+    for ranks, samples, kinds in product(range(2, room.blocks + 1), room.sizes, ("", "slow,fast")):
+        if room.global_batch % samples:
+            continue
+        for data in range(1, devices // ranks + 1):
+            for widths in product(pricing.widths, repeat=ranks):
+                if len(set(widths)) == 1 or (room.global_batch // samples) % data:
+                    continue
+                text = ";".join(map(str, widths))
+                one = LayoutChoice(
+                    widths[0], ranks, data, 1, samples, "none", "none", "", EVEN, kinds=kinds, widths=text
+                )
+                if not has_room(pricing, one):
+                    continue
+                for scheduler in ("one_f_one_b", "zb_h1"):
+                    yield replace(one, scheduler=scheduler)
+                for chunks in range(2, room.blocks // ranks + 1):
+                    yield replace(one, scheduler="interleaved", interleave=chunks)
+
+
+def has_room(pricing: Pricing, one: LayoutChoice) -> bool:
+    """Whether there are devices for a layout."""
+    try:
+        return bool(pricing.kinds(one))
+    except PipesimError:
+        return False
 
 
 def every_number_redone(pricing: Pricing, one: LayoutChoice) -> Iterator[tuple[int, ...] | None]:
@@ -143,11 +206,14 @@ def case(seed: int) -> dict[str, Any]:
 
 def main() -> None:
     """All cases, a summary, and the table."""
-    rows = [case(seed) for seed in range(int(sys.argv[1]) if len(sys.argv) > 1 else 200)]
+    first, last = map(int, sys.argv[1:3]) if len(sys.argv) > 2 else (0, 300)
+    rows = [case(seed) for seed in range(first, last)]
     missed = [row for row in rows if row["found_s"] > row["best_s"]]
     sys.stdout.write(f"{len(rows) - len(missed)} of {len(rows)} are the best of all layouts and cuts\n")
     for row in missed:
         sys.stdout.write(f"case {row['seed']}: {100 * (row['found_s'] / row['best_s'] - 1):.2f} % slower\n")
+    if len(sys.argv) > 2:
+        return
     with (HERE / "brute.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()

@@ -256,12 +256,12 @@ def test_held_out_steps_of_recorded_jobs_are_predicted_as_the_page_has_it(monkey
 
 
 def test_the_search_finds_the_best_of_all_layouts_of_small_problems():
-    """A few of the hundred that are kept."""
+    """A few of those that are kept."""
     brute = script(FOLDER / "tuning" / "brute.py")
     with (FOLDER / "tuning" / "brute.csv").open(newline="") as file:
         kept = {int(row["seed"]): row for row in csv.DictReader(file)}
-    assert sum(float(row["found_s"]) <= float(row["best_s"]) for row in kept.values()) >= 95
-    for seed in (0, 2, 5):
+    assert sum(float(row["found_s"]) <= float(row["best_s"]) for row in kept.values()) >= 0.95 * len(kept)
+    for seed in (0, 2, 5, 203):
         assert {name: str(value) for name, value in brute.case(seed).items()} == kept[seed]
 
 
