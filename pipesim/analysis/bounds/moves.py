@@ -9,6 +9,7 @@ capacity are interchangeable, so only one of all their orders is kept. `forms` i
 docs/certificate.md.
 """
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +65,64 @@ def by_island(islands: IslandModel, replicas: Replicas, microbatches: int) -> Mo
 def in_blocks(islands: IslandModel, replicas: Replicas, microbatches: int, block: int) -> tuple[Moves, Ints]:
     """The same with devices only taken in blocks of so many of an island; with the devices of [place, island]."""
     coarse = islands._replace(sizes=islands.sizes // block)
+    ways = _ways(tuple(coarse.sizes.tolist()), tuple(coarse.group.tolist()))
+    one_of_each = block * ways.last[ways.different], block * ways.following[ways.different]
+    links = _of_rows(links_of(islands, *one_of_each, replicas, microbatches), ways.row)
+    kept, links = in_order(links, ways.state, np.arange(len(ways.state)))
+    chosen, states = block * ways.chosen, np.arange(ways.states)
+    first, stop = (np.searchsorted(ways.state[kept], states, side=side).astype(np.int64) for side in ("left", "right"))
+    moves = Moves(
+        first,
+        stop,
+        np.zeros(ways.states, np.int64),
+        ways.place[kept],
+        *links.columns(),
+        chosen.sum(axis=1),
+        ways.can_be_first,
+        ways.next_state,
+        block * ways.left,
+        *rings_of(islands, chosen),
+        ways.island_at_place[kept],
+        ways.island_at_state,
+    )
+    return moves, chosen
+
+
+class _Ways(NamedTuple):
+    """All moves between stages, and all places, whatever links there are."""
+
+    state: Ints  # [move]: the number of the state that it is from
+    place: Ints  # [move]: the number of the place that it is to
+    last: Ints  # [move, island]: devices of the stage before
+    following: Ints  # [move, island]: and of the stage after
+    different: Ints  # moves that differ in these two
+    row: Ints  # [move]: which of them it is like
+    island_at_place: Ints  # [move, island]
+    chosen: Ints  # [place, island]
+    can_be_first: Bools  # [place]
+    next_state: Ints  # [place]
+    left: Ints  # [place]
+    island_at_state: Ints  # [place, island]
+    states: int
+
+
+class _Sizes(NamedTuple):
+    """Devices of each island, and which group of interchangeable islands it is of: they are beside each other."""
+
+    sizes: Ints
+    group: Ints
+
+    @property
+    def groups(self) -> list[tuple[int, int]]:
+        """The size of the islands of each group, and how many they are."""
+        _, first, count = np.unique(self.group, return_index=True, return_counts=True)
+        return list(zip(self.sizes[first].tolist(), count.tolist(), strict=True))
+
+
+@functools.lru_cache(maxsize=8)  # the same for both kinds of replicas, for all models on a cluster
+def _ways(sizes: tuple[int, ...], group: tuple[int, ...]) -> _Ways:
+    """Between islands of these sizes and groups."""
+    coarse = _Sizes(np.array(sizes, np.int64), np.array(group, np.int64))
     used, last, following = _triples(coarse).transpose(2, 0, 1)  # [row, island] each
     (used_next, chosen_next), island_at_place = _ordered(coarse, used, following)
     state, place = _code(coarse, used, last), _code(coarse, used_next, chosen_next)
@@ -74,25 +133,22 @@ def in_blocks(islands: IslandModel, replicas: Replicas, microbatches: int, block
     next_state = _code(coarse, after, stage)
     states = np.unique(next_state)
     keep = np.flatnonzero(last.any(axis=1) & following.any(axis=1) & np.isin(state, states))
-    links = links_of_each(islands, block * last[keep], block * following[keep], replicas, microbatches)
-    keep, links = in_order(links, state[keep], keep)
-    chosen, left = block * chosen, block * (coarse.sizes.sum() - after.sum(axis=1))
-    first, stop = (np.searchsorted(state[keep], states, side=side).astype(np.int64) for side in ("left", "right"))
-    moves = Moves(
-        first,
-        stop,
-        np.zeros(len(states), np.int64),
+    _, different, row = np.unique(row_codes(*last[keep].T, *following[keep].T), return_index=True, return_inverse=True)
+    return _Ways(
+        np.searchsorted(states, state[keep]),
         np.searchsorted(places, place[keep]).astype(np.int64),
-        *links.columns(),
-        chosen.sum(axis=1),
+        last[keep],
+        following[keep],
+        different,
+        row,
+        island_at_place[keep],
+        chosen,
         before.sum(axis=1) == 0,
         np.searchsorted(states, next_state).astype(np.int64),
-        left,
-        *rings_of(islands, chosen),
-        island_at_place[keep],
+        coarse.sizes.sum() - after.sum(axis=1),
         island_at_state,
+        len(states),
     )
-    return moves, chosen
 
 
 def in_order(links: ChannelColumns, state: Ints, rows: Ints) -> tuple[Ints, ChannelColumns]:
@@ -102,7 +158,7 @@ def in_order(links: ChannelColumns, state: Ints, rows: Ints) -> tuple[Ints, Chan
     return rows[order], ChannelColumns(*(column[order] for column in links))
 
 
-def _triples(islands: IslandModel) -> Ints:
+def _triples(islands: _Sizes) -> Ints:
     """[row, island, (used, of the last stage, of the next)]: one of all orders of interchangeable islands.
 
     Islands with as many devices used, and as many of the last stage, may have carried more or less: which of them the
@@ -126,7 +182,7 @@ def _triples(islands: IslandModel) -> Ints:
     return found
 
 
-def _ordered(islands: IslandModel, used: Ints, chosen: Ints) -> tuple[tuple[Ints, Ints], Ints]:
+def _ordered(islands: _Sizes, used: Ints, chosen: Ints) -> tuple[tuple[Ints, Ints], Ints]:
     """The same with interchangeable islands in the order of (used, chosen), and where each of them went."""
     base = int(islands.sizes.max()) + 1
     key = (islands.group * base + used) * base + chosen
@@ -134,7 +190,7 @@ def _ordered(islands: IslandModel, used: Ints, chosen: Ints) -> tuple[tuple[Ints
     return (np.take_along_axis(used, order, 1), np.take_along_axis(chosen, order, 1)), np.argsort(order, axis=1)
 
 
-def _code(islands: IslandModel, *columns: Ints) -> Ints:
+def _code(islands: _Sizes, *columns: Ints) -> Ints:
     """One number for each row."""
     base = int(islands.sizes.max()) + 1
     found = np.zeros(len(columns[0]), np.int64)
@@ -146,7 +202,10 @@ def _code(islands: IslandModel, *columns: Ints) -> Ints:
 def links_of_each(islands: IslandModel, a: Ints, b: Ints, replicas: Replicas, microbatches: int) -> ChannelColumns:
     """As `links_of`, computed once for rows that are equal: what is used or free beside them makes no difference."""
     _, first, row = np.unique(row_codes(*a.T, *b.T), return_index=True, return_inverse=True)
-    links = links_of(islands, a[first], b[first], replicas, microbatches)
+    return _of_rows(links_of(islands, a[first], b[first], replicas, microbatches), row)
+
+
+def _of_rows(links: ChannelColumns, row: Ints) -> ChannelColumns:
     return ChannelColumns(*(column[row] for column in links))
 
 
