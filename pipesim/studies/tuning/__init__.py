@@ -6,7 +6,9 @@ pipeline_bounds     closed forms of one pipeline
 recomputed_blocks   how many blocks of each stage are done again, so that it fits
 planner_layouts     which other planners are asked, and for what
 layout_points       layouts as simulations
+layout_inputs       costs of layouts, and which devices their ranks have
 layout_prices       bound, estimate and memory of a layout
+rank_widths         layouts whose ranks have teams of several widths
 open_bounds         what no layout has less of, whatever its cuts, chunks and schedule
 tuning_results      the best layouts, and what became of the others
 lost_parts          a cluster without what is gone

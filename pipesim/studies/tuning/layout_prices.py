@@ -1,35 +1,22 @@
-"""What is known of a layout before it is simulated: cuts, a lower bound, an estimate, and whether it fits in memory.
-
-Cluster, traces and costs are those of a sweep's worker, which keeps them: the times of a model are computed once for
-each tensor width and size of microbatches.
-"""
+"""What is known of a layout before it is simulated: cuts, a lower bound, an estimate, and whether it fits in memory."""
 
 import functools
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from pipesim.base.arrays import Floats, Ints
-from pipesim.base.errors import InputError, PipesimError
-from pipesim.core.cluster import Cluster
-from pipesim.core.costs import Costs
-from pipesim.core.granularity import BLOCK
+from pipesim.base.errors import PipesimError
 from pipesim.core.plan import Plan, Stage
-from pipesim.core.teams import Team, teams_of, teams_of_ranks
-from pipesim.lowering import Options, Setup
+from pipesim.lowering import Setup
 from pipesim.lowering.memory import byte_factors_of, peak_memory
-from pipesim.lowering.setup import GRANULARITIES, RECOMPUTES
-from pipesim.studies import setups
 from pipesim.studies.ordering import ordered_with
-from pipesim.studies.simulation import MODEL, Simulation
-from pipesim.studies.sources import COMPUTED_WIDTHS
+from pipesim.studies.simulation import Simulation
 from pipesim.studies.sweep.worker import Worker
-from pipesim.studies.tuning.layout_points import kinds_of_teams, point_of
+from pipesim.studies.tuning.layout_inputs import LayoutInputs
 from pipesim.studies.tuning.pipeline_bounds import Stages, balanced, in_flight
 from pipesim.studies.tuning.recomputed_blocks import StageTables
 from pipesim.studies.tuning.space import (
@@ -40,16 +27,10 @@ from pipesim.studies.tuning.space import (
     SPLITTING,
     WAVES,
     LayoutChoice,
-    Room,
-    orders_of,
 )
-from pipesim.studies.tuning.width_inputs import WidthInputs
 
 _ENOUGH = 4  # times the ranks: schedules keep as much with so many microbatches as with any greater number
 ROUNDING = 1e-6  # relative: more than whole nanoseconds and sums of floating point can take
-_RECOMPUTING: dict[tuple[str, str], Options] = {
-    (how, of): Options(recompute=how, granularity=of) for how in RECOMPUTES for of in GRANULARITIES
-} | {(BY_STAGE, of): Options(granularity=of) for of in GRANULARITIES}  # what is done again is added
 _ROUNDS = 8  # in which more blocks are done again until all stages fit
 _WAIT = ("blocking", "paired", "sequential")  # transfers that hold devices
 
@@ -64,97 +45,21 @@ class Priced(NamedTuple):
     redone: tuple[int, ...] | None = None  # blocks of each stage that are done again, where stages differ
 
 
-class Pricing:
+class Pricing(LayoutInputs):
     """Prices layouts of one simulation."""
 
     def __init__(self, simulation: Simulation, worker: Worker, global_batch: int) -> None:
-        self.simulation, self.global_batch, self._worker = simulation, global_batch, worker
-        self._inputs = functools.lru_cache(None)(self._make_inputs)
-        self._options = functools.lru_cache(None)(self._make_options)
-        self._order = functools.lru_cache(None)(self._make_order)
-        self._order_of_ranks = functools.lru_cache(None)(self._make_order_of_ranks)
-        self._memory = functools.lru_cache(None)(self._make_memory)
+        super().__init__(simulation, worker, global_batch)
         self._even = functools.lru_cache(None)(self._make_even)
         self._unlimited = functools.lru_cache(None)(self._make_unlimited)
         self._stages = functools.lru_cache(None)(self._make_stages)
-        self.least_part = functools.lru_cache(None)(self._make_least_part)
         self._stage_tables = functools.lru_cache(16)(self._make_stage_tables)
         self._peak = functools.lru_cache(None)(self._make_peak)
-
-    def point(
-        self, one: LayoutChoice, blocks: tuple[int, ...] | None = None, redone: tuple[int, ...] | None = None
-    ) -> Simulation:
-        """The simulation of a layout."""
-        return point_of(self.simulation, one, blocks, redone)
-
-    def teams(self, tensor: int) -> int:
-        """How many teams of this width there are."""
-        return len(self._order(tensor, ""))
-
-    @functools.cached_property
-    def cluster(self) -> Cluster:
-        """The cluster, which is the same for all layouts."""
-        return self._worker.inputs(self._first(frozenset()))[0]
-
-    @functools.cached_property
-    def _space(self) -> Room:
-        return self.room(frozenset())
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """The tensor widths that teams may have."""
-        return tuple(self._space.teams)
-
-    @property
-    def blocks(self) -> int:
-        """What is divided over stages."""
-        return self._space.blocks
 
     @property
     def _same_in_stages(self) -> bool:
         """Whether the framework has one number of blocks for all stages."""
         return self.simulation.framework in SAME_IN_STAGES
-
-    def room(self, given: frozenset[str]) -> Room:
-        """What the sizes of layouts depend on."""
-        chosen = self.simulation
-        cluster, trace, costs = self._worker.inputs(self._first(given))
-        computed = trace.command.startswith(MODEL)
-        widths = sorted({each.tensor for each in trace.widths})
-        if computed or chosen.scale_widths:
-            widths = list(COMPUTED_WIDTHS)
-        if "tensor" in given and chosen.tensor:
-            widths = [int(chosen.tensor)]
-        teams = {width: orders_of(kinds) for width in widths if (kinds := kinds_of_teams(cluster, width))}
-        if not teams:
-            raise InputError(f"tensor = {widths[0]} found; cluster {cluster.name!r} has no team of so many GPUs")
-        blocks = setups.blocks_in(chosen, costs)
-        units = costs.model if blocks is None else blocks.costs.model
-        count = sum(layer.kind == BLOCK for layer in units.layers) or len(units)
-        sizes = () if computed else tuple(sorted({int(n) for n in trace.layers["microbatch_size"]}))
-        in_blocks = chosen.granularity == BLOCK and any(layer >= 0 for layer in costs.model.blocks)
-        return Room(teams, count, sizes, self.global_batch, computed, in_blocks)
-
-    def _first(self, given: frozenset[str]) -> Simulation:
-        size = self.simulation.microbatch_size if "microbatch_size" in given else None
-        return replace(self.simulation, microbatch_size=size)
-
-    def inputs(self, one: LayoutChoice) -> WidthInputs:
-        """Cluster, trace and costs of a layout; where its ranks differ in width, of the first."""
-        return self._inputs(one.tensor, one.microbatch_size, one.sequence_parallel)
-
-    def before(self, one: LayoutChoice, kinds: Sequence[str]) -> list[Floats]:
-        """For each rank, on devices of these kinds, what precedes each layer if it were all on this rank."""
-        known = {
-            (width, kind): self.inputs(replace(one, tensor=width)).before(self.recomputing(one), kind)
-            for width, kind in dict.fromkeys(zip(one.tensors, kinds, strict=True))
-        }
-        return [known[of_rank] for of_rank in zip(one.tensors, kinds, strict=True)]
-
-    def options(self, one: LayoutChoice) -> Options:
-        """The options of a layout."""
-        key = (one.tensor, 1, 1, 1, one.microbatch_size, one.recompute, one.sharding, one.scheduler, "")
-        return self._options(LayoutChoice(*key, one.sequence_parallel))
 
     def fitted(self, priced: Priced) -> Priced | None:
         """The layout with as many blocks done again as let every stage fit; None if it does not fit even so."""
@@ -167,7 +72,7 @@ class Pricing:
             peaks = [(names, peak, memory) for names, peak, memory in self._peaks(made)]
             excess = {name: max(0.0, float(over)) for names, peak, memory in peaks
                       for name, over in zip(names, peak - memory, strict=True)}  # fmt: skip
-            over = [max(excess.get(ranks[n], 0.0) for ranks in self._ranks(one)) for n in range(one.pipeline)]
+            over = [max(excess.get(ranks[n], 0.0) for ranks in self.ranks(one)) for n in range(one.pipeline)]
             if not any(over):
                 return self._with_redone(made, bounds)
             more = self._more(one, redone, over, most)
@@ -251,14 +156,6 @@ class Pricing:
                 found.append(replace(one, cuts=" ".join(map(str, moved))))
         return found
 
-    def pipelines(self, one: LayoutChoice) -> tuple[tuple[str, ...], ...]:
-        """The kinds of device of each rank, of pipelines that differ in them."""
-        kinds, d = [kind for _, kind in self._order_of(one)], one.data
-        if len(set(kinds)) == 1:
-            return ((kinds[0],) * one.pipeline,)
-        ranks = range(one.pipeline)
-        return tuple(dict.fromkeys(tuple(kinds[n * d + k] for n in ranks) for k in range(d)))
-
     def fits(self, priced: Priced) -> bool:
         """Whether every device of one pipeline of each sort holds what it must."""
         return self._may_fit(priced) and all((peak <= memory).all() for _, peak, memory in self._peaks(priced))
@@ -267,66 +164,14 @@ class Pricing:
         """The most bytes on a device of one pipeline of each sort."""
         return max((float(peak.max()) for _, peak, _ in self._peaks(priced)), default=0.0)
 
-    def kinds(self, one: LayoutChoice) -> Counter[str]:
-        """How many GPUs of each kind a layout uses."""
-        used = self._order_of(one)[: one.pipeline * one.data]
-        return Counter(kind for team, kind in used for _ in team)
-
     def _peaks(self, priced: Priced) -> Iterator[tuple[tuple[str, ...], Ints, Floats]]:
         """Devices of one pipeline of each sort, their peaks and memory; of none where the schedule refuses them."""
         one, cluster = priced.candidate, self.inputs(priced.candidate).cluster
-        for names in self._ranks(one):
+        for names in self.ranks(one):
             found = self._peak(one, names, priced.redone)
             if found is not None:
                 memory = [cluster.device(name).memory or np.inf for name in found[0]]
                 yield found[0], found[1], np.array(memory, np.float64)
-
-    def _ranks(self, one: LayoutChoice) -> list[tuple[str, ...]]:
-        """The first devices of the teams of one pipeline of each sort."""
-        order, found = self._order_of(one), dict[tuple[str, ...], tuple[str, ...]]()
-        for k in range(one.data):
-            places = [order[n * one.data + k] for n in range(one.pipeline)]
-            found.setdefault(tuple(kind for _, kind in places), tuple(team[0] for team, _ in places))
-        return list(found.values())
-
-    # --- what is kept ------------------------------------------------------------------------------------------------
-
-    def _make_inputs(self, tensor: int, samples: int, divided: bool) -> WidthInputs:  # noqa: FBT001 - a key
-        point = self.point(LayoutChoice(tensor, 1, 1, 1, samples, "none", "none", "one_f_one_b", "", divided))
-        cluster, trace, costs = self._worker.inputs(point)
-        return WidthInputs.of(cluster, trace, costs, setups.blocks_in(point, costs))
-
-    def _make_options(self, one: LayoutChoice) -> Options:
-        return setups.options_of(self.point(one), self.inputs(one).trace)
-
-    def _make_order(self, tensor: int, kinds: str) -> list[tuple[Team, str]]:
-        """Teams node by node, as planner megatron numbers them, those of the first kinds first; and their kinds."""
-        cluster = self._inputs_of_any(tensor).cluster
-        nodes: dict[str, list[tuple[Team, str]]] = {}
-        for team in teams_of(cluster, tensor):
-            first = cluster.device(team[0])
-            nodes.setdefault(first.node, []).append((team, first.kind))
-        place = {kind: n for n, kind in enumerate(kinds.split(","))}
-        return sorted((team for each in nodes.values() for team in each), key=lambda one: place.get(one[1], len(place)))
-
-    def _order_of(self, one: LayoutChoice) -> list[tuple[Team, str]]:
-        """The teams in the order in which ranks take them, and their kinds."""
-        if not one.widths:
-            return self._order(one.tensor, one.kinds)
-        return self._order_of_ranks(one.tensors, one.data, one.kinds)
-
-    def _make_order_of_ranks(self, widths: tuple[int, ...], data: int, kinds: str) -> list[tuple[Team, str]]:
-        cluster = self._inputs_of_any(widths[0]).cluster
-        every = teams_of_ranks(cluster, widths, data, kinds.split(","))
-        return [(team, cluster.device(team[0]).kind) for of_rank in every for team in of_rank]
-
-    def _inputs_of_any(self, tensor: int) -> WidthInputs:
-        samples = self.simulation.microbatch_size or self._smallest
-        return self._inputs(tensor, samples, False)
-
-    @functools.cached_property
-    def _smallest(self) -> int:
-        return min(self._space.sizes, default=1)
 
     def _cut(self, one: LayoutChoice) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
         """The layers where stages begin and end, and the blocks of each where cuts are not even."""
@@ -349,9 +194,9 @@ class Pricing:
             return None if found is None else tuple(self.inputs(one).cuts[found].tolist())
         free = self._unlimited(replace(one, data=1, sharding="", scheduler="", cuts=""), kinds)
         inputs, options, p = self.inputs(one), self.options(one), one.pipeline
-        factor = byte_factors_of(options, inputs.costs.model.precision, self._copies(one))[0]
+        factor = byte_factors_of(options, inputs.costs.model.precision, self.copies(one))[0]
         keeps = in_flight(one.scheduler, p, one.interleave, one.microbatches(self.global_batch)) / one.interleave
-        memory = self._memory(one.tensor)
+        memory = self.memory(one.tensor)
         room = [
             (memory[kind] - options.reserve - options.workspace) / one.interleave if memory[kind] else np.inf
             for kind in kinds
@@ -368,9 +213,9 @@ class Pricing:
     def _make_stage_tables(self, one: LayoutChoice, kinds: tuple[str, ...]) -> StageTables:
         """What precedes each cut with nothing done again, and what doing blocks again takes and frees."""
         inputs, options = self.inputs(one), self.options(one)
-        factor = byte_factors_of(options, inputs.costs.model.precision, self._copies(one))[0]
+        factor = byte_factors_of(options, inputs.costs.model.precision, self.copies(one))[0]
         keeps = in_flight(one.scheduler, one.pipeline, one.interleave, one.microbatches(self.global_batch))
-        keeps, memory = keeps / one.interleave, self._memory(one.tensor)
+        keeps, memory = keeps / one.interleave, self.memory(one.tensor)
         none, full = (self._before_cuts(replace(one, recompute=how), kinds, factor, keeps) for how in ("none", "full"))
         again = [np.subtract(twice, once).tolist() for once, twice in zip(none[0], full[0], strict=True)]
         freed = [np.subtract(more, less) for more, less in zip(none[1], full[1], strict=True)]
@@ -399,17 +244,6 @@ class Pricing:
         held = [(rows[id(each)][2] * factor + rows[id(each)][3] * keep).tolist() for each, keep in pairs]
         return [both[place] for place in of], held
 
-    def recomputing(self, one: LayoutChoice) -> Options:
-        """Options that differ only where what layers take differs, so that few are kept."""
-        return _RECOMPUTING[one.recompute, self.simulation.granularity]
-
-    def _copies(self, one: LayoutChoice) -> int:
-        """Over how many replicas what is sharded is divided."""
-        return 1 if one.sharding == "none" else min(self.simulation.sharding_size or one.data, one.data)
-
-    def _make_memory(self, tensor: int) -> dict[str, int]:
-        return {device.kind: device.memory for device in self._inputs_of_any(tensor).cluster.devices}
-
     def _make_stages(self, one: LayoutChoice, bounds: tuple[int, ...], kinds: tuple[str, ...]) -> Stages:
         of, p = self.before(one, kinds), one.pipeline
         parts = np.array([of[n % p][:, b] - of[n % p][:, a] for n, (a, b) in enumerate(pairwise(bounds))]).T
@@ -422,10 +256,10 @@ class Pricing:
         bounds = self._cut(one)[0]
         if bounds is None or one.scheduler.partition("(")[0] in WAVES:
             return True
-        factor, frozen = byte_factors_of(options, inputs.costs.model.precision, self._copies(one))
+        factor, frozen = byte_factors_of(options, inputs.costs.model.precision, self.copies(one))
         factor -= frozen if inputs.costs.model.is_partly_frozen else 0.0
         keeps = in_flight(one.scheduler.partition("(")[0], p, one.interleave, one.microbatches(self.global_batch))
-        memory, how = self._memory(one.tensor), "full" if one.recompute == BY_STAGE else one.recompute
+        memory, how = self.memory(one.tensor), "full" if one.recompute == BY_STAGE else one.recompute
         for kinds in self.pipelines(one):
             stages = self._stages(replace(one, data=1, sharding="", cuts="", recompute=how), bounds, kinds)
             least = stages.by_rank(stages.parameters) * factor + stages.least_kept(keeps) + options.reserve
@@ -445,7 +279,7 @@ class Pricing:
         m = one.microbatches(self.global_batch)
         least = _ENOUGH * p
         stages = tuple(Stage(a, b, (names[n % p],)) for n, (a, b) in enumerate(pairwise(bounds)))
-        team_of = {team[0]: team for team, _ in self._order_of(one)}
+        team_of = {team[0]: team for team, _ in self.order_of(one)}
         plan = Plan(
             inputs.costs.model.name,
             len(inputs.costs.model),
@@ -460,18 +294,13 @@ class Pricing:
             return None
         return made.devices, peak_memory(Setup(made, schedule, costs, inputs.cluster, options), one.data)
 
-    def costs(self, one: LayoutChoice, tensors: Iterable[int]) -> Costs:
-        """The costs of a layout at all of these widths, for the first of them."""
-        first, *others = (self.inputs(replace(one, tensor=width)).costs for width in dict.fromkeys(tensors))
-        return replace(first, others={each.widths: each for each in others}) if others else first
-
     def _exchanges(self, one: LayoutChoice, stages: Stages, bounds: tuple[int, ...]) -> float:
         """Seconds of messages and of the sum of gradients, with nothing else on their links."""
         inputs, options = self.inputs(one), self.options(one)
-        order, found = self._order_of(one), 0.0
+        order, found = self.order_of(one), 0.0
         if one.pipeline > 1:
             size = float(inputs.costs.model.cut_bytes[np.array(bounds[1:-1]) - 1].max())
-            hop = size / (one.tensor if options.scatter_sends else 1) / self._rate(one, one.data)
+            hop = size / (one.tensor if options.scatter_sends else 1) / self.rate(one, one.data)
             passed = one.stages - 1
             if options.transfers in _WAIT:
                 passed += one.microbatches(self.global_batch) * one.interleave
@@ -479,25 +308,5 @@ class Pricing:
         if one.data > 1 and len(order) > 1 and not options.gradient_overlap:
             gradients = 1.0 if options.gradient_bytes is None else options.gradient_bytes
             size = float(stages.by_rank(stages.parameters).max()) * (gradients + 1) * (one.data - 1) / one.data
-            found += size / self._rate(one, one.data - 1)
+            found += size / self.rate(one, one.data - 1)
         return found
-
-    def _make_least_part(self, tensor: int) -> float:
-        """What part of its time a task takes at the least: a scenario may have devices that are faster."""
-        chosen = self._worker.known(self.simulation)
-        if chosen.scenario is None and chosen.slow is None:
-            return 1.0
-        scenario = setups.scenario_of(replace(chosen, background=None), self._inputs_of_any(tensor).cluster)
-        return prod(min(1.0, slow.factor) for slow in scenario.slow)
-
-    @functools.cached_property
-    def _rates(self) -> dict[tuple[str, str], float]:
-        return {}
-
-    def _rate(self, one: LayoutChoice, other: int) -> float:
-        """Bytes per second between the first members of the first team and another."""
-        order = self._order_of(one)
-        ends = order[0][0][0], order[min(other, len(order) - 1)][0][0]
-        if ends not in self._rates:
-            self._rates[ends] = self._inputs_of_any(one.tensor).cluster.route(*ends).bandwidth
-        return self._rates[ends]
