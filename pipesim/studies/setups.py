@@ -318,8 +318,11 @@ def plan_with(  # noqa: PLR0917 - a planner's arguments, and how it is called
         lookup.check_takes(function, "model, cluster, costs, microbatches")
         plans.check_microbatches(microbatches)
         seen = costs if blocks is None else blocks.costs
-        _check_tables(function, planner, seen, cluster, host_memory)
-        given = prices(function, costs, cluster, host_memory, blocks, objective)
+        most_processes = _check_tables(function, planner, seen, cluster, host_memory)
+        given: dict[str, Any] = dict(prices(function, costs, cluster, host_memory, blocks, objective))
+        processes = inspect.signature(function).parameters.get("processes")
+        if processes is not None and processes.default is None:
+            given["processes"] = most_processes
         with nullcontext() if blocks is None else blocks.explained():
             plan = function(seen.model, cluster, seen, microbatches, **given)
         if not isinstance(plan, Plan):
@@ -330,14 +333,16 @@ def plan_with(  # noqa: PLR0917 - a planner's arguments, and how it is called
 
 def _check_tables(
     function: Planner, planner: Planner | str, costs: Costs, cluster: Cluster, host_memory: HostMemory
-) -> None:
-    """Refuse a planner whose tables do not fit, before it makes them."""
+) -> int:
+    """Refuse a planner whose tables do not fit, before it makes them; how many times half of the memory has room."""
     keywords = getattr(function, "keywords", {})
     nodes, kinds = ({getattr(device, column) for device in cluster.devices} for column in ("node", "kind"))
     most = next((keywords[key] for key in ("stages", "most_stages") if isinstance(keywords.get(key), int)), None)
     size = ProblemSize(len(costs.model), len(cluster.devices), len(nodes), len(kinds), most)
     name = planner.partition("(")[0].strip() if isinstance(planner, str) else getattr(planner, "__name__", "given")
-    limits.check_planner(host_memory, name, size, info_of(function, PlannerInfo).tables(size))
+    tables = info_of(function, PlannerInfo).tables(size)
+    limits.check_planner(host_memory, name, size, tables)
+    return int(max(1, limits.limit_of(host_memory).size / 2 // max(tables, 1.0)))
 
 
 def check_kinds(costs: Costs, cluster: Cluster) -> None:

@@ -14,11 +14,12 @@ from pipesim.analysis import metrics
 from pipesim.analysis.channels import execute, pipeline_of
 from pipesim.base.errors import DoesNotFitError, InputError
 from pipesim.core.costs import costs_of
+from pipesim.core.members import ProblemSize
 from pipesim.core.plan import Plan, Stage
 from pipesim.engines import by_name
 from pipesim.lowering import Setup, lower
 from pipesim.planners.spp import BANDWIDTHS, holds, memory_limit, spp
-from pipesim.planners.spp_plus import spp_plus
+from pipesim.planners.spp_plus import spp_plus, table_bytes
 from pipesim.schedulers.gpipe import gpipe
 from pipesim.schedulers.one_f_one_b import one_f_one_b
 from pipesim.studies import loading, pricing, results, setups
@@ -195,3 +196,22 @@ def test_candidates_are_made_by_one_process_while_others_compile(compiles, expec
     costs = costs_of(even_trace(4))
     spp_plus(costs.model, loading.load_cluster('flat(2, bandwidth="1GB/s")'), costs, 2, evaluations=1)
     assert found == [expected]
+
+
+def test_processes_have_room_in_half_of_the_memory_that_is_allowed(monkeypatch):
+    """A twentieth more than the tables of two, and of four."""
+    costs, cluster = costs_of(even_trace(12)), loading.load_cluster(SERVERS)
+    asked, tables = [], table_bytes(ProblemSize(12, 8))
+
+    def candidates(*given):
+        asked.append(given[-1])
+        raise InputError("enough is known")
+
+    monkeypatch.setattr("pipesim.planners.spp_plus.candidates", candidates)
+    monkeypatch.setattr("pipesim.planners.spp_plus.is_compiling", lambda: False)
+    for planner, memory in (("spp_plus", 2.1), ("spp_plus", 4.2), ("spp_plus", 1e6), ("spp_plus(processes=3)", 2.1)):
+        with pytest.raises(InputError, match="enough is known"):
+            setups.plan_with(planner, costs, cluster, 4, host_memory=f"{int(memory * tables)} B")
+    assert asked == [1, 2, 4, 3]
+    with pytest.raises(InputError, match="processes = 0 found"):
+        spp_plus(costs.model, cluster, costs, 4, processes=0)

@@ -77,6 +77,7 @@ def spp_plus(
     chunks: int = 1,
     split: bool = False,
     teams: bool = False,
+    processes: int | None = None,
 ) -> Plan:
     """Minimises simulated seconds over SPP's plan, other orders and partitions, and local moves on the best of them.
 
@@ -89,7 +90,9 @@ def spp_plus(
     spp: only plans whose stages hold the microbatches in flight of this schedule are compared. With `chunks` devices
     may have up to so many stages each, in a loop or a wave; `split`: plans are also simulated with schedules that
     split backwards. With `teams` (`--tensor any`) replicas are teams of the widths of the costs: the best plans of each
-    width, and local moves that change the width of a stage. Ignores memory unless asked.
+    width, and local moves that change the width of a stage. At most so many `processes` make candidates: as many as
+    there are cores, up to four, if their tables fit in a quarter of the memory of this machine, or from the command
+    line in half of --host-memory. Ignores memory unless asked.
     """
     plans.check_microbatches(microbatches)
     if evaluations is None:
@@ -99,15 +102,20 @@ def spp_plus(
     check_at_least("chunks", chunks, 1)
     _check_simulated(estimate, exact, chunks=chunks, split=split, teams=teams)
     if teams and estimate and exact:
-        options = {"evaluations": evaluations, "seed": seed, "memory": memory, "chunks": chunks, "split": split}
+        options = {
+            "evaluations": evaluations,
+            "seed": seed,
+            "memory": memory,
+            "chunks": chunks,
+            "split": split,
+            "processes": processes,
+        }
         return _with_teams(costs, cluster, microbatches, estimate, exact, options)
     ways = REPLICAS if estimate else REPLICAS[:1]
     estimate = estimate or abstract_cost(costs, cluster, evaluations + ANNEALED)
     price, begin = with_limit(estimate, split=split), begin_of(estimate, split=split)
     limit = memory_limit(costs, cluster, given(cluster), microbatches, memory) if memory else None
-    size = ProblemSize(len(model), len(cluster.devices))
-    most_processes = 1 if is_compiling() else PROCESSES
-    processes = int(max(1, min(most_processes, SHARE * machine_memory() // table_bytes(size))))
+    processes = _most_processes(processes, ProblemSize(len(model), len(cluster.devices)))
     most = max(evaluations // 4, 1)
     first, literal, *others = candidates(costs, cluster, microbatches, ways, seed, memory, most, processes)
     known: dict[Key, Plan] = {}
@@ -153,6 +161,14 @@ def _fastest(plans: list[Plan], price: CostBelow, begin: Begin) -> tuple[Plan, f
         if seconds < least:
             least, best = seconds, plan
     return best, least
+
+
+def _most_processes(given: int | None, size: ProblemSize) -> int:
+    """So many processes, or as many as have room for their tables; one beside another that compiles."""
+    if given is None:
+        given = int(max(1, SHARE * machine_memory() // table_bytes(size)))
+    check_at_least("processes", given, 1)
+    return 1 if is_compiling() else min(PROCESSES, given)
 
 
 def _with_teams(  # noqa: PLR0917 - the parts of the problem
