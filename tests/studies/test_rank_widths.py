@@ -102,6 +102,18 @@ def test_ranks_of_several_widths_are_best_where_the_slow_devices_are_small():
     assert found.counts.all > one_width.counts.all
 
 
+def test_the_front_has_plans_of_any_widths_too():
+    found = ps.tune(
+        trace="model:gpt-13b", cluster=MIXED, global_batch=16, microbatch_size=1, budget=32, front=True,
+        within="widths in ('', 'any', '2;1')",
+    )  # fmt: skip
+    assert "any" in {row.candidate.widths for row in found.rows}
+    assert [row.memory for row in found.front()] == sorted((row.memory for row in found.front()), reverse=True)
+    best = next(row for row in found.rows if row.candidate.widths == "any")
+    assert best.simulation.tensor == "any"
+    assert ps.simulate(best.simulation).iteration_time == best.iteration_time
+
+
 def test_one_width_given_for_every_rank_is_that_width():
     given = {"trace": "llama3-8b", "cluster": "hgx_h100(1)", "global_batch": 8, "data": 2}
     one, other = (make_setup(tensor=tensor, **given, **more) for tensor, more in ((2, {"pipeline": 2}), ("2;2", {})))

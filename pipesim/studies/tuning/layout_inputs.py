@@ -150,7 +150,7 @@ class LayoutInputs:
 
     def order_of(self, one: LayoutChoice) -> list[tuple[Team, str]]:
         """The teams in the order in which ranks take them, and their kinds."""
-        if not one.widths:
+        if not one.widths or one.planner:
             return self._order(one.tensor, one.kinds)
         return self._order_of_ranks(one.tensors, one.data, one.kinds)
 

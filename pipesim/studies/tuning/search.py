@@ -402,14 +402,14 @@ class _Search:
                 f"refused{': ' + reasons if reasons else ''}; give it more GPUs, or GPUs with more memory"
             )
         rows = sorted(found.rows, key=lambda row: (row.value, row.memory, row.candidate))
-        inputs = self._pricing.inputs(rows[0].candidate)
+        costs = self._pricing.costs(rows[0].candidate, rows[0].candidate.tensors or (rows[0].candidate.tensor,))
         own_bound = None
         if objective == "time":
             own_bound = min([*(row.bound for row in rows), *(one.bound for one in found.left)])
             own_bound = max(own_bound, any_bound or 0.0)
         counts = Counts(count - found.same, found.memory, found.bound, found.refused, len(rows), len(found.left))
         return TuningResult(
-            tuple(rows), counts, objective, any_bound, headline(inputs.costs, inputs.cluster), inputs.costs.notes,
+            tuple(rows), counts, objective, any_bound, headline(costs, self._pricing.cluster), costs.notes,
             tuple(found.refusals), own_bound,
         )  # fmt: skip
 
