@@ -13,7 +13,7 @@ the SPP paper assumes: half of a microbatch takes half the recorded time of the 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -50,6 +50,15 @@ STATISTICS: dict[Statistic, Callable[..., Floats]] = {
 _ROUNDING = 1e-12
 
 
+class Origin(NamedTuple):
+    """Where times are from: what a headline has before the kinds of device, and after them."""
+
+    before: str = "times of "
+    after: str = ""
+    computed: bool = False  # at the widths that are used, which are named before `after`
+    timed_at: Widths | None = None  # where times at other widths are scaled from these; they are named at the end
+
+
 @dataclass(frozen=True, eq=False)
 class Costs:
     """Seconds of every layer of a model. Samples are in one column per phase, grouped by (recorded size, layer).
@@ -72,8 +81,8 @@ class Costs:
     notes: tuple[str, ...] = ()
     joint: str = ""
     """What samples of the same number have in common in all layers, as in `Trace.samples`."""
-    origin: tuple[str, str] = ("times of ", "")
-    """Where times are from: what the headline has before the kinds of device, and after them."""
+    origin: Origin = field(default_factory=Origin)
+    """Where times are from."""
     basis: Basis = "recorded"
     """How times were found: recorded, computed with constants of the kind of device, or at a speed that was stated."""
 
@@ -96,7 +105,8 @@ class Costs:
         first, *others = dict.fromkeys(widths)
         if first == self.widths and set(others) == set(self.others):
             return self
-        return replace(self.at(first), others={each: self.at(each) for each in others})
+        others_at = {each: self.at(each) for each in others}
+        return replace(self.at(first), others=others_at, origin=self.origin, basis=self.basis, notes=self.notes)
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
@@ -197,6 +207,10 @@ class Costs:
             return [(group, wanted / size)]
         part = (wanted - below[0]) / (above[0] - below[0])
         return [(below[1], 1 - part), (above[1], part)]
+
+    def has_kind(self, kind: str) -> bool:
+        """Whether there are times for devices of this kind."""
+        return kind in self.kinds or ANY_KIND in self.kinds
 
     def recorded_kind(self, kind: str) -> str:
         """The recorded kind that applies to devices of this kind."""

@@ -105,7 +105,8 @@ def megatron(
         layouts = [layout._replace(blocks=tuple(blocks)) for layout in layouts if _has_stages(layout, blocks)]
         if not layouts:
             found = f"blocks = {tuple(blocks)}: {len(blocks)} stages found"
-            raise InputError(f"{found}; pipeline x interleave = {pipeline} x {interleave} were expected")
+            length = pipeline if tensor is None else len(tensor)
+            raise InputError(f"{found}; pipeline x interleave = {length} x {interleave} were expected")
     if tensor is None:
         timed = [
             (_seconds(one, one.groups(order), cluster, [costs] * one.pipeline, microbatches), one) for one in layouts

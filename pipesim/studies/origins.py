@@ -9,12 +9,11 @@ from pathlib import Path
 
 from pipesim.architectures import device_curves, roofline
 from pipesim.core.cluster import Cluster
-from pipesim.core.costs import Basis, Costs
+from pipesim.core.costs import Basis, Costs, Origin
 from pipesim.core.trace import Trace
 from pipesim.studies.bundled_traces import bundled_traces
 from pipesim.studies.scaled_widths import is_scaled
 from pipesim.studies.simulation import MODEL, Simulation, defaults
-from pipesim.studies.sources import widths_of
 
 _PART_OF_PEAK = re.compile(r"none: calculated from data sheets( at [0-9.e-]+ of the peak)")
 _CONSTANTS = {"fitted": "fitted constants", "calibrated": "calibrated constants"}
@@ -24,24 +23,28 @@ def headline(costs: Costs, cluster: Cluster) -> str:
     """The origin of the times that a cluster uses."""
     used = dict.fromkeys(device.kind for device in cluster.devices)
     kinds = [kind for kind in costs.kinds if kind in used] or list(costs.kinds)
-    return ", ".join(kinds).join(costs.origin)
+    origin, widths = costs.origin, sorted((costs.widths, *costs.others), key=lambda each: each.gpus)
+    wide = " and ".join(str(each) for each in widths if origin.computed and each.gpus > 1)
+    scaled = " and ".join(str(each) for each in widths if origin.timed_at not in {None, each})
+    at, to = (f" at {wide}" if wide else "", f", scaled to {scaled}" if scaled else "")
+    return f"{origin.before}{', '.join(kinds)}{at}{origin.after}{to}"
 
 
-def origin_of(simulation: Simulation, trace: Trace) -> tuple[str, str]:
-    """What a headline has before the kinds of device, and after them."""
+def origin_of(simulation: Simulation, trace: Trace) -> Origin:
+    """What a headline states of where the times of a trace are from."""
     named = simulation.trace
     if simulation.architecture is not None or trace.command.startswith(MODEL):
-        widths = " and ".join(str(width) for width in trace.widths if width.gpus > 1)
-        wide = f" at {widths}" if widths else ""
-        return f"{trace.model} computed from data sheets for ", f"{wide} ({_constants(simulation, trace)})"
-    to = f", scaled to {widths_of(simulation, trace)}" if is_scaled(trace) else ""
+        constants = f" ({_constants(simulation, trace)})"
+        return Origin(f"{trace.model} computed from data sheets for ", constants, computed=True)
+    timed_at = trace.widths[0] if is_scaled(trace) else None
     how = "recorded"
     if trace.source == roofline.SOURCE:
         part = _PART_OF_PEAK.match(trace.machine)
         how = f"computed from data sheets{part[1] if part else ''}"
     if isinstance(named, str) and named in bundled_traces():
-        return f"bundled trace {named} (", f"), {how}{to}"
-    return f"trace {named if isinstance(named, str | Path) else trace.model} (", f"), {how}{to}"
+        return Origin(f"bundled trace {named} (", f"), {how}", timed_at=timed_at)
+    name = named if isinstance(named, str | Path) else trace.model
+    return Origin(f"trace {name} (", f"), {how}", timed_at=timed_at)
 
 
 def basis_of(simulation: Simulation, trace: Trace) -> Basis:

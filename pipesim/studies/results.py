@@ -409,7 +409,7 @@ def planned(simulation: Simulation) -> PlanResult:
     plan, notes = setups.fitting_plan(simulation, trace, costs, cluster)
     took, notes = time.perf_counter() - began, (*costs.notes, *notes)
     options = setups.options_of(simulation, trace)
-    return PlanResult(plan, costs, cluster, took, notes, simulation.framework, options)
+    return PlanResult(plan, setups.of_plan(costs, plan), cluster, took, notes, simulation.framework, options)
 
 
 @takes_fields(PLANNING)

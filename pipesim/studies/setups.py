@@ -277,12 +277,20 @@ def _planner_of(simulation: Simulation, options: Mapping[str, int | str]) -> Pla
     if ranks := widths_of_ranks(simulation):
         layout["tensor"] = ranks
     if simulation.tensor == ANY:
+        if layout:
+            raise InputError(f"tensor = any and {', '.join(layout)} found; the planner chooses all of the layout then")
         layout["teams"] = True
     planner: Planner | str = simulation.planner or UNSTATED["planner"]
-    if not layout and not options:
+    if not layout and not options and simulation.tensor is None:
         return planner
     function = lookup.resolve(planner, PLANNERS, "planner") if isinstance(planner, str) else planner
-    takes = inspect.signature(function).parameters
+    takes, stated = inspect.signature(function).parameters, getattr(function, "keywords", {})
+    if simulation.tensor is not None and {"tensor", "teams"} & set(stated):
+        raise InputError(
+            f"tensor = {simulation.tensor} found beside planner {quoted(str(planner))}, which states it too"
+        )
+    if not layout and not options:
+        return planner
     for name in layout:
         if name not in takes:
             found, other = ("tensor = any", "spp_plus") if name == "teams" else (name, "megatron")
@@ -346,6 +354,7 @@ def _check_tables(
 
 
 def check_kinds(costs: Costs, cluster: Cluster) -> None:
-    """Refuse devices that the trace has no times for, before a planner uses them."""
+    """Refuse devices that the trace has no times for at any width, before a planner uses them."""
     for device in cluster.devices:
-        costs.recorded_kind(device.kind)
+        if not any(each.has_kind(device.kind) for each in costs.others.values()):
+            costs.recorded_kind(device.kind)

@@ -114,16 +114,21 @@ def efficiency_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
 
 
 def counts_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
-    """A whole number in text, or such text with one for each stage or rank: 3;2;0;0."""
+    """A whole number in text, or such text with one for each stage: 3;2;0;0."""
     parts = str(value).split(";") if value is not None else []
     if not all(part.strip().isdecimal() for part in parts):
-        raise InputError(f"{quoted(str(value))} found; whole numbers such as 3, or 3;2;0;0 one by one, were expected")
+        raise InputError(f"{quoted(str(value))} found; whole numbers such as 3, or 3;2;0;0 by stage, were expected")
     return value if len(parts) != 1 else int(parts[0])
 
 
 def tensor_of(value: Any) -> Any:  # noqa: ANN401 - text or a number
     """As `counts_of`, or ANY."""
-    return value if value == ANY else counts_of(value)
+    if isinstance(value, str) and value.strip().lower() == ANY:
+        return ANY
+    try:
+        return counts_of(value)
+    except InputError:
+        raise InputError(f"{quoted(str(value))} found; a width such as 8, 8;8;4 by rank, or any was expected") from None
 
 
 def size_of(value: Any) -> Any:  # noqa: ANN401 - text or a number

@@ -7,6 +7,7 @@ both        a bundled trace where it has times for the cluster, else the model o
 
 import inspect
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,14 +144,15 @@ def computed_trace(model: str, simulation: Simulation, cluster: Cluster) -> Trac
                 f"widths are; a trace recorded at that {name} width can be simulated"
             )
     efficiency: Any = "device" if simulation.efficiency == defaults()["efficiency"] else simulation.efficiency
-    traces = [
-        trace_called(
-            model, [kind], sizes | _shared(simulation, len(team)), efficiency=efficiency,
-            team_link=team_link(cluster, team) if len(team) > 1 else None, tp_overlap=simulation.tensor_overlap,
-        )
-        for kind in kinds
-        for team in _a_team_of_each_width(simulation, cluster, kind)
-    ]  # fmt: skip
+    traces = []
+    for kind in kinds:
+        for team in _a_team_of_each_width(simulation, cluster, kind):
+            # Of any widths, those are left out that the model cannot be divided by.
+            with suppress(InputError) if simulation.tensor == ANY and len(team) > 1 else nullcontext():
+                traces.append(trace_called(
+                    model, [kind], sizes | _shared(simulation, len(team)), efficiency=efficiency,
+                    team_link=team_link(cluster, team) if len(team) > 1 else None, tp_overlap=simulation.tensor_overlap,
+                ))  # fmt: skip
     columns = {name: np.concatenate([trace.layers[name] for trace in traces]) for name in traces[0].layers}
     note = f"times of {model} are computed from data sheets, not recorded: {_calculated(traces[0])}"
     divided = any(trace.sequence_parallel for trace in traces)
@@ -172,6 +174,8 @@ def _shared(simulation: Simulation, width: int) -> dict[str, Any]:
 def _a_team_of_each_width(simulation: Simulation, cluster: Cluster, kind: str) -> list[Team]:
     """A team of this kind of device, of each width that stages have; others of its width are taken to be like it."""
     if simulation.plan is None:
+        for width in widths_of_ranks(simulation):
+            teams_of(cluster, width)  # refused if there is none of any kind
         devices = tuple(device for device in cluster.devices if device.kind == kind)
         of_kind, several = replace(cluster, devices=devices), _several_widths(simulation)
         if not several:
@@ -214,10 +218,19 @@ def _at_all_widths(simulation: Simulation, trace: Trace, cluster: Cluster) -> Tr
 
     def link_of(kind: str, width: int) -> TeamLink | None:
         devices = tuple(device for device in cluster.devices if device.kind == kind)
-        return team_link(cluster, teams_of(replace(cluster, devices=devices), width)[0]) if devices else None
+        if not devices:
+            return None
+        of_kind = replace(cluster, devices=devices)
+        return team_link(cluster, teams_of(of_kind, width)[0]) if one_kind or has_team(of_kind, width) else None
 
-    wanted = [widths for widths in all_widths_of(simulation, trace) if has_team(cluster, widths.gpus)]
-    return scaled(trace, wanted, link_of)
+    one_kind = len({device.kind for device in cluster.devices}) == 1
+    wanted = all_widths_of(simulation, trace)
+    if simulation.tensor != ANY:
+        return scaled(trace, wanted, link_of)
+    for widths in (each for each in wanted if has_team(cluster, each.gpus)):
+        with suppress(InputError):  # a width that the model cannot be divided by
+            trace = scaled(trace, [widths], link_of)
+    return trace
 
 
 def is_default_kind(cluster: str) -> bool:

@@ -119,7 +119,7 @@ class _Sizes(NamedTuple):
         return list(zip(self.sizes[first].tolist(), count.tolist(), strict=True))
 
 
-@functools.lru_cache(maxsize=8)  # the same for both kinds of replicas, for all models on a cluster
+@functools.lru_cache(maxsize=2)  # up to 50 MB each; the same for both kinds of replicas, for all models on a cluster
 def _ways(sizes: tuple[int, ...], group: tuple[int, ...]) -> _Ways:
     """Between islands of these sizes and groups."""
     coarse = _Sizes(np.array(sizes, np.int64), np.array(group, np.int64))

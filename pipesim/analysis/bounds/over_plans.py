@@ -12,6 +12,7 @@ docs/certificate.md, section 15, has the proofs.
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -60,22 +61,29 @@ def bound_of_widths(
     costs: Costs, cluster: Cluster, microbatches: int, options: Options = DEFAULTS, widths: Sequence[Widths] = ()
 ) -> float:
     """Seconds that no plan on this cluster has less of whose teams have these widths, each stage one of them (B40)."""
-    least: Floats | None = None
-    for each in widths or (costs.widths,):
-        tables = layout_tables(costs.at(each), Same(cluster), options, aligned=False)
-        for r in range(1, int(tables.teams.sum()) + 1 if tables.costs.is_curved else 2):
-            of_gpus = each.gpus * r * tables.seconds(1 / r, splits=True).by_kind
-            least = of_gpus if least is None else np.minimum(least, of_gpus)
-    if least is None:
-        return np.inf
     count = Counter(device.kind for device in cluster.devices)
-    gpus = np.array([count[kind] for kind in tables.kinds], np.float64)
+    kinds, layers, part = tuple(count), len(costs.model), 1.0
+    least = np.full((len(kinds), layers), np.inf)
+    for each in widths or (costs.widths,):
+        at = costs.at(each)
+        timed = tuple(device for device in cluster.devices if at.has_kind(device.kind))
+        if not timed:
+            continue
+        tables = layout_tables(at, Same(replace(cluster, devices=timed)), options, aligned=False)
+        rows, part = [kinds.index(kind) for kind in tables.kinds], tables.least_part
+        for r in range(1, int(tables.teams.sum()) + 1 if at.is_curved else 2):
+            of_gpus = each.gpus * r * tables.seconds(1 / r, splits=True).by_kind
+            least[rows] = np.minimum(least[rows], of_gpus)
+    works = np.isfinite(least).all(axis=1)  # no other kind has any stage
+    if not works.any():
+        return np.inf
+    least, gpus = least[works], np.array(list(count.values()), np.float64)[works]
     work = max(
         microbatches * float((rate[:, None] * least).min(axis=0).sum()) / float((rate * gpus).sum())
         for rate in rates_of_kinds(least)
     )
-    rounding = (2 * microbatches * tables.units + 4 * tables.units + 10) * NS
-    return max(0.0, work * tables.least_part - rounding)
+    rounding = (2 * microbatches * layers + 4 * layers + 10) * NS
+    return max(0.0, work * part - rounding)
 
 
 def _work(tables: LayoutTables, least: Floats, microbatches: int) -> float:
