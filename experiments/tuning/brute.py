@@ -1,6 +1,6 @@
 """Small drawn problems: the layout that the search finds, beside the best of all layouts with all cuts, simulated.
 
-python experiments/tuning/brute.py [FIRST LAST]      prints a summary and writes brute.csv (default: all 300 cases)
+python experiments/tuning/brute.py [FIRST] [LAST]      prints a summary and writes brute.csv (default: all 300 cases)
 
 A case has 3 to 5 layers of drawn times and sizes, timed with one and two samples, 2 to 4 devices on a drawn network
 with memory that may be short, and 4 to 8 samples. Every layout of the space is simulated with every choice of cuts.
@@ -197,22 +197,28 @@ def case(seed: int) -> dict[str, Any]:
     try:
         found = ps.tune(simulation)
     except PipesimError:
-        return {"seed": seed, "layouts": count, "best_s": best, "found_s": float("inf"), "simulated": 0}
+        return {
+            "seed": seed, "layouts": count, "best_s": best, "found_s": float("inf"), "simulated": 0, "one_width_s": "",
+        }  # fmt: skip
+    of_one = ps.tune(simulation, within="widths == ''").best.iteration_time if seed >= IN_TEAMS else ""
     return {
         "seed": seed, "layouts": count, "best_s": best, "found_s": found.best.iteration_time,
-        "simulated": found.counts.simulated,
+        "simulated": found.counts.simulated, "one_width_s": of_one,
     }  # fmt: skip
 
 
 def main() -> None:
     """All cases, a summary, and the table."""
-    first, last = map(int, sys.argv[1:3]) if len(sys.argv) > 2 else (0, 300)
-    rows = [case(seed) for seed in range(first, last)]
+    given = [int(text) for text in sys.argv[1:]]
+    rows = [case(seed) for seed in range(*(given or [300]))]
     missed = [row for row in rows if row["found_s"] > row["best_s"]]
     sys.stdout.write(f"{len(rows) - len(missed)} of {len(rows)} are the best of all layouts and cuts\n")
     for row in missed:
         sys.stdout.write(f"case {row['seed']}: {100 * (row['found_s'] / row['best_s'] - 1):.2f} % slower\n")
-    if len(sys.argv) > 2:
+    better = [row["one_width_s"] / row["found_s"] - 1 for row in rows if row["one_width_s"]]
+    better = sorted(part for part in better if part > 0)
+    sys.stdout.write(f"in {len(better)} a plan of several widths is best: {[f'{part:.1%}' for part in better]}\n")
+    if given:
         return
     with (HERE / "brute.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")

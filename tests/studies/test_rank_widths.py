@@ -114,6 +114,48 @@ def test_the_front_has_plans_of_any_widths_too():
     assert ps.simulate(best.simulation).iteration_time == best.iteration_time
 
 
+def test_what_is_given_keeps_widths_schedules_and_frameworks_as_they_are():
+    given = {"trace": "model:gpt-1.3b", "cluster": MIXED, "global_batch": 16, "microbatch_size": 2, "budget": 24}
+    one = ps.tune(**given, tensor=2)
+    assert {(row.candidate.tensor, row.candidate.widths) for row in one.rows} == {(2, "")}
+    assert {row.candidate.scheduler for row in ps.tune(**given, scheduler="zb_v").rows} == {"zb_v"}
+    framed = ps.tune(**given, framework="megatron", planners="spp_plus")
+    assert {row.candidate.widths for row in framed.rows} == {""}
+
+
+def test_times_of_several_widths_are_from_where_those_of_one_are():
+    given = {"trace": "llama3-8b", "cluster": "hgx_h100(1)", "global_batch": 8}
+    planned = {"trace": "llama3-8b", "cluster": "hgx_h100(1)", "plan": ps.make_setup(**given, tensor="4;2").plan}
+    for result in (ps.simulate(**given, tensor="4;2"), ps.simulate(**planned), ps.simulate(**planned, tensor=2)):
+        assert result.setup.costs.basis == "computed"
+        assert "h100-80gb at tensor width 2 and tensor width 4 (" in result.origin
+    assert " at tensor width" not in ps.simulate(**given, tensor="1;1").origin
+    assert "tensor width 4 (" in ps.find_plan(**given, tensor="4;4").origin
+
+
+def test_widths_that_a_kind_has_no_team_of_are_for_the_other_kinds():
+    cluster = uneven("a100-80gb", "v100-16gb", 1)
+    result = ps.simulate(trace="gpt-1.3b", cluster=cluster, global_batch=8, tensor="8;1")
+    assert [result.setup.plan.widths(n).tensor for n in range(2)] == [8, 1]
+    assert 0 < result.layout_bound < result.iteration_time
+    given = {"trace": "gpt-1.3b", "cluster": uneven("a100-80gb", "v100-16gb", 2), "global_batch": 8}
+    setup = ps.make_setup(**given, tensor="2;4;4", planner='megatron(kinds=("v100-16gb",))')
+    assert ps.layout_bound(setup) <= simulated(setup, Simulation()).iteration_time
+    with pytest.raises(InputError, match="has 10 GPUs; a team of 16"):
+        ps.make_setup(**given, tensor="16;1")
+
+
+def test_any_width_is_one_that_the_model_and_the_devices_have():
+    cluster = uneven("a100-40gb", "v100-16gb", 4)
+    for scaled in ({"trace": "qwen2.5-7b"}, {"trace": "bert-large", "scale_widths": True}):
+        setup = ps.make_setup(
+            **scaled, cluster=cluster, global_batch=8, tensor="any", planner="spp_plus(evaluations=4)"
+        )
+        assert setup.plan.planner == "spp_plus"
+    found = ps.tune("qwen2.5-7b", "hgx_h100(1)", global_batch=8, budget=4)
+    assert found.best.candidate.tensor in {1, 2, 4}
+
+
 def test_one_width_given_for_every_rank_is_that_width():
     given = {"trace": "llama3-8b", "cluster": "hgx_h100(1)", "global_batch": 8, "data": 2}
     one, other = (make_setup(tensor=tensor, **given, **more) for tensor, more in ((2, {"pipeline": 2}), ("2;2", {})))
@@ -124,8 +166,14 @@ def test_one_width_given_for_every_rank_is_that_width():
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"tensor": "4;0"}, "tensor = 0 found; at least 1"),
-        ({"tensor": "4;x"}, "'4;x' found; whole numbers"),
+        ({"tensor": "4;0"}, "a team of 0 GPUs found; 1 or more"),
+        ({"tensor": "4;x"}, "'4;x' found; a width such as 8, 8;8;4 by rank, or any was expected"),
+        ({"tensor": "any", "pipeline": 2}, "tensor = any and pipeline found; the planner chooses all of the layout"),
+        (
+            {"tensor": 4, "planner": "megatron(tensor=(4, 4))"},
+            "tensor = 4 found beside planner .*, which states it too",
+        ),
+        ({"tensor": "4;2", "planner": "megatron(blocks=(10, 12, 10))"}, "pipeline x interleave = 2 x 1 were expected"),
         ({"tensor": "4;8"}, "1 x teams of 4, 8 GPUs found, for which there is no room from rank 1 on"),
         ({"tensor": "4;2", "pipeline": 3}, "2 widths found; pipeline = 3 were expected"),
         ({"tensor": "4;2", "planner": "spp"}, "tensor has no effect on planner 'spp'"),

@@ -83,6 +83,8 @@ class LayoutInputs:
             widths = list(COMPUTED_WIDTHS)
         if "tensor" in given and chosen.tensor:
             widths = [int(chosen.tensor)]
+        elif computed or chosen.scale_widths:
+            widths = [width for width in widths if self._is_possible(replace(self._first(given), tensor=width))]
         teams = {width: orders_of(kinds) for width in widths if (kinds := kinds_of_teams(cluster, width))}
         if not teams:
             raise InputError(f"tensor = {widths[0]} found; cluster {cluster.name!r} has no team of so many GPUs")
@@ -92,6 +94,13 @@ class LayoutInputs:
         sizes = () if computed else tuple(sorted({int(n) for n in trace.layers["microbatch_size"]}))
         in_blocks = chosen.granularity == BLOCK and any(layer >= 0 for layer in costs.model.blocks)
         return Room(teams, count, sizes, self.global_batch, computed, in_blocks)
+
+    def _is_possible(self, point: Simulation) -> bool:
+        """Whether the model can be divided by a width; others need not be searched."""
+        try:
+            return bool(self._worker.inputs(point))
+        except InputError:
+            return False
 
     def _first(self, given: frozenset[str]) -> Simulation:
         size = self.simulation.microbatch_size if "microbatch_size" in given else None

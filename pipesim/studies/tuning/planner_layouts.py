@@ -16,7 +16,7 @@ from pipesim.studies.tuning.space import BY_STAGE, EVEN, LOOPED, WAVES, LayoutCh
 
 DEFAULT = ("alpa", "dapple", "piper", "spp", "spp_plus")
 MOST_TEAMS = 64  # that a planner is asked to place
-_MOST_TEAMS_OF = {"spp_plus": 8}  # which tries many plans
+_MOST_TEAMS_OF = {"spp_plus": 16}  # which tries many plans
 NONE = "none"
 WIDTHS = 3  # for which planners are asked
 MOST_GPUS = 16  # for whose teams of several widths they are
@@ -60,21 +60,22 @@ def layouts_of(
     several: bool = False,
 ) -> list[LayoutChoice]:
     """What planners are asked for: for the widths, microbatches and recomputation of the first of these layouts that
-    differ in them. With `several`, of planners that give stages teams of several widths such plans too.
+    differ in them, those that differ in the tensor width before others. With `several`, of planners that give stages
+    teams of several widths such plans too.
     """
     found, widths = dict[LayoutChoice, None](), dict[tuple[object, ...], LayoutChoice]()
-    for one in best:
+    first = list({one.tensor: one for one in reversed(best)}.values())[::-1]  # the best of each tensor width
+    for one in (*first, *best):
         widths.setdefault((one.tensor, one.sequence_parallel, one.microbatch_size, one.recompute), one)
     for one in list(widths.values())[:WIDTHS]:
         how = scheduler or (one.scheduler if one.scheduler not in (*LOOPED, *WAVES) else "one_f_one_b")
         for name in planners:
-            most = _MOST_TEAMS_OF.get(name, MOST_TEAMS)
-            if teams(one.tensor) <= most:
-                asked = replace(
-                    one, pipeline=0, data=0, interleave=1, scheduler=how, cuts=EVEN, kinds="", planner=name,
-                    recompute="full" if one.recompute == BY_STAGE else one.recompute,
-                )  # fmt: skip
+            asked = replace(
+                one, pipeline=0, data=0, interleave=1, scheduler=how, cuts=EVEN, kinds="", planner=name, widths="",
+                recompute="full" if one.recompute == BY_STAGE else one.recompute,
+            )  # fmt: skip
+            if teams(one.tensor) <= _MOST_TEAMS_OF.get(name, MOST_TEAMS):
                 found[asked] = None
-                if several and "teams" in _options_of(name):
-                    found[replace(asked, tensor=1, widths=ANY)] = None
+            if several and "teams" in _options_of(name):
+                found[replace(asked, tensor=1, widths=ANY)] = None
     return list(found)

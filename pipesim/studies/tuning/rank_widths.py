@@ -39,11 +39,14 @@ def has_several(pricing: Pricing) -> bool:
     return 1 < len(sections_of(pricing.cluster)) <= _MOST_SECTIONS and len(pricing.widths) > 1
 
 
-def layouts_of(best: Iterable[LayoutChoice], pricing: Pricing) -> list[LayoutChoice]:
-    """Layouts of several widths with the microbatches and options of the first of these that differ in them."""
+def layouts_of(best: Iterable[LayoutChoice], pricing: Pricing, *, same_schedule: bool = False) -> list[LayoutChoice]:
+    """Layouts of several widths with the microbatches and options of the first of these that differ in them.
+
+    Schedules that cut the layers again become 1F1B, or with `same_schedule` such layouts are left out.
+    """
     options = dict[LayoutChoice, None]()
     for one in best:
-        if not one.planner:
+        if not one.planner and not (same_schedule and one.scheduler.partition("(")[0] in WAVES):
             how = "one_f_one_b" if one.scheduler in WAVES else one.scheduler
             shape = {"tensor": 1, "pipeline": 1, "data": 1, "cuts": EVEN, "kinds": "", "widths": ""}
             options[replace(one, scheduler=how, **shape)] = None  # type: ignore[arg-type]  # fields of it

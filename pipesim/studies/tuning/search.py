@@ -34,12 +34,13 @@ from pipesim.studies.tuning.layout_prices import Priced, Pricing
 from pipesim.studies.tuning.lost_parts import without
 from pipesim.studies.tuning.open_bounds import open_bound, planned
 from pipesim.studies.tuning.planner_layouts import MOST_GPUS, NONE, WIDTHS, layouts_of, planners_for
-from pipesim.studies.tuning.space import BY_STAGE, NAMES, LayoutChoice, Space
+from pipesim.studies.tuning.space import BY_STAGE, NAMES, SPLITTING, LayoutChoice, Space
 from pipesim.studies.tuning.tuning_results import Counts, TuningResult, TuningRow
 from pipesim.studies.tuning_options import TuningOptions, prices_of, time_of
 
 ROUND = 8  # layouts that are simulated before bounds are compared again
 _MOVED = 3  # layouts whose cuts are moved by a block
+_SPLIT = 4  # plans of other planners that are tried with schedules that split backwards
 ITERATIONS = 40  # drawn for each layout under the objective p95, where none are given
 METRICS = (
     "iteration_time_s", "tokens_per_s_per_gpu", "mfu", "bubble_idle_share", "exposed_communication_s",
@@ -182,7 +183,7 @@ class _Search:
             ranks = self._options.budget // 8 if differ else 0  # and for ranks of several widths
             self._go(priced, crew, store, watch, self._options.budget - kept - ranks)
             added = self._ask_planners(names, given, crew, store)
-            added += self._differ_in_width(crew, store, watch) if differ else 0
+            added += self._differ_in_width(given, crew, store, watch) if differ else 0
             added += self._move_cuts(crew, store, watch)
             if self._found.tried < self._options.budget:  # of what was kept, something is over
                 left, self._found.left = self._found.left, []
@@ -207,9 +208,22 @@ class _Search:
         asked = layouts_of(
             names, [row.candidate for row in rows], self._pricing.teams,
             scheduler=scheduler if isinstance(scheduler, str) else None,
-            several=len(self._pricing.widths) > 1 and len(self._pricing.cluster.devices) <= MOST_GPUS,
+            several=self._several_widths(given) and len(self._pricing.cluster.devices) <= MOST_GPUS,
         )  # fmt: skip
-        every = [planned(self._pricing, one) for one in self._within(asked)]
+        count = self._try_planned(self._within(asked), crew, store)
+        if scheduler is None and self._simulation.framework is None and asked:
+            rows = sorted(self._found.rows, key=lambda row: (row.value, row.memory, row.candidate))
+            of_planners = [row.candidate for row in rows if row.candidate.planner]
+            of_widths = {(one.tensor, one.widths): one for one in of_planners[::-1]}  # the best of each
+            best = list(dict.fromkeys([*of_planners[:2], *list(of_widths.values())[::-1]]))[:_SPLIT]
+            others = [replace(one, scheduler=name) for one in best for name in SPLITTING if name != one.scheduler]
+            known = {row.candidate for row in rows}
+            count += self._try_planned(self._within([one for one in others if one not in known]), crew, store)
+        return count
+
+    def _try_planned(self, asked: Iterable[LayoutChoice], crew: Crew, store: Store | None) -> int:
+        """Simulate layouts that planners decide; how many there are."""
+        every = [planned(self._pricing, one) for one in asked]
         self._found.planned += [one.bound for one in every]
         places = iter(every)
         self._simulate(self._next(places, self._options.budget - self._found.tried), crew, store)
@@ -218,13 +232,18 @@ class _Search:
 
     def _may_differ(self, given: frozenset[str]) -> bool:
         """Whether ranks may have teams of several widths: where devices differ, and no framework has to express it."""
-        decided = given & {"tensor", "pipeline", "data", "interleave"} or self._options.objective == "tokens/s/gpu"
-        return not decided and self._simulation.framework is None and rank_widths.has_several(self._pricing)
+        decided = given & {"pipeline", "data", "interleave"} or self._options.objective == "tokens/s/gpu"
+        return not decided and self._several_widths(given) and rank_widths.has_several(self._pricing)
 
-    def _differ_in_width(self, crew: Crew, store: Store | None, watch: Watch | None) -> int:
+    def _several_widths(self, given: frozenset[str]) -> bool:
+        """Whether there are several widths to choose from, and no framework that has one for all."""
+        return "tensor" not in given and self._simulation.framework is None and len(self._pricing.widths) > 1
+
+    def _differ_in_width(self, given: frozenset[str], crew: Crew, store: Store | None, watch: Watch | None) -> int:
         """Simulate layouts whose ranks have teams of several widths, like the best; how many layouts that adds."""
         rows = sorted(self._found.rows, key=lambda row: (row.value, row.memory, row.candidate))
-        asked = self._within(rank_widths.layouts_of([row.candidate for row in rows], self._pricing))
+        best = [row.candidate for row in rows]
+        asked = self._within(rank_widths.layouts_of(best, self._pricing, same_schedule="scheduler" in given))
         priced = sorted((made for one in asked if (made := self._pricing.priced(one)) is not None), key=self._place)
         self._found.planned += rank_widths.bounds_of([one.candidate for one in priced], self._pricing)
         self._go(priced, crew, store, watch, min(self._options.budget, self._found.tried + self._options.budget // 8))
