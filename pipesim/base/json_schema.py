@@ -99,7 +99,7 @@ def of_settings(settings: Mapping[str, Setting]) -> Schema:
 def _setting(about: Setting) -> Schema:
     # A formula in braces is computed at each point, and units are written in text.
     kinds = [SCALARS.get(about.kind, "string"), *([] if about.kind is str and about.parse is None else ["string"])]
-    if about.parse is not None and "number" not in kinds:
+    if about.parse is not None and not {"number", "integer"} & set(kinds):
         kinds.append("number")
     found: Schema = {"description": about.help, "type": list(dict.fromkeys(kinds))}
     if about.choices:
