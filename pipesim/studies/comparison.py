@@ -22,7 +22,7 @@ from pipesim.studies.loading import load_plan
 from pipesim.studies.ordering import Scheduler, is_table
 from pipesim.studies.results import SimulationResult, simulated
 from pipesim.studies.setups import Planner
-from pipesim.studies.simulation import LAYOUT, Simulation, simulation_of, takes_fields
+from pipesim.studies.simulation import ANY, LAYOUT, Simulation, simulation_of, takes_fields, widths_of_ranks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,7 +161,8 @@ def compare(
     Planners and schedulers are names, functions, plans and schedules, or files with one. The result is iterated, and
     has `frame()` (pandas), `plot()` and `best`.
 
-    Without planners: all, or megatron where a layout (pipeline, data, interleave) is given, which the others choose.
+    Without planners: all, or megatron where a layout (pipeline, data, interleave, tensor by rank) is given, which the
+    others choose, and spp_plus where tensor is any.
     Takes what `simulate` takes, but for planner, plan and scheduler; the third and fourth value are the lists of them.
 
     >>> for row in ps.compare("bert-large", 'flat(4, bandwidth="1GB/s")', ["uniform", "balanced"], ["gpipe"]):
@@ -178,8 +179,9 @@ def compare(
 
 def planners_for(simulation: Simulation) -> tuple[str, ...]:
     """The planners that are compared where none is named."""
-    has_layout = any(getattr(simulation, name) is not None for name in LAYOUT)
-    return ("megatron",) if has_layout else tuple(PLANNERS)
+    if any(getattr(simulation, name) is not None for name in LAYOUT) or widths_of_ranks(simulation):
+        return ("megatron",)
+    return ("spp_plus",) if simulation.tensor == ANY else tuple(PLANNERS)
 
 
 def compared(

@@ -8,6 +8,7 @@ import pipesim as ps
 from pipesim.base.errors import InputError
 from pipesim.core.devices import device_kind
 from pipesim.core.teams import Widths, teams_of
+from pipesim.studies.comparison import planners_for
 from pipesim.studies.results import make_setup, simulated
 from pipesim.studies.setups import setup_of
 from pipesim.studies.simulation import Simulation
@@ -203,3 +204,9 @@ def test_a_plan_beside_widths_has_these():
 def test_a_search_takes_one_width_at_most():
     with pytest.raises(InputError, match="one width, or none, was expected"):
         ps.tune("llama3-8b", "hgx_h100(1)", global_batch=8, tensor="4;2")
+
+
+def test_compared_are_the_planners_that_take_what_is_given():
+    assert planners_for(Simulation(tensor="4;2")) == ("megatron",)
+    assert planners_for(Simulation(tensor="any")) == ("spp_plus",)
+    assert len(planners_for(Simulation(tensor=2))) > 10
