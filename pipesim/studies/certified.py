@@ -36,9 +36,9 @@ def bound(setup: Setup) -> float:
     found = bounds.bound_for(
         plan, schedule, costs, cluster, setup.options.sharing, in_step=in_step, part=_least_part(setup)
     )
-    if setup.options.recompute == "none":
+    if setup.options.recompute == "none" and not plan.teams:
         return found
-    return max(found, layout_bound(setup, memory=False) or 0.0)  # which counts what is done again
+    return max(found, layout_bound(setup, memory=False) or 0.0)  # which counts what is done again, and knows of teams
 
 
 def layout_bound(setup: Setup, *, memory: bool = True) -> float | None:

@@ -260,7 +260,12 @@ class PlanResult:
         """Seconds that no plan of this sort can beat."""
         stages, teams = max(map(len, self.plan.chunks)), bounds.team_widths(self.plan)
         if stages > 1 or teams:
-            return bounds.total_work(self.costs, self.cluster, self.plan.microbatches, stages, teams)
+            work = bounds.total_work(self.costs, self.cluster, self.plan.microbatches, stages, teams)
+            if not teams:
+                return work
+            return max(
+                work, certified.plan_space_bound(self.plan, self.costs, self.cluster, self.options, memory=False)
+            )
         return bounds.plan_bound(self.costs, self.cluster, self.plan.microbatches)
 
     @cached_property
