@@ -40,7 +40,7 @@ from pipesim.studies.tuning_options import TuningOptions, prices_of, time_of
 
 ROUND = 8  # layouts that are simulated before bounds are compared again
 _MOVED = 3  # layouts whose cuts are moved by a block
-_SPLIT = 4  # plans of other planners that are tried with schedules that split backwards
+_SPLIT, _NEAR = 4, 1.25  # plans of other planners, near the best, that are tried with schedules that split backwards
 ITERATIONS = 40  # drawn for each layout under the objective p95, where none are given
 METRICS = (
     "iteration_time_s", "tokens_per_s_per_gpu", "mfu", "bubble_idle_share", "exposed_communication_s",
@@ -213,7 +213,8 @@ class _Search:
         count = self._try_planned(self._within(asked), crew, store)
         if scheduler is None and self._simulation.framework is None and asked:
             rows = sorted(self._found.rows, key=lambda row: (row.value, row.memory, row.candidate))
-            of_planners = [row.candidate for row in rows if row.candidate.planner]
+            near = _NEAR * self._found.best
+            of_planners = [row.candidate for row in rows if row.candidate.planner and row.value <= near]
             of_widths = {(one.tensor, one.widths): one for one in of_planners[::-1]}  # the best of each
             best = list(dict.fromkeys([*of_planners[:2], *list(of_widths.values())[::-1]]))[:_SPLIT]
             others = [replace(one, scheduler=name) for one in best for name in SPLITTING if name != one.scheduler]
