@@ -9,7 +9,7 @@ A device of a stage can be one of a team, several GPUs that work on its replica 
 member of the team, and `teams` has them all.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -159,6 +159,11 @@ class Plan(Displayed):
         """The widths of the teams of a stage."""
         gpus = len(self.team(self.stages[stage].devices[0]))
         return Widths(gpus // self.context, self.context) if gpus > 1 else SINGLE
+
+    def widths_of_stages(self, expert: int = 1) -> tuple[Widths, ...]:
+        """The widths of the teams of each stage; experts are divided over replicas, which the costs know."""
+        found = (self.widths(n) for n in range(len(self.stages)))
+        return tuple(found if expert == 1 else (replace(each, expert=expert) for each in found))
 
     @cached_property
     def gpus(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What is lowered: a plan and a schedule with the costs, the cluster, the options and the scenario of one iteration."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeVar
 
@@ -310,9 +310,7 @@ class Setup:
 
     @cached_property
     def _costs_at(self) -> list[Costs]:
-        expert, widths = self.costs.widths.expert, [self.plan.widths(n) for n in range(len(self.plan.stages))]
-        known = {each: self.costs.at(replace(each, expert=expert)) for each in set(widths)}
-        return [known[each] for each in widths]
+        return [self.costs.at(each) for each in self.plan.widths_of_stages(self.costs.widths.expert)]
 
     @cached_property
     def gpus_of_ranks(self) -> tuple[Ints, Ints]:

@@ -86,7 +86,7 @@ def megatron(
     for pipelines with stages that differ do. `kinds` are kinds of device that are numbered before the others, in order.
     `tensor` is the tensor width of each position of the pipelines, where they differ; the costs must have these widths.
     Ignores differences between layers, transfers of activations, latencies and memory. Unlike Megatron-LM it takes
-    layers and microbatches that do not divide evenly, and splits no layer (no tensor parallelism).
+    layers and microbatches that do not divide evenly; without `tensor` each device is a team, or a GPU, of one width.
     """
     plans.check_microbatches(microbatches)
     check_sequence("kinds", kinds, str)

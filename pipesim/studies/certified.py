@@ -57,8 +57,7 @@ def layout_bound(setup: Setup, *, memory: bool = True) -> float | None:
 
 def plan_space_bound(plan: Plan, costs: Costs, cluster: Cluster, options: Options, *, memory: bool = True) -> float:
     """Seconds that no plan has less of with teams of the widths of this one; infinite where none fits in memory."""
-    of_stages = (replace(plan.widths(n), expert=costs.widths.expert) for n in range(len(plan.stages)))
-    first, *others = dict.fromkeys(of_stages)
+    first, *others = dict.fromkeys(plan.widths_of_stages(costs.widths.expert))
     if others:
         return bound_of_widths(costs, cluster, plan.microbatches, options, (first, *others))
     return float(space_bound(costs.at(first), cluster, plan.microbatches, options, memory=memory).seconds)

@@ -110,8 +110,7 @@ def assembled(  # noqa: PLR0917 - the fields of a Setup, in their order
 
 def of_plan(costs: Costs, plan: Plan) -> Costs:
     """The costs at the widths of a plan's stages, for those of the first."""
-    of_stages = (plan.widths(n) for n in range(len(plan.stages)))
-    return costs.among(replace(each, expert=costs.widths.expert) for each in of_stages)
+    return costs.among(plan.widths_of_stages(costs.widths.expert))
 
 
 def _refits(simulation: Simulation, costs: Costs, cluster: Cluster) -> tuple[Sequence[Refit], Callable[[], list[Plan]]]:

@@ -283,7 +283,7 @@ def all_widths_of(simulation: Simulation, trace: Trace) -> list[Widths]:
     """The widths of the teams of all stages, those of `widths_of` first."""
     own = widths_of(simulation, trace)
     plan = None if simulation.plan is None else load_plan(simulation.plan)
-    of_plan = [] if plan is None else [replace(plan.widths(n), expert=own.expert) for n in range(len(plan.stages))]
+    of_plan = () if plan is None else plan.widths_of_stages(own.expert)
     several = () if plan is not None else _several_widths(simulation)
     return list(dict.fromkeys([own, *of_plan, *(replace(own, tensor=width) for width in several)]))
 

@@ -9,15 +9,12 @@ all are simulated; the best few are improved by local moves
 
 import functools
 import inspect
-from collections.abc import Container, Iterator
-from dataclasses import replace
 from math import inf
-from typing import Any
 
 from pipesim.analysis.bounds import schedule_bound
 from pipesim.analysis.channels import Known, execute
 from pipesim.base.checks import check_at_least
-from pipesim.base.errors import DoesNotFitError, InputError
+from pipesim.base.errors import InputError
 from pipesim.base.kernels import is_compiling
 from pipesim.core import plan as plans
 from pipesim.core.cluster import Cluster
@@ -25,27 +22,21 @@ from pipesim.core.costs import Costs
 from pipesim.core.limits import machine_memory
 from pipesim.core.members import PlannerInfo, ProblemSize, info_of
 from pipesim.core.model import Model
-from pipesim.core.plan import REPLICAS, Plan, Replicas, Stage
-from pipesim.core.teams import Team, Widths
+from pipesim.core.plan import REPLICAS, Plan
 from pipesim.planners.abstract_cost import Begin, Cost, CostBelow, abstract_cost, begin_of, with_limit
 from pipesim.planners.annealing import annealing
 from pipesim.planners.spp import holds, memory_limit, spp
 from pipesim.planners.spp.contention import shared_pipeline
-from pipesim.planners.spp.prm import MemoryLimit
 from pipesim.planners.spp.rdo import given
-from pipesim.planners.spp_plus import polish
 from pipesim.planners.spp_plus.candidates import ANNEALED, ASKED, MANY, candidates
 from pipesim.planners.spp_plus.chunked import chunked
-from pipesim.planners.spp_plus.polish import polished, with_next
-from pipesim.planners.spp_plus.team_widths import TeamCost, problems, regrouped, widths_of
+from pipesim.planners.spp_plus.polish import POLISHED, Key, fastest, key_of, polished, with_next
+from pipesim.planners.spp_plus.team_widths import Improving, best_of_widths
 
 EVALUATIONS = ((16, 200), (32, 400), (128, 120))  # on up to so many devices
 LESS = 40  # evaluations on more devices, where each takes long
 PROCESSES, SHARE = 4, 0.25  # that make candidates: at most so many, with tables in this part of the machine's memory
-POLISHED = 3  # plans that local moves start from
 NEAR = 1.1  # on more than MANY devices only plans whose estimate is within this of the best are improved and timed
-
-Key = tuple[tuple[Stage, ...], Replicas, tuple[Team, ...]]
 
 
 def table_bytes(size: ProblemSize) -> float:
@@ -102,15 +93,9 @@ def spp_plus(
     check_at_least("chunks", chunks, 1)
     _check_simulated(estimate, exact, chunks=chunks, split=split, teams=teams)
     if teams and estimate and exact:
-        options = {
-            "evaluations": evaluations,
-            "seed": seed,
-            "memory": memory,
-            "chunks": chunks,
-            "split": split,
-            "processes": processes,
-        }
-        return _with_teams(costs, cluster, microbatches, estimate, exact, options)
+        of_one = functools.partial(spp_plus, seed=seed, chunks=chunks, processes=processes)
+        options = Improving(evaluations, memory, split)
+        return best_of_widths(of_one, costs, cluster, microbatches, (estimate, exact), options)
     ways = REPLICAS if estimate else REPLICAS[:1]
     estimate = estimate or abstract_cost(costs, cluster, evaluations + ANNEALED)
     price, begin = with_limit(estimate, split=split), begin_of(estimate, split=split)
@@ -121,7 +106,7 @@ def spp_plus(
     known: dict[Key, Plan] = {}
     for plan in [literal, *others]:
         if plan.replicas in ways and (limit is None or holds(limit, cluster, plan)):
-            known.setdefault(_key(plan), plan)
+            known.setdefault(key_of(plan), plan)
 
     def floor(plan: Plan) -> float:
         fits = limit is None or holds(limit, cluster, plan)
@@ -140,27 +125,8 @@ def spp_plus(
         judged = [plan for plan in judged if price(plan, most_seconds) < inf]
     if exact:
         price, begin = with_limit(exact, split=split), begin_of(exact, split=split)
-    plan, least = _fastest(judged, price, begin)
+    plan, least = fastest(judged, price, begin)
     return Plan(model.name, len(model), microbatches, plan.stages, plan.replicas, "spp_plus", least)
-
-
-def _key(plan: Plan) -> Key:
-    return plan.stages, plan.replicas, plan.teams
-
-
-def _fastest(plans: list[Plan], price: CostBelow, begin: Begin) -> tuple[Plan, float]:
-    """The plan with the least price, the first of equal ones, and the price; the last plan where none has any."""
-    different = dict[Key, Plan]()
-    for plan in plans:
-        different.setdefault(_key(plan), plan)
-    least, best = inf, plans[-1]
-    for plan, following in with_next(different.values()):
-        if following is not None:
-            begin(following, least)
-        seconds = price(plan, least)
-        if seconds < least:
-            least, best = seconds, plan
-    return best, least
 
 
 def _most_processes(given: int | None, size: ProblemSize) -> int:
@@ -169,47 +135,6 @@ def _most_processes(given: int | None, size: ProblemSize) -> int:
         given = int(max(1, SHARE * machine_memory() // table_bytes(size)))
     check_at_least("processes", given, 1)
     return 1 if is_compiling() else min(PROCESSES, given)
-
-
-def _with_teams(  # noqa: PLR0917 - the parts of the problem
-    costs: Costs, cluster: Cluster, microbatches: int, estimate: Cost, exact: Cost, options: dict[str, Any]
-) -> Plan:
-    """The best plans of each width, improved by moves that change the width of a stage too."""
-    memory, split, found = options["memory"], options["split"], list[Plan]()
-    limits: dict[Widths, MemoryLimit] = {}
-    for of in problems(costs, cluster):
-        try:
-            plan = spp_plus(
-                of.costs.model, of.cluster, of.costs, microbatches, estimate=TeamCost(estimate, of),
-                exact=TeamCost(exact, of), **options,
-            )  # fmt: skip
-        except DoesNotFitError:
-            continue
-        found.append(of.with_teams(plan))
-        if memory:
-            limits[of.widths] = memory_limit(of.costs, cluster, given(cluster), microbatches, memory)
-    if not found:
-        raise DoesNotFitError(f"no plan fits the memory of cluster {cluster.name!r}, of whatever width its teams are")
-
-    def floor(plan: Plan) -> float:
-        if memory and not (set(widths_of(plan)) <= set(limits) and holds(limits, cluster, plan)):
-            return inf
-        return 0.0 if split else schedule_bound(plan, costs, cluster)
-
-    def steps(plan: Plan, seen: Container[polish.Key]) -> Iterator[Plan]:
-        yield from regrouped(plan, costs, cluster)
-        yield from polish.moved(plan, seen)
-
-    price, begin = with_limit(estimate, split=split), begin_of(estimate, split=split)
-    left, better = options["evaluations"], list[Plan]()
-    for place, plan in enumerate(sorted(found, key=lambda plan: plan.objective_s or inf)[:POLISHED]):
-        share = left // (min(POLISHED, len(found)) - place)
-        made, _, used = polished(plan, price, floor, share, price(plan, inf), begin, steps)
-        left -= used
-        better.append(made)
-    price, begin = with_limit(exact, split=split), begin_of(exact, split=split)
-    plan, least = _fastest([*better, *found], price, begin)
-    return replace(plan, planner="spp_plus", objective_s=least)
 
 
 def _check_simulated(

@@ -4,15 +4,17 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, pairwise
+from math import inf
 from typing import TypeVar
 
 from pipesim.base.errors import PlanError
-from pipesim.core.plan import Plan, Stage
+from pipesim.core.plan import Plan, Replicas, Stage
 from pipesim.core.teams import Team
 from pipesim.planners.abstract_cost import Begin, Cost, CostBelow
 
 Item = TypeVar("Item")
-Key = tuple[tuple[Stage, ...], tuple[Team, ...]]
+POLISHED = 3  # plans that local moves start from
+Key = tuple[tuple[Stage, ...], Replicas, tuple[Team, ...]]
 Moves = Callable[[Plan, Container[Key]], Iterable[Plan]]
 """From a plan to plans one step away; those whose keys are in the second argument need not be made."""
 
@@ -33,16 +35,16 @@ def polished(  # noqa: PLR0917 - what a search has
     default those of `moves`. Returns the plan, its cost, and how many
     evaluations were used.
     """
-    steps, seen, used = steps or moved, {_key(plan)}, 0
+    steps, seen, used = steps or moved, {key_of(plan)}, 0
     improved = True
     while improved and used < evaluations:
         improved = False
         for tried, following in with_next(_worth_a_price(steps(plan, seen), floor, least, seen)):
-            if _key(tried) in seen:
+            if key_of(tried) in seen:
                 continue
             if used >= evaluations:
                 break
-            seen.add(_key(tried))
+            seen.add(key_of(tried))
             used += 1
             if begin is not None and following is not None and used < evaluations:
                 begin(following, least)
@@ -53,17 +55,33 @@ def polished(  # noqa: PLR0917 - what a search has
     return plan, least, used
 
 
-def _key(plan: Plan) -> Key:
-    return plan.stages, plan.teams
+def key_of(plan: Plan) -> Key:
+    """What differs between plans of one problem."""
+    return plan.stages, plan.replicas, plan.teams
+
+
+def fastest(plans: list[Plan], price: CostBelow, begin: Begin) -> tuple[Plan, float]:
+    """The plan with the least price, the first of equal ones, and the price; the last plan where none has any."""
+    different = dict[Key, Plan]()
+    for plan in plans:
+        different.setdefault(key_of(plan), plan)
+    least, best = inf, plans[-1]
+    for plan, following in with_next(different.values()):
+        if following is not None:
+            begin(following, least)
+        seconds = price(plan, least)
+        if seconds < least:
+            least, best = seconds, plan
+    return best, least
 
 
 def _worth_a_price(plans: Iterable[Plan], floor: Cost, least: float, seen: set[Key]) -> Iterator[Plan]:
     """Those of these plans that have not been seen; those that cannot be better are seen with that."""
     for tried in plans:
-        if _key(tried) in seen:
+        if key_of(tried) in seen:
             continue
         if floor(tried) >= least:
-            seen.add(_key(tried))
+            seen.add(key_of(tried))
         else:
             yield tried
 
@@ -71,7 +89,7 @@ def _worth_a_price(plans: Iterable[Plan], floor: Cost, least: float, seen: set[K
 def moved(plan: Plan, seen: Container[Key]) -> Iterator[Plan]:
     """All plans one step away that have not been seen, where teams of a stage are of one width."""
     for stages in moves(plan.stages):
-        if (stages, plan.teams) not in seen:
+        if (stages, plan.replicas, plan.teams) not in seen:
             with suppress(PlanError):
                 yield replace(plan, stages=stages)
 

@@ -4,16 +4,23 @@ width 1    a b | c d e f | g h          two, four and two replicas
 regrouped  a b | c+d e+f | g h          the middle stage with two teams of two
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
+from pipesim.analysis.bounds import schedule_bound
+from pipesim.base.errors import DoesNotFitError
 from pipesim.core.cluster import Cluster
 from pipesim.core.costs import Costs
 from pipesim.core.plan import Plan, Stage
 from pipesim.core.teams import SINGLE, Team, Widths, as_devices, has_team, teams_of
-from pipesim.planners.abstract_cost import Cost, begin_of
+from pipesim.planners.abstract_cost import Cost, begin_of, with_limit
+from pipesim.planners.spp import holds, memory_limit
+from pipesim.planners.spp.prm import MemoryLimit
+from pipesim.planners.spp.rdo import given
+from pipesim.planners.spp_plus.polish import POLISHED, Key, fastest, moved, polished
 
 
 class OfWidth(NamedTuple):
@@ -28,6 +35,58 @@ class OfWidth(NamedTuple):
         """A plan of it as one of the cluster."""
         used = set(plan.devices)
         return replace(plan, teams=tuple(team for team in self.teams if team[0] in used and len(team) > 1))
+
+
+class Improving(NamedTuple):
+    """How plans are improved: evaluations of their cost, whose memory they must hold, whether schedules may split."""
+
+    evaluations: int
+    memory: str
+    split: bool
+
+
+def best_of_widths(  # noqa: PLR0917 - the parts of the problem
+    search: Callable[..., Plan],
+    costs: Costs,
+    cluster: Cluster,
+    microbatches: int,
+    prices: tuple[Cost, Cost],
+    options: Improving,
+) -> Plan:
+    """What `search` finds for each width, improved by moves that change the width of a stage too.
+
+    `prices` are the estimate, by which plans are improved, and the exact cost, which decides.
+    """
+    (estimate, exact), (evaluations, memory, split), found = prices, options, list[Plan]()
+    limits: dict[Widths, MemoryLimit] = {}
+    for of in problems(costs, cluster):
+        own = {"estimate": TeamCost(estimate, of), "exact": TeamCost(exact, of)}
+        with suppress(DoesNotFitError):
+            plan = search(of.costs.model, of.cluster, of.costs, microbatches, **own, **options._asdict())
+            found.append(of.with_teams(plan))
+            if memory:
+                limits[of.widths] = memory_limit(of.costs, cluster, given(cluster), microbatches, memory)
+    if not found:
+        raise DoesNotFitError(f"no plan fits the memory of cluster {cluster.name!r}, of whatever width its teams are")
+
+    def floor(plan: Plan) -> float:
+        if memory and not (set(plan.widths_of_stages()) <= set(limits) and holds(limits, cluster, plan)):
+            return inf
+        return 0.0 if split else schedule_bound(plan, costs, cluster)
+
+    def steps(plan: Plan, seen: Container[Key]) -> Iterator[Plan]:
+        yield from regrouped(plan, costs, cluster)
+        yield from moved(plan, seen)
+
+    price, begin = with_limit(estimate, split=split), begin_of(estimate, split=split)
+    left, better = evaluations, list[Plan]()
+    for place, plan in enumerate(sorted(found, key=lambda plan: plan.objective_s or inf)[:POLISHED]):
+        share = left // (min(POLISHED, len(found)) - place)
+        made, _, used = polished(plan, price, floor, share, price(plan, inf), begin, steps)
+        left -= used
+        better.append(made)
+    best, least = fastest([*better, *found], with_limit(exact, split=split), begin_of(exact, split=split))
+    return replace(best, planner="spp_plus", objective_s=least)
 
 
 def problems(costs: Costs, cluster: Cluster) -> Iterator[OfWidth]:
@@ -82,8 +141,3 @@ def _teams(cluster: Cluster, gpus: list[str], width: int) -> list[Team]:
     teams = [tuple(gpus[n : n + width]) for n in range(0, len(gpus), width)]
     sorts = ({(cluster.device(name).node, cluster.device(name).kind) for name in team} for team in teams)
     return teams if all(len(sort) == 1 for sort in sorts) else []
-
-
-def widths_of(plan: Plan) -> list[Widths]:
-    """The widths of each stage."""
-    return [plan.widths(n) for n in range(len(plan.stages))]

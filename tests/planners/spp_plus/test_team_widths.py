@@ -15,7 +15,7 @@ from pipesim.lowering import state_factor
 from pipesim.planners.spp import holds, memory_limit
 from pipesim.planners.spp.rdo import given
 from pipesim.planners.spp_plus import polish, spp_plus
-from pipesim.planners.spp_plus.team_widths import problems, regrouped, widths_of
+from pipesim.planners.spp_plus.team_widths import problems, regrouped
 from pipesim.studies import setups
 from pipesim.studies.pricing import simulated_seconds
 
@@ -59,14 +59,14 @@ def test_a_stage_is_regrouped_within_nodes_and_back_again():
     costs = costs_at()
     plan = Plan("even", 8, 4, (Stage(0, 4, tuple(NAMES[:4])), Stage(4, 8, tuple(NAMES[4:]))))
     found = list(regrouped(plan, costs, CLUSTER))
-    assert [[one.gpus for one in widths_of(each)] for each in found] == [[2, 1], [1, 2]]
+    assert [[one.gpus for one in each.widths_of_stages()] for each in found] == [[2, 1], [1, 2]]
     for each in found:
         assert sorted(each.gpus) == sorted(NAMES)
         assert [(stage.start, stage.stop) for stage in each.stages] == [(0, 4), (4, 8)]
         assert all(len({CLUSTER.device(name).node for name in team}) == 1 for team in each.teams)
         assert plan in regrouped(each, costs, CLUSTER)
     whole = replace(plan, stages=(Stage(0, 8, (NAMES[0], NAMES[4])),), teams=(tuple(NAMES[:4]), tuple(NAMES[4:])))
-    assert [[one.gpus for one in widths_of(each)] for each in regrouped(whole, costs, CLUSTER)] == [[2]]
+    assert [[one.gpus for one in each.widths_of_stages()] for each in regrouped(whole, costs, CLUSTER)] == [[2]]
     across = replace(plan, stages=(Stage(0, 8, (NAMES[3], NAMES[4])),))
     assert list(regrouped(across, costs, CLUSTER)) == []  # a team would be in two nodes
     odd = replace(plan, stages=(Stage(0, 8, tuple(NAMES[:3])),))
@@ -84,7 +84,7 @@ def test_moves_of_plans_with_teams_keep_a_stage_of_one_width():
     assert len(found) > 8
     assert all(one.teams == plan.teams for one in found)
     first = found[0]
-    assert first not in polish.moved(plan, {(first.stages, first.teams)})
+    assert first not in polish.moved(plan, {polish.key_of(first)})
 
 
 def test_teams_of_several_widths_are_found_where_layers_differ():
@@ -94,7 +94,7 @@ def test_teams_of_several_widths_are_found_where_layers_differ():
     for of in problems(costs, CLUSTER):
         plan = setups.plan_with("spp_plus", of.costs, of.cluster, 8)
         times[of.widths.gpus] = simulated_seconds(costs, CLUSTER, of.with_teams(plan))
-    assert set(widths_of(best)) == {Widths(1), Widths(2)}
+    assert set(best.widths_of_stages()) == {Widths(1), Widths(2)}
     assert best.objective_s < 0.98 * min(times.values())
 
 
