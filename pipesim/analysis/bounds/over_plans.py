@@ -69,7 +69,8 @@ def bound_of_widths(
         timed = tuple(device for device in cluster.devices if at.has_kind(device.kind))
         if not timed:
             continue
-        tables = layout_tables(at, Same(replace(cluster, devices=timed)), options, aligned=False)
+        seen = cluster if len(timed) == len(cluster.devices) else replace(cluster, devices=timed)  # tables are kept
+        tables = layout_tables(at, Same(seen), options, aligned=False)
         rows, part = [kinds.index(kind) for kind in tables.kinds], tables.least_part
         for r in range(1, int(tables.teams.sum()) + 1 if at.is_curved else 2):
             of_gpus = each.gpus * r * tables.seconds(1 / r, splits=True).by_kind

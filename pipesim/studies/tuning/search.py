@@ -72,6 +72,11 @@ class _SearchState:
         """The least value of a layout that fits."""
         return min((row.value for row in self.rows), default=float("inf"))
 
+    @property
+    def ranked(self) -> list[TuningRow]:
+        """The layouts that fit, the best first."""
+        return sorted(self.rows, key=lambda row: (row.value, row.memory, row.candidate))
+
 
 def tuned(
     simulation: Simulation, given: frozenset[str], options: TuningOptions, watch: Watch | None = None
@@ -203,7 +208,7 @@ class _Search:
 
     def _ask_planners(self, names: Sequence[str], given: frozenset[str], crew: Crew, store: Store | None) -> int:
         """Simulate plans of other planners at the widths of the best layouts; how many layouts that adds."""
-        rows = sorted(self._found.rows, key=lambda row: (row.value, row.memory, row.candidate))
+        rows = self._found.ranked
         scheduler = self._simulation.scheduler if "scheduler" in given else None
         asked = layouts_of(
             names, [row.candidate for row in rows], self._pricing.teams,
@@ -212,7 +217,7 @@ class _Search:
         )  # fmt: skip
         count = self._try_planned(self._within(asked), crew, store)
         if scheduler is None and self._simulation.framework is None and asked:
-            rows = sorted(self._found.rows, key=lambda row: (row.value, row.memory, row.candidate))
+            rows = self._found.ranked
             near = _NEAR * self._found.best
             of_planners = [row.candidate for row in rows if row.candidate.planner and row.value <= near]
             of_widths = {(one.tensor, one.widths): one for one in of_planners[::-1]}  # the best of each
@@ -242,7 +247,7 @@ class _Search:
 
     def _differ_in_width(self, given: frozenset[str], crew: Crew, store: Store | None, watch: Watch | None) -> int:
         """Simulate layouts whose ranks have teams of several widths, like the best; how many layouts that adds."""
-        rows = sorted(self._found.rows, key=lambda row: (row.value, row.memory, row.candidate))
+        rows = self._found.ranked
         best = [row.candidate for row in rows]
         asked = self._within(rank_widths.layouts_of(best, self._pricing, same_schedule="scheduler" in given))
         priced = sorted((made for one in asked if (made := self._pricing.priced(one)) is not None), key=self._place)
@@ -288,7 +293,7 @@ class _Search:
         seen = {(replace(row.candidate, cuts=""), self._pricing.blocks_of(row.candidate)) for row in rows}
         known, tried = len(seen), set[LayoutChoice]()
         while True:
-            rows = sorted(self._found.rows, key=lambda row: (row.value, row.memory, row.candidate))
+            rows = self._found.ranked
             own = [row.candidate for row in rows if not row.candidate.planner]
             start = next((one for one in own[:_MOVED] if one not in tried), None)
             if start is None or self._found.tried >= self._options.budget:
@@ -421,8 +426,9 @@ class _Search:
                 f"none of {count:,} layouts can be used: {found.memory:,} do not fit in memory, {found.refused:,} were "
                 f"refused{': ' + reasons if reasons else ''}; give it more GPUs, or GPUs with more memory"
             )
-        rows = sorted(found.rows, key=lambda row: (row.value, row.memory, row.candidate))
-        costs = self._pricing.costs(rows[0].candidate, rows[0].candidate.tensors or (rows[0].candidate.tensor,))
+        rows = found.ranked
+        best = rows[0].candidate
+        costs = self._pricing.costs(best, best.tensors or (best.tensor,))
         own_bound = None
         if objective == "time":
             own_bound = min([*(row.bound for row in rows), *(one.bound for one in found.left)])

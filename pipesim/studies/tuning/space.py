@@ -58,9 +58,7 @@ class LayoutChoice:
     sequence_parallel: bool = False
     kinds: str = ""  # of device, the first ones first; as the cluster numbers them if there are none
     planner: str = ""  # that decides stages and replicas, in place of pipeline and data, which are 0
-    widths: str = (
-        ""  # tensor widths of the ranks, as 8;8;4, where they differ, or ANY of a planner; `tensor` is the first
-    )
+    widths: str = ""  # tensor widths of the ranks, as 8;8;4, where they differ (`tensor` is the first), or ANY
 
     @property
     def gpus(self) -> int:
